@@ -1,13 +1,13 @@
-"""Plays seeds of the reference cluster in virtual time, and says which of them is not valid.
+"""Runs seeds of the reference cluster in virtual time, and prints which runs are not valid.
 
     python -m benchmarks.campaign                               # 100 seeds of 20 simulated minutes
     python -m benchmarks.campaign --jobs 2                      # the same, in two processes
     python -m benchmarks.campaign --seeds 8 --seconds 60 --bug vote-not-persisted --stop
 
-Each run is what `logquake run --hosts simulated` plays with all families of faults, judged with the
-local engine. Of a run that is not valid the command is told that plays it again, and its folder is
-kept. Printed at the end: simulated minutes, faults confirmed by kind, what was found. It ends with
-1 if a run without a bug was not valid, or if a bug was found in no run.
+Each run is a `logquake run --hosts simulated` with all families of faults. The local engine judges
+the run. If a run is not valid, its folder is kept, and the command that repeats it is printed. The
+summary has the simulated minutes, the confirmed faults by kind, and the anomalies found. The exit
+code is 1 if a run without a bug was not valid, or if no run found the requested bug.
 """
 
 import argparse
@@ -39,16 +39,16 @@ NAME = "campaign"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """One run that was played and judged.
+    """A run that has ended and was judged.
 
     Attributes:
-        plan: As asked for.
-        root: Its folder.
-        verdict: What the local engine says.
-        simulated_s: Virtual time, from the first start to the last file.
-        took_s: How long that took here, the judgement included.
-        confirmed: Faults whose effect was measured, by kind.
-        without: Faults of which nothing was measured, by the reason.
+        plan: The plan of the run.
+        root: The run's folder.
+        verdict: The verdict of the local engine.
+        simulated_s: Seconds of virtual time, from the first start to the last file.
+        took_s: Seconds of real time, with the judgement.
+        confirmed: The number of faults with a measured effect, by kind.
+        without: The number of faults without a measured effect, by the reason.
     """
 
     plan: Plan
@@ -61,11 +61,11 @@ class Played:
 
     @property
     def trusted(self) -> dict[str, int]:
-        """Return how many anomalies there are that count, by name."""
+        """Return the number of trusted anomalies, by the anomaly's name."""
         return {name: each.trusted for name, each in self.verdict.anomalies.items() if each.trusted}
 
     def line(self) -> str:
-        """Return one line about it."""
+        """Return a one-line summary of the run."""
         found = f" {self.trusted}" if self.trusted else ""
         why = (
             f" ({'; '.join(self.verdict.unknown_because)})" if self.verdict.unknown_because else ""
@@ -79,7 +79,7 @@ class Played:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What all runs add up to."""
+    """The sums over all runs of a campaign."""
 
     simulated_s: float = 0
     took_s: float = 0
@@ -89,7 +89,7 @@ class Tally:
     found: list[Played] = field(default_factory=list)
 
     def add(self, run: Played) -> None:
-        """Count a run in."""
+        """Add a run to the sums."""
         self.simulated_s += run.simulated_s
         self.took_s += run.took_s
         self.verdicts[str(run.verdict.valid)] += 1
@@ -99,7 +99,7 @@ class Tally:
             self.found.append(run)
 
     def lines(self) -> Iterator[str]:
-        """Yield the summary."""
+        """Yield the lines of the summary."""
         rate = self.simulated_s / max(self.took_s, 1e-9)
         yield f"{self.simulated_s / 60:,.0f} simulated minutes, {rate:.0f} times real time"
         yield f"verdicts: {dict(self.verdicts)}"
@@ -111,7 +111,7 @@ class Tally:
 
 
 def command_of(plan: Plan) -> str:
-    """Return what plays a run of a campaign again."""
+    """Return the command that repeats a run of a campaign."""
     given = {
         "--seed": plan.seed, "--time-limit": f"{plan.time_limit_s:g}",
         "--rate": f"{plan.rate:g}", "--nemesis": ",".join(plan.nemesis),
@@ -125,7 +125,7 @@ def command_of(plan: Plan) -> str:
 
 
 def played(plan: Plan, store: Path) -> Played:
-    """Play and judge a run in a store."""
+    """Execute a run in a store, and judge it."""
     began_s = stopwatch_s()
     run = play_here(plan, store)
     verdict = judge_stored([run.paths.root], judge=None, engine=choose_engine("local", None))[0]
@@ -142,19 +142,19 @@ def played(plan: Plan, store: Path) -> Played:
 
 
 def _played(plan: Plan, store: Path) -> Played:
-    """Play a run in one of many processes."""
-    gc.disable()  # Looking for what goes round costs a sixth of the time; once a run will do.
+    """Execute a run in a worker process."""
+    gc.disable()  # Cycle collection costs a sixth of the time. Once for each run is enough.
     run = played(plan, store)
     gc.collect()
     return run
 
 
 def _all_played(plans: Iterator[Plan], store: Path, *, jobs: int) -> Generator[Played]:
-    """Yield runs in the order of their plans; whoever has enough of them lets the rest be."""
+    """Yield runs in the order of their plans. If the caller stops, waiting runs are cancelled."""
     if jobs == 1:
         yield from (_played(plan, store) for plan in plans)
         return
-    # Not forked: a child would have locks of this process's threads, held for ever.
+    # Do not fork: a child would inherit locks of this process's threads, never released.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as processes:
         under_way: deque[Future[Played]] = deque()
         try:
@@ -208,7 +208,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play the seeds; return 1 if what should not be was found, or what should be was not."""
+    """Run the seeds. Return 1 after an invalid run without a bug, or if no run found the bug."""
     options = _options(arguments)
     store = options.store or Path(mkdtemp(prefix="campaign-"))
     tally = Tally()

@@ -1,21 +1,23 @@
-"""What checking costs, from command to verdict, and beside plain numpy and DuckDB.
+"""Measures how long `logquake check` takes, and how long plain numpy and DuckDB take for the same.
 
-For each size a seeded record is written (`benchmarks/seeded.py`: live streams of clients, observers
-and three replicas' logs), and each of these is a process of its own, with its children:
+For each size the benchmark writes a seeded run record with `benchmarks/seeded.py`. The record has
+the streams of clients and observers, and the logs of three replicas. Each of these ways is measured
+as a process of its own, together with its child processes:
 
-* `from streams`: `logquake check RUN`, the tables of the run still to be worked out;
-* `from tables`: the same command again, which is also what `check` costs after `logquake run`;
-* `warm`: one more time, streams and all, in a Spark session that has judged another run before;
+* `from streams`: `logquake check RUN`, before the tables of the run exist;
+* `from tables`: the same command again, which is also the cost of `check` after `logquake run`;
+* `warm`: from streams again, in a Spark session that has judged another run before;
 * `numpy`, `duckdb`: the checks of `benchmarks/plain.py`, on the same Parquet files;
 * `cluster-1`, `cluster-2`: from streams, in a warm session of a standalone cluster of one or two
   workers with a core each.
 
-Where replicas' logs are segments of brokers, reading those comes on top: see `docs/checkers.md`.
+If replicas' logs are segments of real brokers, reading the segments takes additional time: see
+`docs/checkers.md`.
 
     python -m benchmarks.checking [--ops 20000 200000 1000000] [--partitions 8] [--runs 1]
         [--only from-streams ...] [--store FOLDER]
 
-Wall seconds mean something on an idle machine only; the load at the start is told with each.
+Wall-clock seconds are meaningful on an idle machine only. Each line shows the load at its start.
 """
 
 import argparse
@@ -72,7 +74,10 @@ def _cost(way: str, roots: Sequence[Path]) -> Cost:
 
 @contextmanager
 def _master(folder: Path, workers: int) -> Iterator[str | None]:
-    """Give the master of a cluster with so many workers; without any, None: this machine."""
+    """Yield the master URL of a Spark cluster with `workers` workers, or None for 0 workers.
+
+    None means that Spark runs on this machine without a cluster.
+    """
     if not workers:
         yield None
         return
@@ -83,7 +88,7 @@ def _master(folder: Path, workers: int) -> Iterator[str | None]:
 
 
 def _warm(roots: Sequence[Path], workers: int) -> None:
-    """Print how long runs take in a session that has judged another run."""
+    """Print how long runs take in a Spark session that has judged another run."""
     with tempfile.TemporaryDirectory(prefix="logquake-warm-") as scratch:
         first = list(write_many(Path(scratch), 1, Shape(ops=_SMALL)))
         with _master(Path(scratch), workers) as master, spark_engine(master) as engine:
@@ -114,7 +119,7 @@ def _measure(shape: Shape, runs: int, ways: Sequence[str], store: Path) -> None:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Do the measurements that the command line selects."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ops", type=int, nargs="+", default=[20_000, 200_000, 1_000_000])
     parser.add_argument("--partitions", type=int, default=8)

@@ -1,16 +1,17 @@
-"""Draws a covering array from a suite: few entries, in which each legal pair of values occurs.
+"""Chooses a covering array from a suite: few entries that contain each legal pair of values.
 
     python -m benchmarks.covering docs/nightly/covering.toml --seed 7 > covering.toml
     logquake suite run covering.toml
 
-The values are Kafka's version, who keeps its metadata, the workload, the families of faults, and
-the kind of hosts. Legal are the suite's entries whose faults these hosts can do on this machine. An
-entry that covers most of the pairs that are left is taken until none is left; the seed decides
-between equals, and gives each entry its own seed.
+The factors are Kafka's version, the metadata mode, the workload, the families of faults, the kind
+of hosts and the configuration. An entry is legal if these hosts support its faults on this machine.
+The program repeatedly takes the entry that covers the most missing pairs. The program stops when no
+pair is missing. The seed decides between equal entries, and gives each entry a seed of its own.
 
-The packages of PyPI were tried on this suite with three seeds. `allpairspy` left out one to four
-legal pairs each time. `covertable` covered all of them with as many entries (48 to 51; here 47 to
-51), but needs the list of legal entries as a constraint, which is longer than the choice itself.
+Two PyPI packages were tried on this suite with three seeds. `allpairspy` left out one to four legal
+pairs each time. `covertable` covered all pairs with as many entries (48 to 51, against 47 to 51
+here). But `covertable` needs the list of legal entries as a constraint, which takes more code than
+this selection.
 """
 
 import argparse
@@ -31,13 +32,13 @@ from harness.suites.suite import Suite, load_suite
 from nemesis.schedule import played_families
 
 Pair = tuple[tuple[str, str], tuple[str, str]]
-"""Two factors, each with its value."""
+"""A pair of two factors, each with its value."""
 _OF_ALL_ENTRIES = ("axes", "configurations", "entries", "exclude", "hosts", "plan", "weights")
-"""Tables of a suite that its entries' plans have taken in."""
+"""Tables of a suite file that are already merged into the plans of its entries."""
 
 
 def covering(legal: Collection[Entry], *, seed: int) -> list[Entry]:
-    """Return entries in which each pair of values occurs that occurs in any legal one."""
+    """Return few entries that together contain each pair of values that a legal entry contains."""
     waiting = [(each, pairs(each)) for each in legal]
     Random(seed).shuffle(waiting)
     left = set[Pair]().union(*(found for _, found in waiting))
@@ -61,7 +62,7 @@ def pairs(entry: Entry) -> frozenset[Pair]:
 
 
 def legal_entries(suite: Suite) -> Iterator[Entry]:
-    """Yield the entries of a suite that can be played here; of hosts that cannot, say why not."""
+    """Yield a suite's entries that can run here. If hosts are not available, print the reason."""
     entries = entries_of(suite)
     usable: dict[str, frozenset[Ability]] = {}
     for hosts in dict.fromkeys(each.labels["hosts"] for each in entries):
@@ -83,10 +84,10 @@ def _can_be(entry: Entry, abilities: Collection[Ability]) -> bool:
 
 
 def suite_of(path: Path, *, seed: int) -> str:
-    """Return the text of the suite that a seed draws from another.
+    """Return the text of a smaller suite, chosen with a seed from a suite file.
 
     Raises:
-        SuiteError: The file is no suite.
+        SuiteError: The file is not a suite.
     """
     suite = load_suite(path)
     chosen = covering(list(legal_entries(suite)), seed=seed)
@@ -102,7 +103,7 @@ def suite_of(path: Path, *, seed: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the suite that a seed draws."""
+    """Print the suite that the seed selects."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.covering")
     parser.add_argument("suite", type=Path, metavar="SUITE.toml")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""Kills a harness at random moments, over all kinds of hosts, and looks for what heal has left.
+"""Kills Logquake at random moments, on all kinds of hosts, and lists what `heal` did not clean up.
 
 Run it from the repository, as root for containers and ssh hosts:
 
@@ -6,11 +6,11 @@ Run it from the repository, as root for containers and ssh hosts:
     python -m benchmarks.crashes --times 0 --runs 4 --hosts namespace,docker
     python -m benchmarks.crashes --times 0 --hosts namespace --nemesis stall,remade,disk-errors
 
-The harness is the small one of `tests/cluster_hosts/small_harness.py`; `--runs` are whole runs of
-`logquake run`, killed at some moment from their start to their judgement; `--nemesis` has one more
-for each family, killed while a fault of it is in force. Containers are of an
-image made of this machine's Java, ssh hosts are namespaces with an sshd each. It ends with 1 if
-anything was left.
+`--times` crashes the small harness of `tests/cluster_hosts/small_harness.py`. `--runs` crashes
+whole runs of `logquake run`, at a random moment between start and judgement. `--nemesis` adds one
+run for each family of faults, which is killed while a fault of that family is active. Containers
+use an image with this machine's Java. Each ssh host is a network namespace with an sshd. The exit
+code is 1 if anything was left behind.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from tests.ssh_lab import Lab
 
 COMMAND = "from harness.cli import main; main()"
 MILESTONES = 12
-"""Those of a run that is played to its end, of which the last comes before the judgement."""
+"""The number of milestones in a complete run. The last one comes before the judgement."""
 BETWEEN_S = 6.0
 LIMIT_S = 300.0
 
@@ -55,12 +55,15 @@ class _Asked:
     lease_s: float
 
     def network_of(self, hosts: str) -> AbstractContextManager[None]:
-        """Be where ssh hosts can be reached, and this machine's containers cannot; or here."""
+        """Enter the network of the ssh hosts for ssh runs. For other hosts do nothing.
+
+        This machine's containers cannot be reached from the network of the ssh hosts.
+        """
         return self.lab.inside() if self.lab and hosts.startswith("ssh:") else nullcontext()
 
 
 def main() -> None:
-    """Crash as often as was asked for, a line each; exit with 1 if any left a thing."""
+    """Do the requested crashes, and print a line for each. Exit with 1 if anything is left."""
     with ExitStack() as undo:
         asked = _asked(undo)
         failed = _crashed(asked)
@@ -97,13 +100,14 @@ def _crashed(asked: _Asked) -> int:
 
 
 def _crashed_run(asked: _Asked, hosts: str, rng: Random, *, family: str) -> bool:
-    """Kill a real run at some moment of its life; return whether anything was left.
+    """Kill a real run at a random moment, heal it, and return whether anything was left behind.
 
     Args:
-        asked: What was asked for.
-        hosts: Of the run.
-        rng: Draws the moment.
-        family: Of whose faults one is in force at that moment; empty: of any, or none is.
+        asked: The options of the command.
+        hosts: The kind of hosts of the run.
+        rng: The source of the random moment.
+        family: The run is killed while a fault of this family is active. If empty, the run has no
+            such condition.
     """
     with tempfile.TemporaryDirectory(prefix="logquake-crashes-", dir=asked.store) as name:
         folder = Path(name)
@@ -150,7 +154,7 @@ def _milestones(folder: Path) -> list[Milestone]:
 
 
 def _undos(folder: Path) -> set[str]:
-    """Return the kinds of what is to be undone of the run, by its ledger."""
+    """Return the kinds of undo steps that are still open in the run's ledger."""
     runs = Store(folder / "runs").runs()
     entries = open_entries(runs[0].ledger) if runs else ()
     return {undo.kind for entry in entries for undo in entry.undo}

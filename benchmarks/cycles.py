@@ -1,11 +1,11 @@
-"""What finding cycles costs, beside networkx's and scipy's components of the same graph.
+"""Measures the cost of the transaction-cycle checks, beside networkx and scipy on the same graph.
 
-A seeded history of transactions is made in memory: sixteen at a time, two to four micro-operations
-each on eight partitions, interleaved as brokers interleave them, every record read by two later
-transactions; and two transactions that read each other. Timed are the functions of the pipeline:
-the dependencies of each partition, then all six checks across them. networkx gets the dependencies
-of the smaller sizes only: it would need minutes and gigabytes for the largest. Ratios and growth
-are of CPU seconds; wall seconds mean something on an idle machine only.
+The benchmark builds a seeded history of transactions in memory. Sixteen transactions run at a time,
+with two to four micro-operations each, on eight partitions. They interleave as on real brokers. Two
+later transactions read each record. Two transactions also read each other, which is an anomaly. The
+benchmark times the dependencies of each partition, and then all six checks across partitions.
+networkx gets the smaller sizes only, because it needs minutes and gigabytes for the largest. Ratios
+and growth are of CPU seconds, because wall-clock seconds are meaningful on an idle machine only.
 
     python -m benchmarks.cycles [--transactions 10000 100000 1000000]
 """
@@ -33,7 +33,7 @@ from results.record.tables import TABLES
 Ints = npt.NDArray[np.int64]
 _PARTITIONS, _PROCESSES, _READERS = 8, 16, 2
 _STEP_NS, _LASTS = 1_000_000, 14
-"""A transaction begins each step, and lasts so many of them at most: one a process at a time."""
+"""A transaction begins every step and lasts at most 14 steps, so that each process has only one."""
 _FACTS = RunFacts(
     run_id="benchmark/run",
     recorded_id="benchmark/run",
@@ -44,7 +44,7 @@ _TOPIC = _FACTS.plan.topic_names[0]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Columns of sends (one a value) and of reads; ops are numbers, in the order of their begin."""
+    """Columns of sends (one for each value) and of reads. Ops are numbered by their start."""
 
     begun: Ints
     ended: Ints
@@ -53,11 +53,11 @@ class History:
     offset: Ints
     reader: Ints
     read: Ints
-    """Which value, of each read."""
+    """The value that each read returned."""
 
 
 def history(transactions: int, seed: int) -> History:
-    """Return a history that a correct broker may give, but for two that read each other."""
+    """Return a correct history, except for two transactions that read each other."""
     random = np.random.default_rng(seed)
     begun = np.arange(transactions, dtype=np.int64) * _STEP_NS
     ended = begun + random.integers(_STEP_NS, _LASTS * _STEP_NS, transactions)
@@ -86,7 +86,7 @@ def history(transactions: int, seed: int) -> History:
 
 
 def groups(made: History) -> list[Group]:
-    """Return the groups of the history's partitions, as the engines make them."""
+    """Return the history grouped by partition, in the form that the engines pass to the checks."""
     found = []
     for number in range(_PARTITIONS):
         sent = np.flatnonzero(made.partition == number)
@@ -124,7 +124,7 @@ def _rows(name: str, made: History, *, ops: Ints, value: Ints, offset: Ints) -> 
 
 
 def measure(transactions: int, *, beside_networkx: bool) -> float:
-    """Print what one size costs; return the CPU seconds of the pipeline's functions."""
+    """Print the cost of one size, and return the CPU seconds of the pipeline's functions."""
     parts = groups(history(transactions, seed=transactions))
     gc.collect()
     begun, cpu_before_s = stopwatch_s(), _cpu_s()
@@ -176,7 +176,7 @@ def _networkx_s(edges: pa.Table) -> float:
 
 
 def main() -> None:
-    """Print a line a size, and how the cost grows."""
+    """Print a line for each size, and how the cost grows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--transactions", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     sizes = sorted(parser.parse_args().transactions)

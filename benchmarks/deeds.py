@@ -1,8 +1,8 @@
-"""The faults of a simulated run as the simulator did them, not as the record has them.
+"""Ground truth of a simulated run: the faults as the simulator executed them.
 
-`Deeds` sees what the simulator is told to do: processes that are killed, stopped and paused,
-machines that lose power, links that are cut. So it knows what hit which node, and from when to
-when. Only when a fault was asked for it takes from the record: that is the harness's own deed.
+`Deeds` watches the simulator's own methods: kill, stop, pause, power loss and link cuts. So it
+knows which fault hit which node, from when to when, without the run's record. Only the time of the
+request comes from the record, because the harness makes the request.
 """
 
 from collections import Counter
@@ -21,21 +21,24 @@ from cluster.reference.simulator.simulation import Simulation
 from tests.checkers.known_truth import Deed
 
 _HITS = {"kill": "kill", "lose_power": "power-loss", "pause": "pause", "ask_to_stop": "stop"}
-"""By what the simulator is told: the fault that it is."""
+"""The kind of fault, by the name of the simulator's method."""
 _CUT_OFF = {(True, True): "isolate", (True, False): "one-way-in", (False, True): "one-way-out"}
-"""By whether a node does not hear most others, and they do not hear it."""
+"""The kind of network partition, by two facts about a node.
+
+The first fact: the node cannot hear most others. The second fact: most others cannot hear it.
+"""
 _DOWN = ("kill", "power-loss", "stop")
 _ENDS = {"start": _DOWN, "resume": ("pause",)}
 
 
 class Deeds:
-    """Keeps what was done.
+    """Collects the faults that the simulator executes.
 
     Args:
-        simulation: To whom.
+        simulation: The simulation to watch.
 
     Attributes:
-        done: By time.
+        done: The faults, in order of time.
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -45,7 +48,7 @@ class Deeds:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch what is done to the simulation's machines and links."""
+        """Watch the faults on the simulation's machines and links while the block runs."""
         seams: dict[type, tuple[str, ...]] = {
             Host: ("kill", "lose_power", "start"),
             Process: ("pause", "resume", "ask_to_stop"),
@@ -69,7 +72,7 @@ class Deeds:
         return seen
 
     def _hits(self, name: str, on: Host | Process) -> bool:
-        """Tell whether there is something to hit; a process that ends is not asked twice."""
+        """Return whether the call hits a process. A kill of an idle machine does not."""
         return name == "lose_power" or isinstance(on, Process) or on.process is not None
 
     def _machine(self, name: str, node: str) -> None:
@@ -111,10 +114,10 @@ class Deeds:
             self.done[at] = replace(self.done[at], ended_ns=self._simulation.now_ns)
 
     def asked(self, faults: Sequence[dict[str, Any]]) -> list[Deed]:
-        """Return what was done, with when the harness had asked for it.
+        """Return the faults, each with the time at which the harness requested it.
 
         Args:
-            faults: Rows of the record's table.
+            faults: Rows of the `faults` table of the run's record.
         """
         return [replace(each, asked_ns=_asked_ns(each, faults)) for each in self.done]
 

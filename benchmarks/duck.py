@@ -1,4 +1,4 @@
-"""The checks of `benchmarks/plain.py` as SQL, a query each, on the same files with DuckDB.
+"""The checks of `benchmarks/plain.py` as SQL: one DuckDB query for each, on the same files.
 
 python -m benchmarks.duck RUN
 """
@@ -58,7 +58,7 @@ _QUERIES: tuple[tuple[tuple[str, ...], str], ...] = (
              SELECT invoke_ns, lag(coalesce(complete_ns, 9223372036854775807)) OVER
                (PARTITION BY process ORDER BY invoke_ns) AS done FROM ops) WHERE done > invoke_ns)
     """),
-    (("lost-write",), f"SELECT count(*) FROM ({_LOST})"),  # noqa: S608 - nobody else's words
+    (("lost-write",), f"SELECT count(*) FROM ({_LOST})"),  # noqa: S608 - no foreign input
     (("unseen",), f"""
       SELECT count(*) FROM acked a
       ANTI JOIN polls p ON a."partition" = p."partition" AND a.value = p.value
@@ -147,18 +147,18 @@ _QUERIES: tuple[tuple[tuple[str, ...], str], ...] = (
 
 
 def check(root: Path, threads: int = 2) -> dict[str, int]:
-    """Return how much is wrong, by check.
+    """Return the number of anomalies that each check finds.
 
     Args:
         root: The run's folder.
-        threads: How many DuckDB uses.
+        threads: The number of threads that DuckDB uses.
     """
     found = dict.fromkeys(CHECKS, 0)
     with duckdb.connect(config={"threads": threads}) as database:
         for name in _TABLES:
             path = root / "record" / f"{name}.parquet"
             rows = database.read_parquet(str(path))
-            if "topic" in rows.columns:  # The controllers' log is left out.
+            if "topic" in rows.columns:  # Without the controllers' log.
                 rows = rows.filter(f"topic <> '{QUORUM_TOPIC}'")
             rows.create_view(name)
         database.execute(_VIEWS)

@@ -1,8 +1,9 @@
-"""The results of the series of false alarms (`benchmarks/false_alarms.py`): lines, and a page.
+"""The results of the false-alarm series (`benchmarks/false_alarms.py`): result lines, and a page.
 
-`docs/night/false-alarms.jsonl` is only ever appended to: a line for each run, and another one each
-time that it was judged again. The page beside it says for each part how many runs are as expected,
-and lists the others. A person explains those in the last column, which is kept.
+`docs/night/false-alarms.jsonl` gets a line for each run, and another line each time the run is
+judged again. No line is ever changed. The page beside it counts, for each part of the series, the
+runs with the expected result. The page lists all other runs. A person explains these runs in the
+page's last column, which later updates keep.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ CORNERS = (
     "stall", "stall-clients", "outage", "double", "aftermath", "remade", "connections",
     "client-connections", "resources", "slow-disks", "disk-errors", "lost-flushes",
 )  # fmt: skip
-"""Families of faults that strike where others never do: late packets, everybody, an aftermath."""
+"""Families of faults that reach rare cases: late packets, faults on all nodes, an aftermath."""
 KEEPERS = ("keeper", "keeper-links")
 PARTS: Mapping[str, str] = {
     **{family: f"Kafka 4.3.1, `log`, `--nemesis {family}`, 60 s" for family in CORNERS},
@@ -33,30 +34,31 @@ PARTS: Mapping[str, str] = {
     "leader-epochs": "of `scenario run --all`: both leader-epoch examples",
     "scenarios": "of `scenario run --all`: all others",
 }
-"""In the order in which they are played."""
+"""The parts of the series, in the order in which they run."""
 NONE = "none"
-"""Instead of a verdict: the command hung, or ended otherwise."""
+"""The entry in place of a verdict if the command hung, or ended without a verdict."""
 
 
 class Line(BaseModel):
-    """A run, and how it was judged last.
+    """A run with its latest judgement.
 
     Attributes:
-        part, step: Which.
-        of: How many steps the part has.
-        run: Its folder in the store; empty: there is none.
-        command: What a user types to play it again.
-        begun_at: On the wall clock, `20261124T104500Z`.
-        load: The machine's load average over a minute, before the step and after it.
-        commit: Of the code that played it; a `+` behind it: with changes.
-        running: A hash of the code that plays.
-        judged_at: When this line's verdict was found.
-        judge: The commit of the code that judged it.
-        judging: A hash of the code that judges.
-        before: The verdict of the judge before; empty: it is the first.
+        part, step: The part of the series, and the step in it.
+        of: The number of steps in the part.
+        run: The run's folder in the store. Empty if there is no run.
+        command: The command that repeats the run.
+        begun_at: The wall-clock time of the start, `20261124T104500Z`.
+        load: The machine's one-minute load average before and after the step.
+        commit: The commit of the code that executed the run. A `+` follows if there were local
+            changes.
+        running: A hash of the code that executes runs.
+        judged_at: The time at which this line's verdict was reached.
+        judge: The commit of the code that judged the run.
+        judging: A hash of the code that judges runs.
+        before: The verdict of the previous judgement. Empty for the first judgement.
         verdict: `valid`, `unknown`, `invalid`, `none`.
-        expected: Whether it is valid, or ended as its scenario tells.
-        sentence: Why it is not as expected.
+        expected: Whether the run is valid, or ended as its scenario declares.
+        sentence: Why the result is not as expected.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -81,7 +83,7 @@ class Line(BaseModel):
 
     @property
     def words(self) -> str:
-        """`invalid: log/7 (log/20261124T104500Z-3): Invalid: one message was lost.`."""
+        """Return a text such as `invalid: log/7 (log/20261124T104500Z-3): Invalid: ...`."""
         how = self.verdict + (", as expected" if self.expected and self.verdict != "valid" else "")
         why = f": {self.sentence}" if self.sentence else ""
         return f"{how}: {self.part}/{self.step} ({self.run or 'no run'}){why}"
@@ -91,27 +93,28 @@ _LINE = TypeAdapter(Line)
 
 
 def lines_of(path: Path) -> list[Line]:
-    """Return the lines that can be read."""
+    """Return the lines of the results file that can be parsed."""
     return load_lines(path, _LINE)
 
 
 def last(lines: Sequence[Line]) -> dict[tuple[str, str], Line]:
-    """Return the last verdict on the last run of each step."""
+    """Return the last judgement of the last run of each step."""
     found: dict[tuple[str, str], Line] = {}
     for each in lines:
         there = found.get((each.part, each.step))
-        # An older run that is judged again stays an older run.
+        # A new judgement does not make an older run newer.
         if there is None or each.begun_at >= there.begun_at:
             found[each.part, each.step] = each
     return found
 
 
 def page_lines(lines: Sequence[Line], explained: Mapping[str, str]) -> str:
-    """Return both tables.
+    """Return both tables of the page: the parts, and the runs with an unexpected result.
 
     Args:
-        lines: All of them.
-        explained: What a person wrote, by run (or, where there is none, by step and time).
+        lines: All result lines.
+        explained: The explanations that people wrote, by run. A step without a run has its step and
+            time as the key.
     """
     current = list(last(lines).values())
     rows = [_row(part, [each for each in current if each.part == part]) for part in PARTS]
@@ -152,7 +155,7 @@ def _key(line: Line) -> str:
 
 
 def _others(lines: Sequence[Line]) -> dict[str, list[Line]]:
-    """Return all verdicts on each run that once was not as expected."""
+    """Return all judgements of each run that had an unexpected result at least once."""
     runs: dict[str, list[Line]] = {}
     for each in lines:
         runs.setdefault(_key(each), []).append(each)
@@ -160,7 +163,7 @@ def _others(lines: Sequence[Line]) -> dict[str, list[Line]]:
 
 
 def _doubt(story: Sequence[Line], explanation: str) -> str:
-    """Return the row of a run: its verdicts with their judges, and what the last doubt says."""
+    """Return the table row of a run: all verdicts, and the sentence of the last unexpected one."""
     said: list[Line] = []
     for each in story:
         if not said or (said[-1].verdict, said[-1].expected) != (each.verdict, each.expected):
@@ -173,17 +176,17 @@ def _doubt(story: Sequence[Line], explanation: str) -> str:
 
 
 def explanations(page: str) -> dict[str, str]:
-    """Return what a person wrote into the last column of a page, by the first."""
+    """Return the explanations in the last column of a page, by the text of the first column."""
     rows = (line.strip().removeprefix("| ").removesuffix("|").split(" | ", 4)
             for line in page.partition(BEGIN)[2].partition(END)[0].splitlines())  # fmt: skip
     return {row[0]: row[4].strip() for row in rows if len(row) == 5}  # noqa: PLR2004 - columns
 
 
 def write_page(results: Path) -> None:
-    """Write the tables of the page beside the results.
+    """Write the tables into the page beside the results file.
 
     Raises:
-        StoreError: The disk refuses.
+        StoreError: The file cannot be written.
     """
     page = results.with_suffix(".md")
     there = explanations(page.read_text("utf-8")) if page.exists() else {}

@@ -1,21 +1,21 @@
-"""Plays correct clusters under faults, and says which run is not valid: the series of false alarms.
+"""Runs correct clusters under faults, and prints which runs are not valid: the false-alarm series.
 
-    python -m benchmarks.false_alarms                          # begins, or goes on where it was
+    python -m benchmarks.false_alarms                          # starts, or resumes, the series
     python -m benchmarks.false_alarms --only log --only busy/3
-    python -m benchmarks.false_alarms --only log/7 --again     # plays steps that are done already
-    python -m benchmarks.false_alarms --rejudge                # plays nothing
+    python -m benchmarks.false_alarms --only log/7 --again     # repeats finished steps
+    python -m benchmarks.false_alarms --rejudge                # judges again, and runs nothing
     python -m benchmarks.false_alarms --list | --table
 
-A step is one run. It is kept in `STORE/PART/`, and is a line in `docs/night/false-alarms.jsonl`
-once it is judged. A step is done if it has a line of its command and of the running code: all
-Python files of `cluster`, `harness`, `nemesis` and `workloads`. Seeds are drawn from that code.
-After a change of `checkers` or `results`, the command first judges the kept runs of each part
-again, and appends a line for each.
+A step is one run. The run is kept in `STORE/PART/`. Each judged run is one line in
+`docs/night/false-alarms.jsonl`. A step is finished if it has a line for its command and for the
+current running code. The running code is all Python files of `cluster`, `harness`, `nemesis` and
+`workloads`. Its hash determines the seeds. After a change of `checkers` or `results`, the command
+first judges the kept runs of each part again, and appends a line for each.
 
-A kill loses the run under way. What it left is healed when its part begins again. Each part has a
-lock, so a second command plays the parts that the first one does not play at that moment. The
-command exits with 0 if every run asked for is as expected (valid, or as its scenario tells), and
-with 1 otherwise.
+If the command is killed, the current run is lost. The next start of that part heals what the killed
+run left behind. Each part has a lock. So a second command can run the other parts at the same time.
+The command exits with 0 if every selected run has the expected result, and with 1 otherwise. The
+expected result is a valid run, or the end that a scenario declares.
 """
 
 import argparse
@@ -69,7 +69,7 @@ SIMULATED = (
     "--system", "reference", "--hosts", "simulated", "--nemesis", "all", "--time-limit", "1200",
     "--rate", "50", "--concurrency", "8", "--topics", "2", "--partitions", "2",
 )  # fmt: skip
-"""As `benchmarks.campaign` plays them, but kept."""
+"""The options that `benchmarks.campaign` uses. This series also keeps the runs."""
 RUNS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     *((family, 3, (*KAFKA, "--nemesis", family)) for family in CORNERS),
     *((family, 3, (*KEPT, "--nemesis", family)) for family in KEEPERS),
@@ -82,17 +82,17 @@ RUNS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("busy", 10, (*KAFKA, "--workload", "log", "--time-limit", "60")),
     ("simulated", 15, SIMULATED),
 )
-"""Parts, how many seeds, and what `logquake run` is given."""
+"""The parts of the series: name, number of seeds, options of `logquake run`."""
 EXAMPLES = ("leader-epoch-1", "leader-epoch-2")
 BUSY_LOOPS = {"busy": 2}
 LOOP = (sys.executable, "-c", "while True: pass")
 LIMIT_S = HOUR_S / 2
-"""Of a step: some take two minutes on an idle machine."""
+"""The time limit of a step. Some steps take two minutes on an idle machine."""
 ANSWERED = (VALID, INVALID, UNKNOWN)
 
 
 def hashed(folders: Collection[str], root: Path = ROOT) -> str:
-    """Return a hash of the Python files of some folders."""
+    """Return a hash of the Python files in some folders."""
     digest = hashlib.sha256()
     for path in sorted(path for each in folders for path in (root / each).rglob("*.py")):
         text = path.read_bytes()
@@ -101,7 +101,7 @@ def hashed(folders: Collection[str], root: Path = ROOT) -> str:
 
 
 def steps_of(running: str) -> Iterator[Step]:
-    """Yield the steps; their seeds are drawn from the hash of the running code."""
+    """Yield the steps. The seeds are computed from the hash of the running code."""
     for part, seeds, options in RUNS:
         for name in map(str, range(1, seeds + 1)):
             seed = ("--seed", str(drawn(running, part, name)))
@@ -114,24 +114,24 @@ def steps_of(running: str) -> Iterator[Step]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """What plays and judges: a commit, and a hash of each half."""
+    """The code of the series: its commit, and hashes of the running part and the judging part."""
 
     commit: str
     running: str
     judging: str
 
     def check(self) -> None:
-        """Refuse to go on with other code than the one that the lines would name.
+        """Raise an error if the files have changed since this command began.
 
         Raises:
-            StoreError: The code has changed.
+            StoreError: The code has changed, so new result lines would name the wrong code.
         """
         if (self.running, self.judging) != (hashed(RUNNING), hashed(JUDGING)):
             raise StoreError("the code has changed since this command began: start it again")
 
 
 def code_of_now() -> Code:
-    """Return the code that is imported."""
+    """Return the code that this process has imported."""
     commit, changes = code()
     return Code(
         commit=commit + "+" * bool(changes), running=hashed(RUNNING), judging=hashed(JUDGING)
@@ -140,14 +140,14 @@ def code_of_now() -> Code:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """The series, and where it keeps its things."""
+    """The series with its code, its store, and its results file."""
 
     code: Code
     store: Path
     results: Path = RESULTS
 
     def play(self, step: Step, *, of: int) -> Line:
-        """Play and judge a run, and append its line."""
+        """Execute and judge the run of a step, and append its result line."""
         store = Store(self.store / step.part)
         there = {each.root for each in store.runs()}
         began_s, before, at = stopwatch_s(), os.getloadavg()[0], utc_now_text()
@@ -179,18 +179,21 @@ class Series:
             return run([*LOGQUAKE, *step.words[1:], *where], log, limit_s=LIMIT_S)
 
     def log(self, step: Step) -> Path:
-        """What a step's command printed."""
+        """Return the path of the file with the output of a step's command."""
         path = self.store / step.part / f"{file_name(step.name)}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def heal(self, part: str) -> None:
-        """Undo what dead runs of a part left."""
+        """Run `logquake heal` for the killed runs of a part."""
         log = self.store / part / "heal.log"
         run([*LOGQUAKE, "heal", "--store", str(self.store / part)], log, limit_s=LIMIT_S)
 
     def judge_again(self, line: Line) -> Line | None:
-        """Judge a kept run with the code of today; None if it is not kept, or was judged so."""
+        """Judge a kept run with the current code, and return the new line.
+
+        Return None if the run is not kept, or if the current code has already judged it.
+        """
         paths = RunPaths(self.store / line.run)
         if line.verdict == NONE or line.judging == self.code.judging or not paths.plan.is_file():
             return None
@@ -205,7 +208,7 @@ class Series:
 
 
 def found(paths: RunPaths) -> dict[str, object]:
-    """Return what a line says of a judged run."""
+    """Return the verdict of a judged run as fields of a result line."""
     row, story = read_run(paths), load_story(paths.story)
     expected = row.verdict == Validity.VALID if story is None else bool(story.as_expected)
     told = "; ".join(story.differs) if story and not expected else ""
@@ -216,7 +219,7 @@ def found(paths: RunPaths) -> dict[str, object]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge kept runs again, play what is left, and write the page."""
+    """Judge kept runs again, run the missing steps, and write the page."""
     options = _options(arguments)
     if options.table:
         write_page(options.results)
@@ -245,7 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _locked_part(
     series: Series, steps: Sequence[Step], size: int, options: argparse.Namespace
 ) -> None:
-    """Do what is left of a part, unless another command is at it."""
+    """Run the missing steps of a part, unless another command holds the part's lock."""
     part = steps[0].part
     try:
         lock = SuiteLock(series.store / part, LOCK)
@@ -284,7 +287,7 @@ def _part(series: Series, steps: Sequence[Step], size: int, options: argparse.Na
 
 
 def _kept(lines: Sequence[Line]) -> list[Line]:
-    """Return the last line of each run, played by whatever code."""
+    """Return the last line of each run, even if an older version of the code executed the run."""
     return list({each.run: each for each in lines if each.run}.values())
 
 
@@ -294,12 +297,12 @@ def _how(done: dict[tuple[str, str], Line], step: Step, now: Code) -> str:
 
 
 def _is_of(line: Line, step: Step, now: Code) -> bool:
-    """Tell whether the code of today played a run, and judged it."""
+    """Return whether the current code both executed the run and judged it."""
     return (line.command, line.running, line.judging) == (step.command, now.running, now.judging)
 
 
 def _summary(series: Series, asked: Sequence[Step], *, kept_only: bool) -> int:
-    """Print what the steps add up to; return the exit code."""
+    """Print the sums over the steps, and return the exit code."""
     done = last(lines_of(series.results))
     found = [(done.get((step.part, step.name)), step) for step in asked]
     played = [line for line, step in found

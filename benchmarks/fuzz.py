@@ -1,9 +1,10 @@
-"""Judges damaged records, thousands of them: a verdict must come of each, and no checker crash.
+"""Judges thousands of damaged run records. Each must get a verdict, and no checker may crash.
 
 Run it with `python -m benchmarks.fuzz [--records 10000] [--seed 1] [--only N]` from the repository.
-It prints how many records became valid, unknown, invalid, by damage, and ends with 1 if anything
-was raised, any checker or the coverage crashed, any record took longer than the limit, or a valid
-run became invalid by damage that only loses or repeats rows (see `tests/checkers/fuzzed.py`).
+For each kind of damage, the program counts the valid, unknown and invalid records. The exit code is
+1 in these cases: an exception was raised, a checker or the coverage crashed, a record took longer
+than the limit, or damage that only loses or repeats rows made a valid run invalid (see
+`tests/checkers/fuzzed.py`).
 """
 
 import argparse
@@ -25,22 +26,22 @@ from results.record.verdict import UNCOVERED
 from tests.checkers.fuzzed import Bases, Fuzzed, fuzz, write_bases
 
 LIMIT_S = 60
-"""Of processor time, which a busy machine does not lengthen. A small record takes a fraction of a
-second; what takes longer than this hangs."""
+"""Seconds of processor time, which do not depend on the load of the machine. A small record takes a
+fraction of a second. A record that takes longer than this limit hangs."""
 BASES = range(12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one record.
+    """The result of judging one damaged record.
 
     Attributes:
-        seed: Of the damage.
-        record: What was done to what.
-        verdict: Its words, `raised`, or `hung`.
-        sentences: Why it is unknown; the anomalies of an invalid one; the error.
-        crashes: Sentences on checkers that crashed, and on coverage that did.
-        took_s: Seconds.
+        seed: The seed of the damage.
+        record: The damaged record, and the damage done to it.
+        verdict: The word of the verdict, `raised`, or `hung`.
+        sentences: The reasons of an unknown verdict, the anomalies of an invalid one, or the error.
+        crashes: Sentences on crashes of checkers or of the coverage.
+        took_s: The seconds that the judgement took.
     """
 
     seed: int
@@ -52,7 +53,7 @@ class Outcome:
 
     @property
     def wrong(self) -> bool:
-        """Whether it must not be like this."""
+        """Return whether the outcome is an error: a crash, a hang, or an unjust `invalid`."""
         unjust = self.verdict == "invalid" and self.record.was != "invalid" and not self.record.lies
         return bool(self.crashes) or self.verdict in {"raised", "hung"} or unjust
 
@@ -62,7 +63,7 @@ def _hangs(_signal: int, _frame: object) -> None:
 
 
 def judged(seed: int, bases: Bases, folder: Path) -> Outcome:
-    """Damage a record, judge it, and drop it."""
+    """Damage a record, judge it, and delete it."""
     record = fuzz(seed, bases, folder)
     signal.signal(signal.SIGPROF, _hangs)
     signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
@@ -73,7 +74,7 @@ def judged(seed: int, bases: Bases, folder: Path) -> Outcome:
         (found,) = judge_runs([record.root], engine="local")
     except TimeoutError as hung:
         verdict, sentences = "hung", (str(hung),)
-    except Exception:  # noqa: BLE001 - that anything is raised is what is looked for
+    except Exception:  # noqa: BLE001 - any exception is a result
         verdict, sentences = "raised", (traceback.format_exc(limit=-4),)
     else:
         verdict, sentences = found.valid.value, tuple(map(str, found.unknown_because))
@@ -97,7 +98,7 @@ def judged(seed: int, bases: Bases, folder: Path) -> Outcome:
 
 
 def main() -> None:
-    """Fuzz, count, and say what was wrong."""
+    """Damage and judge the records, and print the counts and the errors."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
@@ -116,7 +117,7 @@ def main() -> None:
 
 
 def _told(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-    """Print what is wrong as soon as it is known."""
+    """Print an error as soon as it is known."""
     for outcome in outcomes:
         if outcome.wrong:
             what = (outcome.crashes or outcome.sentences)[:1]
@@ -125,7 +126,7 @@ def _told(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
 
 
 def report(outcomes: Sequence[Outcome], *, everything: bool) -> None:
-    """Print the counts, then each outcome that is wrong."""
+    """Print the counts, and then each outcome that is an error."""
     counts = Counter((each.record.lies, each.record.was, each.verdict) for each in outcomes)
     print(f"{len(outcomes)} records, the slowest in {max(each.took_s for each in outcomes):.1f} s")
     for (lies, was, verdict), count in sorted(counts.items()):

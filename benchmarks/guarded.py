@@ -1,8 +1,8 @@
-"""Runs a command whose session ends with us, however we end.
+"""Runs a command in a session of its own, which ends when this process ends, however it ends.
 
-The session has all processes that the command starts, except those that begin a session of their
-own. The harness starts brokers and players so; `logquake heal` ends what is left of them. The
-guard's process imports nothing else.
+The session contains all processes that the command starts, except those that begin a new session.
+Brokers and client workers begin a new session, so `logquake heal` ends them. The guard process
+imports nothing else.
 """
 
 import os
@@ -17,17 +17,17 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 GUARD = "from benchmarks.guarded import guard; guard()"
 END_LIMIT_S = 600.0
-"""After Ctrl-C a suite plays the runs that are under way to their end: some minutes."""
+"""Seconds until a command must end after Ctrl-C. A suite first finishes its active runs."""
 
 
 def run(argv: Sequence[str], log: Path, *, limit_s: float) -> int | None:
-    """Run a command to its end; return its exit code, or None if it took too long.
+    """Run a command to its end. Return its exit code, or None if it reaches the time limit.
 
-    It has a session of its own, and a guard that kills that session if this process is gone, or if
-    the command took too long.
+    The command has a session of its own. A guard process kills that session if this process ends,
+    or if the command reaches the time limit.
 
     Raises:
-        KeyboardInterrupt: Somebody wants to end; the command was interrupted, and has ended.
+        KeyboardInterrupt: The user pressed Ctrl-C. The command was interrupted, and has ended.
     """
     child = _begun(argv, log)
     assert child.stdin is not None
@@ -47,7 +47,10 @@ def run(argv: Sequence[str], log: Path, *, limit_s: float) -> int | None:
 
 @contextmanager
 def beside(argv: Sequence[str], log: Path) -> Iterator[None]:
-    """Let a command run beside the block; its session is killed when the block ends, or we do."""
+    """Run a command in the background of the block. Its session is killed when the block ends.
+
+    The session is also killed if this process ends.
+    """
     child = _begun(argv, log)
     assert child.stdin is not None
     try:
@@ -67,10 +70,10 @@ def _begun(argv: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
 
 
 def guard() -> None:
-    """Run the command of our arguments; kill our session when standard input is closed."""
+    """Run the command in this process's arguments. Kill the session when standard input closes."""
     ending = threading.Lock()
     child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Now, since the command would inherit it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Only now, because the command would inherit it.
 
     def watch() -> None:
         while os.read(sys.stdin.fileno(), 1):
@@ -80,15 +83,15 @@ def guard() -> None:
 
     threading.Thread(target=watch, daemon=True).start()
     status = child.wait()
-    with ending:  # The command's death must not end us before the others are killed.
+    with ending:  # Do not exit before all other processes are killed.
         sys.exit(status)
 
 
 def kill_session() -> None:
-    """Kill all processes of our session, of whatever group, and this process last.
+    """Kill all processes of this session, in any process group, and this process last.
 
-    A process to which SIGKILL was sent forks no more. So, once a look at all processes shows
-    nothing but what was killed, nothing is left.
+    A process that received SIGKILL cannot fork. So the session is empty once a scan finds only
+    killed processes.
     """
     killed: set[int] = {os.getpid()}
     while found := _session() - killed:
@@ -100,7 +103,7 @@ def kill_session() -> None:
 
 
 def _session() -> set[int]:
-    """Return the processes of our session."""
+    """Return the ids of all processes in this session."""
     ours, found = os.getsid(0), set[int]()
     for folder in Path("/proc").iterdir():
         with suppress(ValueError, ProcessLookupError, PermissionError):

@@ -1,22 +1,22 @@
-"""Guided hunts against blind ones, with the same budget: what they reach, and how soon they find.
+"""Compares guided hunts with blind hunts of the same budget: coverage, and the time to find bugs.
 
-    python -m benchmarks.guided                    # begins, or goes on where it was
+    python -m benchmarks.guided                    # starts, or resumes, the series
     python -m benchmarks.guided --only simulated --only bugs/vote-not-persisted/3
     python -m benchmarks.guided --list | --table
-    python -m benchmarks.guided --small            # hunts of a minute, to try it out
+    python -m benchmarks.guided --small            # hunts of a minute, to try the program
 
-A step is one hunt. Each pair has a guided and a blind hunt of the same budget, in turn: odd pairs
-begin with the guided one, even pairs with the blind one.
+A step is one hunt. Each pair has a guided hunt and a blind hunt of the same budget, one after the
+other. Odd pairs begin with the guided hunt, even pairs with the blind hunt.
 
 - `simulated`: ten pairs of 4 hours of virtual time on the reference cluster.
 - `kafka`: four pairs of 30 minutes on Kafka 4.3.1.
-- `bugs`: five pairs for each bug of the reference cluster that can be switched on, up to 2 hours of
-  virtual time each: when does a run break what the bug breaks? A hunt ends there. One that does
-  not find the bug counts as the whole 2 hours.
+- `bugs`: five pairs for each of the reference cluster's optional bugs, up to 2 hours of virtual
+  time each. The hunt ends with the first run that has the bug's anomaly. A hunt that does not find
+  the bug counts as the whole 2 hours.
 
-A hunt appends a line to `docs/hunt/guided.jsonl` when it is over, with the commit of its begin; a
-hunt that was killed goes on. Then its runs are removed from the store, but for the invalid ones.
-`docs/hunt/guided.md` and its plots are written at the end, or by `--table`, from complete pairs. A
+When a hunt is over, the program appends a line to `docs/hunt/guided.jsonl`, with the commit at its
+start. A killed hunt resumes. After a hunt, only its invalid runs stay in the store.
+`docs/hunt/guided.md` and its plots are made from complete pairs, at the end or by `--table`. A
 small series keeps its results in its store.
 """
 
@@ -54,7 +54,7 @@ from results.record.transitions import TRANSITIONS as CATALOGUE
 FOLDER = ROOT / "docs" / "hunt"
 RESULTS = FOLDER / "guided.jsonl"
 NO_CODE = (*OURS, ":!docs/hunt/guided*")
-"""Results may be committed in the middle: the code stays the same."""
+"""Paths that do not count as code. Results may be committed during the series."""
 BUGS = tuple(bug.value for bug in Bug)
 MINUTE_S = 60
 LIMIT_S = 12 * HOUR_S
@@ -63,24 +63,25 @@ SERIES = ("simulated", "kafka")
 
 
 class Line(BaseModel):
-    """A hunt that is over.
+    """The result of a finished hunt.
 
     Attributes:
         series: simulated, kafka or bugs.
-        pair: Which one, from 1 on.
+        pair: The number of the pair, from 1.
         way: guided or blind.
-        bug: That is switched on; empty: none.
-        commit: Of the code when the hunt began; with a + if there were changes.
+        bug: The bug that the reference cluster has. Empty if it has none.
+        commit: The commit of the code when the hunt began. A + follows if there were local changes.
         catalogue: A hash of the names of all transitions.
-        begun_at: On the wall clock, `20261121T104500Z`.
-        took_s: Of it, without the time in which nobody led it.
-        load: Of the machine, over a minute, before and after.
-        runs: How many were drawn and judged.
-        outcomes: Of all drawn runs: how many are valid, invalid, unknown.
-        growth: After each run: minutes of main phases, transitions, pairs in succession.
-        found: Minutes of main phases until a run broke what the bug breaks; None: none did.
-        budget: Minutes that it would have gone on without one; None: the wall clock ended it.
-        broken: What that run broke.
+        begun_at: The wall-clock time of the start, `20261121T104500Z`.
+        took_s: The seconds that the hunt took, without the time during which it was stopped.
+        load: The machine's one-minute load average before and after the hunt.
+        runs: The number of runs that were drawn and judged.
+        outcomes: The numbers of valid, invalid and unknown runs, among all drawn runs.
+        growth: For each run: minutes of main phases so far, transitions so far, and pairs of
+            successive transitions so far.
+        found: Minutes of main phases until a run had the bug's anomaly. None if no run had it.
+        budget: The limit in minutes of main phases. None if the limit is wall-clock time.
+        broken: The anomalies of that run.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -107,11 +108,11 @@ _LINE = TypeAdapter(Line)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One hunt to play.
+    """One hunt of the series.
 
     Attributes:
-        series, pair, way, bug: As in its line.
-        suite: Its file.
+        series, pair, way, bug: As in `Line`.
+        suite: The content of its suite file.
     """
 
     series: str
@@ -122,20 +123,20 @@ class Step:
 
     @property
     def name(self) -> str:
-        """How it is called: `bugs/ack-before-commit/3/blind`."""
+        """Return the name of the hunt: `bugs/ack-before-commit/3/blind`."""
         return "/".join(filter(None, (self.series, self.bug, str(self.pair), self.way)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much a series plays.
+    """The size of a series.
 
     Attributes:
-        simulated, kafka, bugs: How many pairs.
+        simulated, kafka, bugs: The number of pairs of each kind.
         main: Virtual time of a simulated hunt.
-        bug_main: The same of one that looks for a bug.
-        budget: Of a hunt on Kafka, on the wall clock.
-        time_limit_s: Of a simulated run's main phase.
+        bug_main: Virtual time of a hunt for a bug.
+        budget: Wall-clock time of a hunt on Kafka.
+        time_limit_s: Seconds of the main phase of a simulated run.
     """
 
     simulated: int = 10
@@ -196,15 +197,15 @@ def _kafka(pair: int, way: str, size: Size) -> dict[str, object]:
 
 
 def play(step: Step, store: Path, results: Path) -> Line | None:
-    """Play a hunt to its end, or what is left of it, and append its line.
+    """Start or resume a hunt, run it to its end, and append its result line.
 
     Args:
         step: The hunt.
-        store: Where its runs are kept.
-        results: What is appended to.
+        store: The folder of its runs.
+        results: The file for the result line.
 
     Returns:
-        The line; None: the hunt did not end, and its log says why.
+        The line, or None if the hunt did not end. Its log then has the reason.
     """
     name, before = str(step.suite["name"]), os.getloadavg()[0]
     store.mkdir(parents=True, exist_ok=True)
@@ -226,7 +227,7 @@ def play(step: Step, store: Path, results: Path) -> Line | None:
 
 
 def _note_commit(store: Path, name: str) -> str:
-    """Return the commit with which a hunt began: it is noted before."""
+    """Return the commit with which a hunt began. The first call saves the commit in a file."""
     noted = store / f"{name}.commit"
     if not noted.exists():
         commit, changes = code(NO_CODE)
@@ -235,14 +236,14 @@ def _note_commit(store: Path, name: str) -> str:
 
 
 def _clear(store: Path, parts: Sequence[NightState]) -> None:
-    """Remove a hunt's runs but for the invalid ones: its line has what counts of them."""
+    """Delete the runs of a hunt, except the invalid ones. The result line has all figures."""
     for item in (item for part in parts for item in part.items.values()):
         if item.run_id and item.outcome is not Validity.INVALID:
             shutil.rmtree(store / item.run_id, ignore_errors=True)
 
 
 def _parts(store: Path, name: str) -> list[NightState]:
-    """Return the parts of a hunt that were begun: there is one, however often it was killed."""
+    """Return the started nights of a hunt. A killed hunt resumes its night, so there is one."""
     states = [each.state() for each in nights_of(store, name)]
     return [each for each in states if each.night]
 
@@ -273,11 +274,11 @@ def _line(
 
 
 Pair = tuple[Line, Line]
-"""A guided hunt, and its blind one."""
+"""A guided hunt and the blind hunt of the same pair."""
 
 
 def pairs_of(lines: Sequence[Line]) -> list[Pair]:
-    """Return the pairs of which both hunts are over, in the order of the lines."""
+    """Return the pairs in which both hunts are over, in the order of the lines."""
     ways: dict[tuple[str, str, int], dict[str, Line]] = {}
     for each in lines:
         ways.setdefault((each.series, each.bug, each.pair), {})[each.way] = each
@@ -285,7 +286,7 @@ def pairs_of(lines: Sequence[Line]) -> list[Pair]:
 
 
 def table(lines: Sequence[Line]) -> str:
-    """Return the comparison in Markdown, from complete pairs."""
+    """Return the comparison of all complete pairs in Markdown."""
     pairs = pairs_of(lines)
     rows = [
         "| Series | Way | Hunts | Transitions, median (range) | Pairs, median (range) | Runs |",
@@ -331,14 +332,14 @@ def _reached(line: Line, what: int) -> int:
 
 
 def _minutes(line: Line) -> float:
-    """Return the minutes until a bug was found, or the whole budget."""
+    """Return the minutes until a hunt found the bug, or the whole budget if it did not."""
     return line.found if line.found is not None else line.budget or 0.0
 
 
 def _compared(differences: Sequence[float]) -> str:
-    """Return the cells of pairs: the median, how many are above 0, and the sign test's p.
+    """Return table cells on the differences: median, number above 0, and p-value of the sign test.
 
-    Pairs that are even count for neither (W. J. Dixon and A. M. Mood, JASA 1946).
+    The test leaves out pairs without a difference (W. J. Dixon and A. M. Mood, JASA 1946).
     """
     if not differences:
         return "none | none | none"
@@ -354,7 +355,7 @@ def _spread(numbers: Sequence[float]) -> str:
 
 
 def write_page(results: Path) -> None:
-    """Write the table of the page beside the results anew, and its plots."""
+    """Rewrite the table and the plots of the page beside the results."""
     lines = [each for pair in pairs_of(load_lines(results, _LINE)) for each in pair]
     told = table(lines)
     for series in SERIES:
@@ -369,7 +370,7 @@ def write_page(results: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play what is left, and write the page."""
+    """Run the missing hunts, and write the page."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.guided",
         description=__doc__,

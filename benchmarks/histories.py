@@ -1,17 +1,18 @@
-"""What judging a history of others costs, from the command to the verdict.
+"""Measures how long `logquake check --history` takes for a history that another program recorded.
 
-A seeded history of transactions (`tests/histories/README.md` has its form; twenty keys, sixteen
-processes, nothing wrong with it) is written as JSON lines and as EDN, and each of these is judged:
+The benchmark makes a seeded, correct history of transactions, with twenty keys and sixteen
+processes. `tests/histories/README.md` describes its form. The history is written as JSON lines and
+as EDN. Each of these ways is measured with both files:
 
-* `local`: `logquake check --history FILE`, a process of its own;
-* `spark`: the same with `--engine spark`, its start included;
+* `local`: `logquake check --history FILE`, as a process of its own;
+* `spark`: the same with `--engine spark`, with the time that Spark needs to start;
 * `warm`: in a Spark session that has judged another history before.
 
-For scale: Jepsen's checker takes 48 to 53 s and 7 to 8 GB for 200,000 operations.
+For comparison: Jepsen's checker takes 48 to 53 s and 7 to 8 GB for 200,000 operations.
 
     python -m benchmarks.histories [--ops 20000 200000] [--only local ...]
 
-Wall seconds mean something on an idle machine only; the load at the start is told with each.
+Wall-clock seconds are meaningful on an idle machine only. Each line shows the load at its start.
 """
 
 import argparse
@@ -42,7 +43,7 @@ Entry = dict[str, Any]
 
 
 def entries(ops: int, seed: int = 1) -> Iterator[Entry]:
-    """Yield invocations and completions of a log that does as it should."""
+    """Yield the invocations and completions of a correct log."""
     random = Random(seed)
     logs: list[list[int]] = [[] for _ in range(_KEYS)]
     at = [[0] * _KEYS for _ in range(_PROCESSES)]
@@ -82,7 +83,7 @@ def entries(ops: int, seed: int = 1) -> Iterator[Entry]:
 
 
 def edn(value: object) -> str:
-    """Return a value as Clojure prints it; words are keywords, keys that are numbers numbers."""
+    """Return a value in Clojure's EDN. A string becomes a keyword, or a number if it has digits."""
     match value:
         case None:
             return "nil"
@@ -108,7 +109,7 @@ def _write(path: Path, ops: int, text: Callable[[Entry], str]) -> Path:
 
 
 def _warm(path: Path) -> None:
-    """Print how long a history takes in a session that has judged another one."""
+    """Print how long a history takes in a session that has judged another history."""
     with tempfile.TemporaryDirectory() as folder, spark_engine(None) as engine:
         small = _write(Path(folder) / "small.jsonl", _SMALL, json.dumps)
         for each in (small, path):
@@ -119,7 +120,7 @@ def _warm(path: Path) -> None:
 
 
 def main() -> None:
-    """Write histories of each size and measure."""
+    """Write histories of each size, and measure the ways to judge them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ops", nargs="+", type=int, default=[20_000, 200_000])
     parser.add_argument("--only", nargs="+", choices=_WAYS, default=_WAYS)

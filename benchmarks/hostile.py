@@ -1,10 +1,12 @@
-"""Falls upon the reference cluster with frames that nobody should send, a million of them.
+"""Attacks the reference cluster with a million invalid frames, which no correct client sends.
 
 Run it with `python -m benchmarks.hostile [--frames 1000000] [--processes 20000]` from the
-repository. First come three nodes in this process, with their real driver, links and files, whose
-clients need no sockets; then three real processes. After each wave all nodes must run, lead, serve
-a well-behaved client, and have the same logs, which can be read. It prints what came of the frames
-and how large the processes are. If anything broke it ends with 1, and leaves the latest frames.
+repository. The first target is three nodes inside this process, with their real driver, links and
+files. Their clients need no sockets. The second target is three real processes. After each wave of
+frames, the program checks five things. All nodes run. Each partition has a leader. A correct client
+is served. All logs are equal. The logs can be read. The program prints how the nodes treated the
+frames, and the memory size of the processes. If a check fails, the program exits with 1 and saves
+the latest frames.
 """
 
 import argparse
@@ -34,7 +36,7 @@ SOUND = "sound"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Send, look, print; return 1 if anything broke."""
+    """Attack both targets, and print the results. Return 1 if a check failed."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--frames", type=int, default=1_000_000, help="to nodes in this process")
     parser.add_argument("--processes", type=int, default=20_000, help="frames to real processes")
@@ -48,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
             root = Path(folder)
             asyncio.run(inside(root / "inside", asked, last))
             outside(root / "outside", asked, last)
-    except Exception:  # noqa: BLE001 - whatever broke is what is looked for
+    except Exception:  # noqa: BLE001 - any exception is a result
         traceback.print_exc()
         lines = (f"n{node} {kind} {data.hex()}\n" for node, kind, data in last)
         asked.last.write_text("".join(lines))
@@ -60,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
 async def inside(
     root: Path, asked: argparse.Namespace, last: deque[tuple[int, str, bytes]]
 ) -> None:
-    """Fall upon nodes in this process."""
+    """Attack nodes inside this process."""
     nodes = NodesInside(root)
     try:
         await nodes.start()
@@ -86,7 +88,7 @@ async def inside(
 
 
 def outside(root: Path, asked: argparse.Namespace, last: deque[tuple[int, str, bytes]]) -> None:
-    """Fall upon three processes."""
+    """Attack three real processes."""
     if not asked.processes:
         return
     random = Random(asked.seed)
@@ -109,7 +111,7 @@ def outside(root: Path, asked: argparse.Namespace, last: deque[tuple[int, str, b
 
 
 def look_outside(nodes: NodeProcesses, wave: int) -> None:
-    """See that all nodes run and serve, and that their logs are the same."""
+    """Check that all node processes run and serve, and that their logs are equal."""
     assert all(nodes.runs(node) for node in nodes.ids), [nodes.said(it)[-900:] for it in nodes.ids]
     nodes.wait_live()
     nodes.wait_led(CANARY)
@@ -144,7 +146,10 @@ def _stored(nodes: NodeProcesses) -> set[bytes]:
 
 
 def _send(port: int, frames: list[tuple[str, bytes]], seen: Counter[str]) -> None:
-    """Send frames; each that is not sound ends its connection, so that those behind it arrive."""
+    """Send frames to a node. Each invalid frame gets a connection that ends after it.
+
+    So the next frame arrives on a new connection.
+    """
     client: socket.socket | None = None
     for kind, data in frames:
         if client is None:
@@ -158,10 +163,10 @@ def _send(port: int, frames: list[tuple[str, bytes]], seen: Counter[str]) -> Non
                     seen["pieces of answers"] += 1
                 continue
             client.shutdown(socket.SHUT_WR)
-            while client.recv(1 << 16):  # Until the node has seen the end, too.
+            while client.recv(1 << 16):  # Until the node closes the connection, too.
                 seen["pieces of answers"] += 1
         except TimeoutError:
-            raise  # A node that neither answers nor hangs up.
+            raise  # The node neither answers nor closes.
         except OSError:
             seen["hung up before the end"] += 1
         client.close()

@@ -1,18 +1,19 @@
-"""Hunts on released Kafkas with known bugs: which bugs do random runs find, and how often?
+"""Hunts on released Kafka versions with known bugs: which bugs do random runs find, and how often?
 
-    python -m benchmarks.hunts                     # begins, or goes on where it was
-    python -m benchmarks.hunts --only kafka-3.4.0  # --again: another part of it
+    python -m benchmarks.hunts                     # starts, or resumes, the series
+    python -m benchmarks.hunts --only kafka-3.4.0  # --again: another part of this hunt
     python -m benchmarks.hunts --list | --table | --search
 
-A step is a part of one hunt: `logquake hunt docs/hunt/hunt.toml` with a system, a control, a
-workload and families of faults. It ends with its first failure, once that is repeated five times,
-and played five times on the control. A part that was killed goes on.
+A step is one part of a hunt: `logquake hunt docs/hunt/hunt.toml` with a system, a control, a
+workload and families of faults. The first failure is rerun five times, and is run five times on the
+control. Then the part ends. A killed part resumes.
 
-When a part is over, its journal is copied to `docs/hunt/journals/`, and a line is appended to
-`docs/hunt/finds.jsonl`, with the commit of its begin. A find counts only if its runs show the
-mechanism that a ticket describes. `MECHANISMS` has a pattern for each ticket, which is searched for
-in the brokers' logs or in the verdict of each run that failed. `docs/hunt/finds.md` is written from
-both. `--search` searches the kept runs again, after a pattern was added.
+When a part is over, its journal is copied to `docs/hunt/journals/`. A line is appended to
+`docs/hunt/finds.jsonl`, with the commit at the part's start. A find counts only if its runs show
+the mechanism that a ticket describes. `MECHANISMS` has a pattern for each ticket. The program
+searches for the pattern in the brokers' logs or in the verdict of each failed run. Both files are
+the source of `docs/hunt/finds.md`. After you add a pattern, `--search` searches the kept runs
+again.
 """
 
 import argparse
@@ -50,13 +51,13 @@ TICKETS = "https://issues.apache.org/jira/browse/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mechanism:
-    """What a failed run shows if it had the bug that a ticket describes.
+    """The evidence that a failed run has the bug of a ticket.
 
     Attributes:
-        breaks: Anomalies, one of which the run must have.
-        pattern: A regular expression that must be found.
-        where: The files of the run that are searched, as a glob pattern.
-        means: What the pattern shows, for the page.
+        breaks: Anomalies. The run must have at least one of these.
+        pattern: A regular expression that a file of the run must contain.
+        where: The files of the run to search, as a glob pattern.
+        means: What the pattern shows, in words for the page.
     """
 
     breaks: tuple[str, ...]
@@ -132,12 +133,12 @@ class Step:
     """One hunt.
 
     Attributes:
-        name: Its name.
-        system: A release with a bug; or several releases, with spaces.
-        control: The nearest release without the bug; empty: none.
-        workload, nemesis: The workload and the families it draws from; empty: all.
-        ticket: The bug that is known there: the reason to hunt there; empty: none is known.
-        least_s: The time after which no further part of it is due, in seconds.
+        name: The name of the hunt.
+        system: A release with a bug, or several releases with spaces between.
+        control: The nearest release without the bug. Empty if there is none.
+        workload, nemesis: The workload, and the families of faults to choose from. Empty for all.
+        ticket: The known bug that is the reason for this hunt. Empty if no bug is known.
+        least_s: The hunt needs no further part after this total time, in seconds.
     """
 
     name: str
@@ -150,7 +151,7 @@ class Step:
 
     @property
     def options(self) -> list[str]:
-        """What is chosen beside the file."""
+        """Return the options of `logquake hunt` that the suite file does not set."""
         options = ["--name", self.name]
         options += [word for each in self.system.split() for word in ("--system", each)]
         options += ["--control", self.control] if self.control else []
@@ -159,7 +160,7 @@ class Step:
 
     @property
     def command(self) -> str:
-        """What a user types."""
+        """Return the command as a user types it."""
         return " ".join(["logquake hunt", str(FILE.relative_to(ROOT)), *self.options])
 
 
@@ -222,15 +223,16 @@ STEPS = (
 
 
 class Line(BaseModel):
-    """A part that is over.
+    """The result of a finished part.
 
     Attributes:
-        name: Of the hunt.
-        journal: Of the part, in `docs/hunt/journals/`.
-        commit: Of the code when it began; with a + if there were changes.
-        took_s: On the wall clock.
-        load: Of the machine, over a minute, before and after.
-        shown: By ticket, the failed runs that show its mechanism, each with what it broke by it.
+        name: The name of the hunt.
+        journal: The file name of the part's journal in `docs/hunt/journals/`.
+        commit: The commit of the code when the part began. A + follows if there were local changes.
+        took_s: The seconds that the part took, in wall-clock time.
+        load: The machine's one-minute load average before and after the part.
+        shown: By ticket, the failed runs that show its mechanism. Each run has its anomalies from
+            that mechanism.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -247,16 +249,16 @@ _LINE = TypeAdapter(Line)
 
 
 def is_due(step: Step) -> bool:
-    """Return whether a step has no part yet, or its parts took less time than it must have."""
+    """Return whether a hunt has no part yet, or its parts took less than `least_s` in total."""
     took_s = [each.took_s for each in load_lines(RESULTS, _LINE) if each.name == step.name]
     return not took_s or sum(took_s) < step.least_s
 
 
 def play(step: Step, store: Path) -> Line | None:
-    """Play a part to its end, or what is left of it, and append its line.
+    """Start or resume a part of a hunt, run it to its end, and append its result line.
 
     Returns:
-        The line; None: the part did not end, and its log says why.
+        The line, or None if the part did not end. Its log then has the reason.
     """
     store.mkdir(parents=True, exist_ok=True)
     log, before = store / f"{step.name}.log", os.getloadavg()[0]
@@ -283,7 +285,7 @@ def play(step: Step, store: Path) -> Line | None:
 
 
 def _note_commit(store: Path, step: Step, *, anew: bool = False) -> str:
-    """Return the commit with which a part began: it is noted before."""
+    """Return the commit with which a part began. The first call saves it in a file."""
     noted = store / f"{step.name}.commit"
     if anew or not noted.exists():
         commit, changes = code(NO_CODE)
@@ -296,12 +298,15 @@ def _parts(store: Path, step: Step) -> list[NightFolder]:
 
 
 def _failed(state: NightState) -> list[str]:
-    """Return the failed runs of a part."""
+    """Return the ids of a part's failed runs."""
     return [each.run_id for each in state.items.values() if each.reached and each.reached.broken]
 
 
 def shown(state: NightState, store: Path) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return, by ticket, the failed runs of a part that show its mechanism, as in `Line`."""
+    """Return, by ticket, the failed runs of a part that show the ticket's mechanism.
+
+    The form is that of `Line.shown`.
+    """
     failed = _failed(state)
     seen = {
         ticket: {run: broken for run in failed if (broken := shows(each, RunPaths(store / run)))}
@@ -311,7 +316,10 @@ def shown(state: NightState, store: Path) -> dict[str, dict[str, tuple[str, ...]
 
 
 def shows(mechanism: Mechanism, run: RunPaths) -> tuple[str, ...]:
-    """Return what a run broke of that which a bug breaks, if one of its files has the pattern."""
+    """Return those anomalies of a run that the mechanism can cause.
+
+    Return nothing if no file of the run contains the mechanism's pattern.
+    """
     verdict = read_verdict(run.verdict)
     anomalies = verdict.anomalies if verdict else {}
     broken = {
@@ -324,7 +332,7 @@ def shows(mechanism: Mechanism, run: RunPaths) -> tuple[str, ...]:
 
 
 def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
-    """Return what was found, and what was tried in vain, in Markdown."""
+    """Return two tables in Markdown: the finds, and the hunts without a find."""
     rows = [
         "| Ticket | Release | Repeats | Control | Broke | Command | Date |",
         "|---|---|---|---|---|---|---|",
@@ -367,7 +375,7 @@ def _link(ticket: str) -> str:
 def _rows(
     step: Step, failure: Failure, seen: Mapping[str, Mapping[str, tuple[str, ...]]]
 ) -> Iterator[str]:
-    """Yield a row for each ticket whose mechanism a failure's runs show."""
+    """Yield a table row for each ticket whose mechanism a failure's runs show."""
     ran = {each.run_id for each in (*failure.runs, *failure.repeats)}
     tickets = [each for each, runs in seen.items() if ran.intersection(runs)]
     for ticket in tickets or [""]:
@@ -388,12 +396,14 @@ def _rows(
 
 
 def _times(failure: Failure, items: Iterable[Item], runs: Collection[str] | None) -> str:
-    """Return how many of the runs with a verdict failed and show the ticket, and how many others.
+    """Return a text on how often runs failed and show the ticket: `3 of 5 (1 failed without it)`.
+
+    Only runs with a conclusive verdict count.
 
     Args:
-        failure: The failure that they repeat.
+        failure: The failure that the runs repeat.
         items: The runs.
-        runs: Those that show the ticket; None: there is no ticket.
+        runs: The ids of the runs that show the ticket. None if there is no ticket.
     """
     judged = [each for each in items if each.reached and is_conclusive(each)]
     had = [each for each in judged if failure.is_had_by(each) or each.run_id in (runs or ())]
@@ -407,7 +417,7 @@ def _date(item: Item) -> str:
 
 
 def search_again(store: Path) -> None:
-    """Search the kept runs of all parts for all mechanisms, and write the lines anew."""
+    """Search the kept runs of all parts for all mechanisms, and rewrite the result lines."""
     lines = []
     for line in load_lines(RESULTS, _LINE):
         state = state_of(JOURNALS / line.journal)
@@ -423,7 +433,7 @@ def search_again(store: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play what is left, and write the page."""
+    """Run the missing parts, and write the page."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.hunts",
         description=__doc__,

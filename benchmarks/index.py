@@ -1,7 +1,7 @@
-"""How long an index takes over a store of many runs: `python -m benchmarks.index [RUNS]`.
+"""Measures how long an index takes over a store of many runs: `python -m benchmarks.index [RUNS]`.
 
-The runs are made by hand in a temporary folder: a plan, a verdict with ten examples, milestones,
-and thirty files more each, so that sizes and times are those of real stores.
+The benchmark makes artificial runs in a temporary folder. Each run has a plan, a verdict with ten
+examples, milestones, and thirty more files. So sizes and times are as in real stores.
 """
 
 import shutil
@@ -19,7 +19,7 @@ _RUNS = 1000
 
 
 def main() -> None:
-    """Print a line a measurement."""
+    """Print a line for each measurement."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else _RUNS
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder))

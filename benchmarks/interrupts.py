@@ -1,25 +1,26 @@
-"""Interrupts real runs in every phase, and says what is not as it should be afterwards.
+"""Interrupts real runs in every phase, and prints each wrong behaviour afterwards.
 
-    python -m benchmarks.interrupts                       # begins, or goes on where it was
+    python -m benchmarks.interrupts                       # starts, or resumes, the series
     python -m benchmarks.interrupts --only reference/main
     python -m benchmarks.interrupts --only simulated      # in virtual time
     python -m benchmarks.interrupts --only kafka          # a few moments on Kafka, from its cache
-    python -m benchmarks.interrupts --again               # plays steps that are done already
+    python -m benchmarks.interrupts --again               # repeats finished steps
     python -m benchmarks.interrupts --list | --table
 
-A step is one `logquake run`. SIGINT is Ctrl-C, typed on a terminal of the run's own; SIGTERM is
-sent to the command alone. A step passes if
+A step is one `logquake run`. SIGINT is sent as Ctrl-C on a terminal that belongs to the run.
+SIGTERM is sent to the command alone. A step passes under these conditions:
 
-- a line that begins with `interrupted` is on the terminal within a second,
-- no traceback is printed, and no process, mount, link, nft table or temporary file of the run is
-  left,
-- the exit code is the verdict's, or 2 without one,
-- a run whose play was cut has a verdict, and that, `logquake show`, `logquake runs` and the page
-  begin with "Interrupted at",
-- a run whose judgement was cut says what judges it, and `logquake check` does.
+- Within a second the terminal shows a line that begins with `interrupted`.
+- No traceback is printed.
+- No process, mount, link, nft table or temporary file of the run is left.
+- The exit code is the verdict's code, or 2 without a verdict.
+- If the test phase was interrupted, the run has a verdict. The verdict, `logquake show`,
+  `logquake runs` and the page begin with "Interrupted at".
+- If the judgement was interrupted, the command prints how to judge the run. `logquake check` then
+  judges it.
 
-Each step appends a line to `docs/night/interrupts.jsonl`. A step is done if it has a line of the
-code of today. The command exits with 0 if every step asked for has passed, and with 1 otherwise.
+Each step appends a line to `docs/night/interrupts.jsonl`. A step is finished if it has a line of
+the current code. The command exits with 0 if every selected step has passed, and with 1 otherwise.
 """
 
 import argparse
@@ -76,21 +77,22 @@ PARTS = {"reference": REFERENCE, "simulated": SIMULATED, "kafka": KAFKA}
 SPARK = ("--engine", "spark")
 SIGINT, SIGTERM = signal.SIGINT, signal.SIGTERM
 CUT, UNJUDGED, UNDRAWN, NOTHING = "cut", "unjudged", "undrawn", "nothing"
-"""What is due: a verdict that says so; none, and how to get one; one, but no page; no run."""
+"""The due result: an interrupted verdict, no verdict yet, a verdict without a page, or no run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A run, and when it is interrupted.
+    """A run, and the moment at which it is interrupted.
 
     Attributes:
-        part, name: Which.
+        part, name: The part of the series, and the name of the step.
         number: The signal.
-        after: What is waited for: `said:TEXT` on the terminal, `milestone:NAME`, `ledger:TEXT`.
-        more_s: So much later the signal is sent.
-        again_s: So much after the answer another one is sent; None: none is.
-        due: One of `CUT`, `UNJUDGED`, `UNDRAWN`, `NOTHING`.
-        more: Options of the run.
+        after: The event that precedes the signal: `said:TEXT` on the terminal, `milestone:NAME`, or
+            `ledger:TEXT`.
+        more_s: Seconds between that event and the signal.
+        again_s: Seconds between the answer and a second signal. None for no second signal.
+        due: The expected result: `CUT`, `UNJUDGED`, `UNDRAWN` or `NOTHING`.
+        more: Additional options of the run.
     """
 
     part: str = "reference"
@@ -104,7 +106,7 @@ class Moment:
 
     @property
     def command(self) -> str:
-        """What a user types."""
+        """Return the command as a user types it."""
         return shlex.join(("logquake", "run", *PARTS[self.part], *self.more))
 
 
@@ -152,20 +154,20 @@ MOMENTS = (
 
 
 class Line(BaseModel):
-    """What came of a step.
+    """The result of a step.
 
     Attributes:
-        part, step: Which.
-        command, signal, after: What was played, and when it was interrupted.
-        begun_at: On the wall clock, `20261124T104500Z`.
-        commit: Of the code; a `+` behind it: with changes.
+        part, step: The part of the series, and the step in it.
+        command, signal, after: The run's command, the signal, and the event before the signal.
+        begun_at: The wall-clock time of the start, `20261124T104500Z`.
+        commit: The commit of the code. A `+` follows if there were local changes.
         code: A hash of the code.
-        load: The machine's load average over a minute, before the step.
-        answered_s: From the first signal to its answer; None: there was none.
-        ended_s: From the first signal to the command's end.
-        exit_code: Of the command; None: it did not end in time.
-        sentence: The verdict's, or the last line of the terminal.
-        wrong: What was not as it should be.
+        load: The machine's one-minute load average before the step.
+        answered_s: Seconds from the first signal to its answer. None if there was no answer.
+        ended_s: Seconds from the first signal to the command's end.
+        exit_code: The command's exit code. None if the command did not end in time.
+        sentence: The verdict's sentence, or the last line of the terminal.
+        wrong: Sentences on each wrong behaviour.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -191,11 +193,11 @@ _LINE = TypeAdapter(Line)
 
 @dataclass(slots=True)
 class Terminal:
-    """What a command prints, read as it comes.
+    """The output of a command, collected as it arrives.
 
     Attributes:
-        file: The end that is read.
-        said: All that was printed.
+        file: The readable end of the terminal.
+        said: All output so far.
     """
 
     file: int
@@ -203,34 +205,34 @@ class Terminal:
     _thread: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start to read."""
+        """Start the thread that reads the output."""
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     def _read(self) -> None:
-        with suppress(OSError):  # EIO is the end of a terminal.
+        with suppress(OSError):  # EIO means that the terminal is closed.
             while some := os.read(self.file, 65536):
                 self.said += some
 
     def close(self) -> None:
-        """Read to the end."""
+        """Read to the end of the output."""
         self._thread.join(10)
         os.close(self.file)
 
     def lines(self) -> list[str]:
-        """Return what was printed, without control sequences."""
+        """Return the printed lines without control sequences."""
         text = self.said.decode("utf-8", errors="replace")
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "\n").splitlines()
 
 
 @dataclass(slots=True, kw_only=True)
 class Step:
-    """A step under way.
+    """An active step.
 
     Attributes:
-        moment: Which.
-        folder: The step's own: a store, and a folder of temporary files.
-        wrong: What was not as it should be.
+        moment: The run, and the moment of the interrupt.
+        folder: The step's own folder, with a store and temporary files.
+        wrong: Sentences on each wrong behaviour.
     """
 
     moment: Moment
@@ -241,11 +243,11 @@ class Step:
 
     @property
     def store(self) -> Store:
-        """Where the run is."""
+        """Return the store of the run."""
         return Store(self.folder / "store")
 
     def play(self) -> tuple[int | None, list[str]]:
-        """Play and interrupt a run; return its exit code, and what it printed."""
+        """Start and interrupt a run. Return its exit code and its output."""
         temporary = self.folder / "tmp"
         temporary.mkdir(parents=True)
         before = local_traces(self.folder / "nothing")
@@ -316,7 +318,7 @@ class Step:
 
     def _send(self, child: "subprocess.Popen[bytes]", terminal: Terminal) -> None:
         if self.moment.number is SIGINT:
-            os.write(terminal.file, b"\x03")  # As a hand does: each process of the terminal's.
+            os.write(terminal.file, b"\x03")  # Like a key press: to all processes of the terminal.
         else:
             child.send_signal(self.moment.number)
 
@@ -331,7 +333,7 @@ class Step:
         return False
 
     def look(self, status: int | None, said: Sequence[str]) -> str:
-        """See whether code, verdict, lists and page are as due; return the verdict's sentence."""
+        """Check exit code, verdict, lists and page. Return the verdict's sentence."""
         runs, due = self.store.runs(), self.moment.due
         self._expect(not any("Traceback" in each for each in said), "a traceback was printed")
         last = next((each for each in reversed(said) if each.strip()), "")
@@ -380,24 +382,24 @@ class Step:
         yield "logquake runs", console.file.getvalue()
         yield "the page", run.report.read_text("utf-8") if run.report.exists() else ""
 
-    def _expect(self, is_so: bool, otherwise: str) -> None:  # noqa: FBT001 - what is expected
+    def _expect(self, is_so: bool, otherwise: str) -> None:  # noqa: FBT001 - the expected condition
         if not is_so:
             self.wrong.append(otherwise)
 
 
 def doubled(said: Sequence[str]) -> list[str]:
-    """Return the sentences on the verdict that are lines, and stand in another line too."""
+    """Return the verdict's sentences that are a line of their own and also part of another line."""
     begin = next((number for number, each in enumerate(said) if BEGINS in each), len(said))
     lines = [each.strip().casefold().rstrip(".") for each in said[begin:] if " " in each.strip()]
     return [each for each in lines if sum(each in other for other in lines) > 1]
 
 
 def played(moment: Moment, store: Path, now: tuple[str, str]) -> Line:
-    """Play a step; return its line.
+    """Run a step, and return its result line.
 
     Args:
-        moment: Which.
-        store: Where runs are kept.
+        moment: The run, and the moment of the interrupt.
+        store: The folder of runs.
         now: The commit, and a hash of the code.
     """
     at, load = utc_now_text(), round(os.getloadavg()[0], 2)
@@ -436,9 +438,9 @@ def _row(line: Line) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play what is left, and write the page."""
+    """Run the missing steps, and write the page."""
     options = _options(arguments)
-    # In the background a shell has Ctrl-C ignored, in all that is started there, too.
+    # A shell makes background jobs ignore Ctrl-C, and their child processes inherit this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     commit, changes = code()
     now = commit + "+" * bool(changes), hashed((*RUNNING, *JUDGING))

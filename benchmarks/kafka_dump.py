@@ -1,9 +1,10 @@
-"""DumpLogSegments, Kafka's own reader of segments: the witness of `cluster.files`.
+"""Comparison of the segment reader `cluster.files` with DumpLogSegments, Kafka's own reader.
 
-`disagreements` has every segment of a run, final ones and copies of steps, read by both, and
-compares them record by record. The tool prints in three ways: since 2.8 a line a batch and a line a
-record; before, with `--deep-iteration`, flat records that lack the leader epoch, which only stands
-in the batches that it prints without that option. Payloads are printed raw, line ends included.
+`disagreements` reads every segment of a run with both readers, and compares them record by record.
+These are the final segments, and the copies made at each step of a scenario. Since Kafka 2.8 the
+tool prints a line for each batch and each record. Before 2.8 it prints flat records with
+`--deep-iteration`, but these have no leader epoch. The leader epoch is only on the batches, which
+the tool prints without that option. The tool prints payloads raw, line ends included.
 """
 
 import os
@@ -33,14 +34,14 @@ _MAX_EXAMPLES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpedRecord:
-    """One record, as one of the two readers has it.
+    """One record, as one of the two readers returns it.
 
     Attributes:
-        offset, timestamp, magic: As everywhere.
-        epoch: -1 in old formats; None where the tool does not print it.
-        producer_id, producer_epoch, sequence: -1 without idempotence.
-        control: Whether a broker wrote it.
-        key_bytes, value_bytes: Sizes, -1 for null.
+        offset, timestamp, magic: The fields of Kafka's record format.
+        epoch: The leader epoch. -1 in old formats, None where the tool does not print it.
+        producer_id, producer_epoch, sequence: The producer's fields. -1 without idempotence.
+        control: Whether the record is a control record, written by a broker.
+        key_bytes, value_bytes: Sizes in bytes, -1 for null.
     """
 
     offset: int
@@ -56,15 +57,15 @@ class DumpedRecord:
 
 
 def disagreements(run: Path, *, java: Java, distribution: Distribution) -> list[str]:
-    """Return a sentence for each segment of a run that the two readers do not read alike.
+    """Return a sentence for each segment of a run that the two readers read differently.
 
     Args:
         run: The folder of a run.
-        java: Runs the tool.
-        distribution: Of the run's version.
+        java: The Java that runs the tool.
+        distribution: The Kafka distribution of the run's version.
 
     Raises:
-        ClusterError: The tool could not be run.
+        ClusterError: The tool failed to run.
     """
     files = segments_of(run)
     told = dump(java, distribution, files)
@@ -76,16 +77,17 @@ def disagreements(run: Path, *, java: Java, distribution: Distribution) -> list[
 
 
 def segments_of(run: Path) -> list[Path]:
-    """Return the segments of all nodes of a run, and of all copies that its steps made."""
+    """Return the segments of all nodes of a run, with the copies made at a scenario's steps."""
     patterns = ("nodes/*/data/*-*/*.log", "snapshots/*/*/data/*-*/*.log")
     found = (file for pattern in patterns for file in sorted(run.glob(pattern)))
     return [file for file in found if file.stem.isdecimal()]
 
 
 def dump_argv(java: Java, distribution: Distribution, files: Sequence[Path]) -> list[str]:
-    """Return the command line of Kafka's own reader of segments, DumpLogSegments.
+    """Return the command line of DumpLogSegments, Kafka's own reader of segments.
 
-    It prints each batch and each record of the files: the witness of our own readers in tests.
+    The tool prints each batch and each record of the files. Tests compare Logquake's reader with
+    it.
     """
     together = replace(distribution, classpath=distribution.classpath + distribution.tools)
     return java_argv(
@@ -102,12 +104,12 @@ def dump_argv(java: Java, distribution: Distribution, files: Sequence[Path]) -> 
 def dump(
     java: Java, distribution: Distribution, files: Sequence[Path]
 ) -> Mapping[str, tuple[DumpedRecord, ...]]:
-    """Return the records of segments as Kafka's tool reads them, by path, with one start of Java.
+    """Return the records that Kafka's tool reads from segments, by path. Java starts only once.
 
-    Versions whose records lack their epoch are asked twice.
+    In versions whose records lack the leader epoch, the tool runs a second time for the batches.
 
     Raises:
-        ClusterError: The tool could not be run.
+        ClusterError: The tool failed to run.
     """
     if not files:
         return {}
@@ -120,7 +122,7 @@ def dump(
 
 
 def dumped(text: str) -> dict[str, tuple[DumpedRecord, ...]]:
-    """Parse what the tool prints with `--deep-iteration --print-data-log`, by path."""
+    """Parse the tool's output with `--deep-iteration --print-data-log`, by path."""
     found: dict[str, list[DumpedRecord]] = {}
     batch: Mapping[str, str] = {}
     mine: list[DumpedRecord] = []
@@ -133,7 +135,7 @@ def dumped(text: str) -> dict[str, tuple[DumpedRecord, ...]]:
         if kind == _RECORD or "keysize" in sizes:
             control = batch.get("isControl") == "true" or " endTxnMarker: " in content
             mine.append(_record({**batch, **sizes, **fields}, control=control))
-        else:  # A batch, or, since 2.8, a message of an old format around its records.
+        else:  # A batch. Since 2.8 also an old-format message that wraps its records.
             batch = {"partitionLeaderEpoch": "-1", "producerId": "-1", **fields}
     return {path: tuple(each) for path, each in found.items()}
 
@@ -141,7 +143,7 @@ def dumped(text: str) -> dict[str, tuple[DumpedRecord, ...]]:
 def with_epochs(
     told: Mapping[str, tuple[DumpedRecord, ...]], batches: str
 ) -> dict[str, tuple[DumpedRecord, ...]]:
-    """Give records their epochs from the batches that the tool prints without deep iteration."""
+    """Add leader epochs to records, from the tool's output without deep iteration."""
     epochs: dict[tuple[str, int], int] = {}
     path = ""
     for kind, content in _lines(batches):
@@ -182,7 +184,7 @@ def read_here(data: bytes) -> tuple[DumpedRecord, ...]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines that count, and what they are; payloads may look like anything else."""
+    """Yield the relevant lines of the output with their kind. Payloads may look similar."""
     for line in text.split("\n"):
         file = _FILE.match(line)
         if file:
@@ -209,7 +211,7 @@ def _record(fields: Mapping[str, str], *, control: bool) -> DumpedRecord:
 
 
 def _dump_class(numbers: Numbers) -> str:
-    """Return the class of DumpLogSegments."""
+    """Return the class name of DumpLogSegments in this Kafka version."""
     package = "org.apache.kafka" if numbers >= (4, 3) else "kafka"
     return f"{package}.tools.DumpLogSegments"
 

@@ -1,7 +1,7 @@
-"""What truly happened to each partition of a simulated cluster, as its nodes' machines did it.
+"""The true history of each partition of a simulated cluster, as its nodes' state machines made it.
 
-A `Ledger` stands between the simulator and the nodes' machines: it sees each event that goes in and
-each effect that comes out, with the virtual time, and keeps a `Truth` of each partition.
+A `Ledger` sits between the simulator and the state machines of the nodes. The ledger sees each
+event and each effect with its virtual time, and keeps a `Truth` for each partition.
 """
 
 from collections import defaultdict
@@ -34,7 +34,7 @@ from results.record.values import decode_payload
 from tests.checkers.known_truth import Begun, Cut, Truth
 
 _Record = tuple[int, int | None]
-"""Leader epoch and value."""
+"""Leader epoch and value of a record."""
 Row = Mapping[str, object]
 
 
@@ -45,10 +45,10 @@ def _records(data: bytes) -> list[_Record]:
 
 
 class _Answer(NamedTuple):
-    """A broker acknowledged a value.
+    """The acknowledgement of a value by a broker.
 
     Attributes:
-        isr: The ISR that the leader knew then.
+        isr: The in-sync replicas that the leader knew at that time.
     """
 
     at_ns: int
@@ -60,15 +60,15 @@ class _Answer(NamedTuple):
 
 
 class Ledger:
-    """Keeps what happened.
+    """The recorder of all that happens in a simulated cluster.
 
     Args:
-        simulation: Tells the time.
+        simulation: The source of the virtual time.
 
     Attributes:
-        truths: By partition: `log-0-1`.
-        logs: By node and partition.
-        led: Partitions and epochs whose leaders have begun to lead.
+        truths: The true history of each partition, by name: `log-0-1`.
+        logs: The replicas' logs, by node and partition.
+        led: Partitions and epochs whose leaders have started to lead.
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -80,7 +80,7 @@ class Ledger:
         self.logs: defaultdict[tuple[str, str], list[_Record]] = defaultdict(list)
 
     def over(self, boot: Boot) -> Boot:
-        """Return what makes a node, with the ledger before its machine."""
+        """Return a node factory that puts the ledger between the simulator and each node."""
 
         def seen(disk: SimulatedDisk) -> Booted:
             booted = boot(disk)
@@ -99,18 +99,18 @@ class Ledger:
         self._states[place][state.partition_epoch] = state
 
     def _isr_before(self, place: str, epoch: int) -> frozenset[int] | None:
-        """Return the ISR just before an election; None if no node's image had just that state."""
+        """Return the ISR just before an election, or None if no node's metadata had that state."""
         states = self._states[place]
         mine = [at for at, each in states.items() if each.leader_epoch == epoch]
         before = states.get(min(mine) - 1) if mine else None
         return None if before is None else frozenset(before.isr)
 
     def answered(self, place: str, answers: Iterable["_Answer"]) -> None:
-        """Note what a broker acknowledged."""
+        """Note the values that a broker acknowledged."""
         self._answers[place].extend(answers)
 
     def closed(self, place: str, sends: Sequence[Row]) -> Truth:
-        """Return the truth of a partition, with who acknowledged each of its sends."""
+        """Return the true history of a partition, with the broker that acknowledged each send."""
         truth = self.truths[place]
         by_value: defaultdict[object, list[_Answer]] = defaultdict(list)
         for each in self._answers[place]:
@@ -134,7 +134,7 @@ class Ledger:
 
 
 class _Seen:
-    """A node's machine, and who looks at what it does."""
+    """A wrapper of a node's state machine that passes each event and effect to the ledger."""
 
     def __init__(self, ledger: Ledger, node: Node) -> None:
         self._ledger, self._number, self._node, self._name = ledger, node.id, node, f"n{node.id}"
@@ -186,7 +186,7 @@ class _Seen:
         return self._ledger.logs[self._name, folder]
 
     def _found(self, partition: Partition, effects: Sequence[Effect]) -> None:
-        """Compare what a start found with what had been written."""
+        """Compare the log that a starting node found with the log that was written."""
         folder = partition.log.folder
         fresh = [each.data for each in effects if isinstance(each, Append)
                  and each.folder == folder]  # fmt: skip
@@ -196,14 +196,14 @@ class _Seen:
         same = next((at for at, pair in enumerate(zip(found, had, strict=False))
                      if pair[0] != pair[1]), min(len(found), len(had)))  # fmt: skip
         if same < len(had):
-            # What a start truncates at once is gone already from what it is seen to have found.
+            # Records that the start truncated at once are missing in the log found here.
             itself = any(isinstance(each, Truncate) and each.folder == folder
                          and each.offset <= same for each in effects)  # fmt: skip
             self._cut(folder, same, disk=not itself)
         self._extend(folder, found[same:])
 
     def _elected(self, chosen: PartitionImage) -> None:
-        """Note an election, when the first node knows of it; its leader may be away by then."""
+        """Note an election when the first node learns it. The leader may be down at that time."""
         place = f"{chosen.topic}-{chosen.partition}"
         self._ledger.changed(place, chosen)
         begun = self._ledger.truths[place].begun
@@ -215,7 +215,7 @@ class _Seen:
             )  # fmt: skip
 
     def _led(self, partition: Partition) -> None:
-        """Note with what a leader begins."""
+        """Note the log with which a leader begins."""
         place, epoch = partition.log.folder, partition.state.leader_epoch
         begun = self._ledger.truths[place].begun
         if partition.leading is not None and (place, epoch) not in self._ledger.led:
@@ -239,7 +239,7 @@ class _Seen:
         truth, log = self._ledger.truths[folder], self._log(folder)
         dropped = frozenset(value for _, value in log[offset:] if value is not None)
         if len(log) <= offset:
-            return  # It has no effect.
+            return  # The call has no effect.
         del log[offset:]
         cut = Cut(
             node=self._name, at_ns=self._now, from_offset=offset, dropped=dropped, line=line

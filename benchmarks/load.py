@@ -1,19 +1,22 @@
-"""What heavy load carries: recorded messages a second, beside Kafka's own producer-perf-test.
+"""Measures messages a second under heavy load, beside Kafka's own producer-perf-test.
 
-Both send to the same idle cluster of three nodes, twelve partitions on all of them, with acks=all
-and idempotent producers, for each size of payload in turn: first `ProducerPerformance` of the Kafka
-that is under test, one process, without readers; then the harness's workers with `load = "heavy"`,
-whose readers follow. They take turns on fresh topics; the ratio is the median over the pairs.
+Both send to the same idle cluster: three nodes, with twelve partitions on all of them. Both use
+acks=all and idempotent producers. For each payload size, two programs take turns on fresh topics:
 
-Both have the same linger, and the same batches: the tool's `batch.size` is what one op of ours
-sends. With `--full-batches` it is librdkafka's default, a megabyte.
+1. `ProducerPerformance` of the Kafka under test: one process, without readers.
+2. Logquake's workers with `load = "heavy"`, whose readers also read the messages.
 
-Ours are messages that were acknowledged, and recorded, within the window. The tool's are those that
-it reports as sent, second by second, in a window of the same length. The first seconds of either
-are not measured: connections, and Java's compiler.
+The result is the median of the ratio over the pairs.
 
-At the end a whole run of the same length for each size of payload is recorded and judged: its
-verdict, and how large its record is beside its tables.
+Both have the same linger and the same batch size. The tool's `batch.size` is the size of one op of
+the workers. With `--full-batches` it is librdkafka's default, a megabyte.
+
+For Logquake, messages count that were acknowledged and recorded within the window. For the tool,
+the messages count that it reports as sent in each second of a window of the same length. The first
+seconds of both are left out, because of new connections and Java's compiler.
+
+After the pairs, the benchmark records and judges a whole run of the same length for each payload
+size. The benchmark prints the verdict, and the size of the record relative to its tables.
 
     python -m benchmarks.load [--pairs 3] [--seconds 30] [--payloads 100,1000]
 """
@@ -42,33 +45,33 @@ from results.record.plan import Plan, plan_from
 
 TARGET = 0.5
 MOST_TIMES = 3.0
-"""So many times its tables a record may be."""
+"""The highest allowed ratio of a record's size to the size of its tables."""
 LEAD_IN_S = 5
-"""Not measured of the tool."""
+"""Seconds at the tool's start that are not measured."""
 FULL_BATCH_BYTES = 1_000_000
 _OVERHEAD_BYTES = 30
-"""Of a message in its batch: lengths, offset, time stamp, and the harness's key."""
+"""Bytes that a message needs beyond its payload: lengths, offset, timestamp, and Logquake's key."""
 _TOOL = "org.apache.kafka.tools.ProducerPerformance"
 _LINE = re.compile(r"^\d+ records sent, ([0-9.]+) records/sec")
 _ENOUGH = 1 << 40
-"""Records: the tool is ended by its time."""
+"""A number of records that the tool never reaches. The benchmark stops the tool by time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How large the record of a run is, in bytes."""
+    """The sizes in bytes of a run's record, and of its tables."""
 
     record: int
     tables: int
 
     @property
     def times(self) -> float:
-        """How many times its tables it is."""
+        """Return the ratio of the record's size to the size of its tables."""
         return self.record / max(1, self.tables)
 
 
 def plan_of(payload_bytes: int, *, seconds: float = 60, seed: int = 1) -> Plan:
-    """Return the plan of both: three nodes, one topic of twelve partitions."""
+    """Return the plan for both programs: three nodes, and one topic of twelve partitions."""
     return plan_from({
         "load": Load.HEAVY.value, "payload_bytes": payload_bytes, "topics": 1, "partitions": 12,
         "nemesis": "", "time_limit_s": seconds, "hosts": "process", "seed": seed,
@@ -96,7 +99,7 @@ def tool_argv(plan: Plan, bootstrap: str, *, batch_bytes: int) -> list[str]:
 
 
 def tool_rate(argv: list[str], *, seconds: float) -> float:
-    """Return how many messages a second the tool sends, once it has run warm."""
+    """Return the messages a second that the tool sends after its first seconds."""
     deadline_s = stopwatch_s() + LEAD_IN_S + seconds + 30
     rates: list[float] = []
     with _started(argv) as lines:
@@ -113,7 +116,7 @@ def tool_rate(argv: list[str], *, seconds: float) -> float:
 
 @contextmanager
 def _started(argv: list[str]) -> Iterator[Iterator[str]]:
-    """Start the tool; give the lines that it prints, and end it."""
+    """Start the tool, yield the lines that it prints, and end it."""
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None, "it was asked for"
     try:
@@ -126,18 +129,18 @@ def _started(argv: list[str]) -> Iterator[Iterator[str]]:
 def pair(
     plan: Plan, bootstrap: str, *, seconds: float, batch_bytes: int, scratch: Path
 ) -> tuple[float, Rate]:
-    """Measure the tool, then the harness, on fresh topics each."""
+    """Measure the tool, and then Logquake's workers, each on a fresh topic."""
     fresh_topics(plan, bootstrap, plan.replication)
     tool = tool_rate(tool_argv(plan, bootstrap, batch_bytes=batch_bytes), seconds=seconds)
     topics = fresh_topics(plan, bootstrap, plan.replication)
-    pause_until(stopwatch_s() + LEAD_IN_S)  # For brokers to delete what the tool sent.
+    pause_until(stopwatch_s() + LEAD_IN_S)  # Brokers delete the tool's messages meanwhile.
     ours = harness_rate(plan, bootstrap, topics, seconds=seconds, paths=RunPaths(scratch))
     shutil.rmtree(scratch)
     return tool, ours
 
 
 def size_of(paths: RunPaths) -> Size:
-    """Return how large a record is, and its tables alone."""
+    """Return the size of a run's record, and the size of its tables alone."""
     files = [path for path in paths.record.rglob("*") if path.is_file()]
     tables = [path for path in files if path.suffix == ".parquet"]
     sums = [sum(path.stat().st_size for path in each) for each in (files, tables)]
@@ -145,13 +148,13 @@ def size_of(paths: RunPaths) -> Size:
 
 
 def judged(plan: Plan, store: Path) -> tuple[Verdict, Size]:
-    """Have a whole run recorded and judged."""
+    """Record and judge a whole run."""
     verdict = run(plan, store=store, output=sys.stdout)
     return verdict, size_of(RunPaths(store / verdict.run_id))
 
 
 def main() -> None:
-    """Take the turns; print each pair, the ratios, and what became of the whole runs."""
+    """Run the pairs. Print each pair, the ratios, and the results of the whole runs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=30)

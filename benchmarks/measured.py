@@ -1,4 +1,4 @@
-"""Runs a command as a process of its own, and says what it took, with all processes below it."""
+"""Runs a command as a separate process, and measures its cost together with its child processes."""
 
 import os
 import resource
@@ -18,16 +18,16 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a command took.
+    """The cost of a command.
 
     Attributes:
-        wall_s: From its start to its end.
-        cpu_s: Seconds of processors, of it and all processes below it.
-        peak_mib: The most memory that they had in use together at any sample (resident sizes
-            added up, so that pages shared by two of them count twice).
-        load: The machine's load average of one minute at the start: of 2 cores, 2 is full.
-        busy: The share of samples in which they took more than 1.5 cores.
-        said: What it wrote.
+        wall_s: Wall-clock seconds from its start to its end.
+        cpu_s: CPU seconds of the command's process and all processes below it.
+        peak_mib: The highest total of resident memory in any sample, in MiB. A page shared by two
+            processes counts twice.
+        load: The machine's one-minute load average at the start. With 2 cores, 2 is full load.
+        busy: The share of samples in which the processes used more than 1.5 cores.
+        said: The output of the command.
     """
 
     wall_s: float
@@ -39,7 +39,10 @@ class Cost:
 
 
 class _Watch:
-    """Samples a process and those below it; some end without their parents' waiting for them."""
+    """Samples a process and all processes below it.
+
+    The samples are needed because some processes end while their parents do not wait for them.
+    """
 
     def __init__(self, pid: int) -> None:
         self.peak = 0
@@ -51,7 +54,7 @@ class _Watch:
         self._thread.start()
 
     def stop(self) -> float:
-        """End the watch, and return the seconds of processors that were seen."""
+        """End the sampling, and return the CPU seconds seen."""
         self._ended.set()
         self._thread.join()
         return sum(self._cpu.values())
@@ -84,7 +87,7 @@ def measured(command: Sequence[str]) -> Cost:
     """Run a command to its end.
 
     Raises:
-        RuntimeError: It failed as no command should: by a signal, or with a traceback.
+        RuntimeError: The command ended by a signal, or with a traceback.
     """
     load = os.getloadavg()[0]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

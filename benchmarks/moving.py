@@ -1,8 +1,9 @@
-"""Three processes that only move the bytes of a replicated operation: what there is to reach.
+"""Three processes that only move the bytes of a replicated operation: the upper limit of speed.
 
-A leader hears a produce from its one client, tells both followers, and answers when both have
-asked on: the messages and bytes of an operation of the reference cluster, one in flight, by the
-same loop, and nothing is done to them.
+A leader receives a produce request from one client. The leader sends it to both followers, and
+answers the client when both have sent their next fetch. The messages and their sizes are those of
+the reference cluster, with one operation in flight and the same event loop. The processes do not
+look at the bytes.
 """
 
 import asyncio
@@ -19,50 +20,50 @@ from psutil import Process
 from results.record.clock import stopwatch_s, wait_until
 
 _PRODUCE, _FETCH, _FETCHED, _PRODUCED = 250, 290, 560, 70
-"""Bytes of the messages of one operation, as the nodes send them."""
+"""The sizes in bytes of the messages of one operation, as in the reference cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Operations a second, and microseconds of processor of the nodes for each of them."""
+    """Operations a second, and CPU microseconds of the nodes for each operation."""
 
     ops: float
     cpu_us: float
 
     def words(self) -> str:
-        """For people."""
+        """Return the rate as text for people."""
         return f"{self.ops:,.0f}/s, {self.cpu_us:,.0f} us of processor in the nodes"
 
 
 def cpu_s(family: Sequence[Process]) -> float:
-    """Return the seconds of processor that processes have used."""
+    """Return the CPU seconds that some processes have used."""
     return sum(sum(each.cpu_times()[:2]) for each in family)
 
 
 class _Echo(asyncio.Protocol):
-    """Answers as many bytes with as many others."""
+    """A connection that answers each message with another one, both of fixed sizes."""
 
     def __init__(self, takes: int, answers: int) -> None:
         self._missing, self._takes, self._answer = takes, takes, bytes(answers)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep it."""
+        """Keep the transport of the new connection."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Answer what is whole."""
+        """Count the bytes, and handle each complete message."""
         self._missing -= len(data)
         while self._missing <= 0:
             self._missing += self._takes
             self.whole()
 
     def whole(self) -> None:
-        """Answer."""
+        """Send the answer to a complete message."""
         self._transport.write(self._answer)
 
 
 class _Waiting(_Echo):
-    """A leader's side of a follower: hears its fetches, and wakes whoever waits for them."""
+    """The leader's end of a follower's connection. It passes each fetch on to the client's end."""
 
     def __init__(self, heard: "_Leading") -> None:
         super().__init__(_FETCH, _FETCHED)
@@ -70,16 +71,16 @@ class _Waiting(_Echo):
         heard.followers.append(self)
 
     def whole(self) -> None:
-        """Count it."""
+        """Report a complete fetch to the client's end."""
         self._heard.fetched()
 
     def tell(self) -> None:
-        """Send what is new."""
+        """Send the new data to the follower."""
         self._transport.write(self._answer)
 
 
 class _Leading(_Echo):
-    """A leader's side of a client with one operation in flight."""
+    """The leader's end of a client's connection, with one operation in flight."""
 
     def __init__(self) -> None:
         super().__init__(_PRODUCE, _PRODUCED)
@@ -87,12 +88,12 @@ class _Leading(_Echo):
         self._fetches = 0
 
     def whole(self) -> None:
-        """Tell the followers."""
+        """Send a complete produce request to the followers."""
         for follower in self.followers:
             follower.tell()
 
     def fetched(self) -> None:
-        """Answer when both have asked on."""
+        """Answer the client when both followers have sent their next fetch."""
         self._fetches += 1
         if self._fetches == len(self.followers):
             self._fetches = 0
@@ -120,7 +121,7 @@ def _follow(port: int) -> None:
 
 
 def moved(seconds: float) -> Rate:
-    """Return what three such processes do with one operation in flight that is only moved."""
+    """Return the rate of three processes that only move bytes, with one operation in flight."""
     context = multiprocessing.get_context("spawn")
     ports: Queue[int] = context.Queue()
     leader = context.Process(target=_lead, args=(ports,), daemon=True)

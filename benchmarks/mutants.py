@@ -1,10 +1,15 @@
-"""Mutants of a module: its source with one small thing changed, one after the other.
+"""Mutants of a module: copies of its source, each with one small change.
 
-The operators are cosmic-ray's, those of its set that say different things (each comparison by its
-neighbours rather than by all others), and a few of the same kind that it lacks: leaving out one
-condition of several (`a & b & c`, `a and b`, a comprehension's `if`), an `if` that always or never
-holds, `in` for `not in`. Left as they are: type annotations, text, choices between texts (which
-word a sentence takes), and `strict=` of zip, which is an assertion.
+Most operators come from cosmic-ray. This module uses those with different effects. For example,
+each comparison is replaced by its neighbours only, not by all others. This module adds three
+operators of the same kind:
+
+- One condition of several is left out (`a & b & c`, `a and b`, a comprehension's `if`).
+- An `if` always or never holds.
+- `in` becomes `not in`.
+
+These places are not changed: type annotations, text, choices between texts, and `strict=` of zip,
+which is an assertion.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +27,7 @@ from cosmic_ray.operators.provider import (  # type: ignore[import-untyped]  # A
 )
 
 Node = Any
-"""A node of parso's tree; it has no useful types."""
+"""A node of parso's syntax tree. parso has no useful types."""
 Span = tuple[tuple[int, int], tuple[int, int]]
 
 _COMPARISONS = {
@@ -49,7 +54,7 @@ _LEFT_ALONE = {"fstring", "decorator", "import_name", "import_from"}
 
 
 class LeaveOneOut(Operator):  # type: ignore[misc]  # It has no types.
-    """Leaves out one operand of `&`, `|`, `and`, `or`."""
+    """An operator that removes one operand of `&`, `|`, `and` or `or`."""
 
     def mutation_positions(self, node: Node) -> Iterator[Span]:
         """Yield a position for each operand."""
@@ -58,7 +63,7 @@ class LeaveOneOut(Operator):  # type: ignore[misc]  # It has no types.
                 yield operand.start_pos, operand.end_pos
 
     def mutate(self, node: Node, index: int) -> Node:
-        """Return the chain without an operand."""
+        """Return the chain without one of its operands."""
         parts = [each.get_code() for each in node.children]
         gone = 2 * index
         kept = parts[1 + 1 :] if not gone else parts[: gone - 1] + parts[gone + 1 :]
@@ -66,12 +71,15 @@ class LeaveOneOut(Operator):  # type: ignore[misc]  # It has no types.
 
     @classmethod
     def examples(cls) -> tuple[()]:
-        """Return nothing: the tests have examples."""
+        """Return nothing: the tests contain the examples."""
         return ()
 
 
 class Decide(Operator):  # type: ignore[misc]  # It has no types.
-    """Makes the condition of an `if` True, or False: of a statement, a choice, a comprehension."""
+    """An operator that sets the condition of an `if` to True or False.
+
+    The `if` is a statement, a conditional expression, or part of a comprehension.
+    """
 
     def mutation_positions(self, node: Node) -> Iterator[Span]:
         """Yield two positions for each condition."""
@@ -81,7 +89,7 @@ class Decide(Operator):  # type: ignore[misc]  # It has no types.
             yield here.start_pos, here.end_pos
 
     def mutate(self, node: Node, index: int) -> Node:
-        """Return the node with a condition that is decided."""
+        """Return the node with its condition replaced by True or False."""
         at = list(self._conditions(node))[index // 2]
         node.children[at] = _code(" True" if index % 2 == 0 else " False")
         return node
@@ -99,15 +107,15 @@ class Decide(Operator):  # type: ignore[misc]  # It has no types.
 
     @classmethod
     def examples(cls) -> tuple[()]:
-        """Return nothing: the tests have examples."""
+        """Return nothing: the tests contain the examples."""
         return ()
 
 
 class Membership(Operator):  # type: ignore[misc]  # It has no types.
-    """Puts `not in` for `in`, and the reverse."""
+    """An operator that replaces `in` by `not in`, and `not in` by `in`."""
 
     def mutation_positions(self, node: Node) -> Iterator[Span]:
-        """Yield a position for each comparison of membership."""
+        """Yield a position for each `in` or `not in` comparison."""
         for at in self._operators(node):
             yield node.children[at].start_pos, node.children[at].end_pos
 
@@ -127,20 +135,20 @@ class Membership(Operator):  # type: ignore[misc]  # It has no types.
 
     @classmethod
     def examples(cls) -> tuple[()]:
-        """Return nothing: the tests have examples."""
+        """Return nothing: the tests contain the examples."""
         return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A module with one small thing changed.
+    """The source of a module with one small change.
 
     Attributes:
-        operator: What kind of change.
-        line, column: Where.
-        last_line: Where what was changed ends.
-        before, after: The line (or lines) that differ.
-        source: Of the whole module.
+        operator: The kind of change.
+        line, column: The position of the change.
+        last_line: The last line of the changed code.
+        before, after: The different lines, before and after the change.
+        source: The source of the whole changed module.
     """
 
     operator: str
@@ -153,7 +161,7 @@ class Mutant:
 
 
 def mutants(source: str) -> list[Mutant]:
-    """Return all mutants of a module, by their place; of equal ones the first."""
+    """Return all mutants of a module, sorted by position. Equal mutants are returned only once."""
     found: dict[str, Mutant] = {}
     provider = OperatorProvider()
     for operator in (*(provider[name]() for name in _NAMES), LeaveOneOut(), Decide(), Membership()):
@@ -172,7 +180,7 @@ _NOWHERE = (0, 0)
 
 
 class _Spans(Visitor):  # type: ignore[misc]  # It has no types.
-    """Where an operator can change a tree, in the order in which `_Change` counts."""
+    """The positions where an operator can change a syntax tree, in the order of `_Change`."""
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
@@ -201,7 +209,7 @@ class _Change(Visitor):  # type: ignore[misc]  # It has no types.
 
 
 def _left_alone(node: Node) -> bool:
-    """Tell whether a node is part of an annotation, an import, a sentence, or an assertion."""
+    """Return whether a node is in code that stays as it is: annotation, import, text, assertion."""
     inner, outer = node, node.parent
     while outer is not None:
         if _shelters(inner, outer):
@@ -211,7 +219,7 @@ def _left_alone(node: Node) -> bool:
 
 
 def _shelters(inner: Node, outer: Node) -> bool:
-    """Tell whether nothing inside of a node is changed, because of where the node stands."""
+    """Return whether the position of `inner` in `outer` excludes it from mutation."""
     if outer.type == "annassign":  # `: type = value`, or without a value.
         return "=" not in outer.children or inner is not outer.children[-1]
     return (
@@ -231,7 +239,7 @@ def _is_annotation(inner: Node, outer: Node) -> bool:
 
 
 def _chooses_text(test: Node) -> bool:
-    """Tell whether an `x if y else z` chooses between words of a sentence."""
+    """Return whether an `x if y else z` chooses between texts."""
     kinds = {test.children[0].type, test.children[-1].type}
     return "if" in [getattr(child, "value", "") for child in test.children] and bool(
         kinds & {"string", "fstring", "strings"}
@@ -248,7 +256,7 @@ def _mutant(operator: str, span: Span, source: str, code: str) -> Mutant:
 
 
 def _difference(lines: Sequence[str], others: Sequence[str]) -> str:
-    """Return the lines that the others do not have at their place."""
+    """Return the lines that differ from the lines at the same position in `others`."""
     first = next((at for at, pair in enumerate(zip(lines, others, strict=False))
                   if pair[0] != pair[1]), 0)  # fmt: skip
     last = next(at for at in range(1, len(lines) + 1)

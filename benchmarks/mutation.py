@@ -1,15 +1,16 @@
-"""How many mutants of a kernel its tests kill: a condition that no test needs is not tested.
+"""Counts the mutants of a checker module that its tests kill. A surviving mutant is untested code.
 
 Run it with `python -m benchmarks.mutation checkers/lost_write.py [...] [--tests FILE...]` from the
-repository. One session of pytest collects the tests (by default all test files of `tests/checkers`
-that name the module, the pipeline's left aside), and runs them once to learn which lines each
-reaches. Then each mutant (see `benchmarks/mutants.py`) gets a fork of that session: the mutant's
-code is put into the functions that are there, and the tests that reach its line run, the quick ones
-first, until one fails. That takes a twentieth of a second rather than the seconds of a run of its
-own. Hypothesis draws few examples, always the same, and shrinks nothing.
+repository. By default the tests are all test files of `tests/checkers` that name the module,
+without tests of the whole pipeline. One pytest session collects the tests. The session runs them
+once to learn which lines each test reaches. Then each mutant (see `benchmarks/mutants.py`) runs in
+a fork of that session. The fork puts the mutant's code into the existing functions. The fork runs
+the tests that reach the changed line, the fast ones first, until one fails. This takes a twentieth
+of a second, instead of the seconds of a separate pytest run. Hypothesis uses few examples, always
+the same, and does not shrink them.
 
-It prints what survived, then killed / all and the share of each module; with `--json FILE` both are
-written there, too.
+The program prints the surviving mutants, and then killed / all and the share for each module. With
+`--json FILE` it also writes both there.
 """
 
 import argparse
@@ -40,19 +41,19 @@ from benchmarks.mutants import Mutant, mutants
 
 ROOT = Path(__file__).parents[1]
 SLOW = ("pipeline", "fuzzed", "spark", "stored_runs")
-"""Test files with these words in their names judge whole runs: too slow for each mutant."""
+"""Test files with these words in their names judge whole runs, which is too slow for mutants."""
 EXAMPLES = 12
 BUDGET_S = 4.0
-"""A mutant gets tests of so many seconds of CPU; the quick ones, so that few are left out."""
+"""CPU seconds of tests for each mutant. Fast tests come first, so few tests are left out."""
 LIMIT_S = 120
-"""A mutant that takes longer than this does not end: that is noticed, too."""
+"""Seconds until a mutant counts as an endless loop, and therefore as killed."""
 MEMORY = 6 * 2**30
 Tracer = Callable[[FrameType, str, object], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """What became of a mutant."""
+    """The result of a mutant: killed or survived."""
 
     path: str
     mutant: Mutant
@@ -61,12 +62,12 @@ class Fate:
 
 @dataclass(slots=True, kw_only=True)
 class Reach:
-    """What one test reaches.
+    """The lines that one test executes.
 
     Attributes:
         item: The test.
-        took_s: Seconds of CPU that it takes.
-        lines: Of each module's file.
+        took_s: CPU seconds of the test.
+        lines: The executed lines, by the path of each module's file.
     """
 
     item: pytest.Item
@@ -75,12 +76,12 @@ class Reach:
 
 
 class Mutation:
-    """A plugin of pytest that runs the tests on mutants instead of once.
+    """A pytest plugin that runs the tests on each mutant, instead of once.
 
     Args:
-        paths: The modules.
-        keep: Whether a mutant is to be tried.
-        jobs: So many at once.
+        paths: The files of the modules.
+        keep: Returns whether to try a mutant.
+        jobs: The number of mutants tried at the same time.
     """
 
     def __init__(self, paths: Sequence[Path], keep: Callable[[Mutant], bool], *, jobs: int) -> None:
@@ -91,7 +92,7 @@ class Mutation:
         self.failed: list[str] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Learn what each test reaches, then try all mutants."""
+        """Find the lines that each test reaches, and then try all mutants."""
         pa.set_cpu_count(1)
         for item in session.items:
             _draw_little(item)
@@ -153,11 +154,11 @@ def _cpu_s() -> float:
 
 
 def _draw_little(item: pytest.Item) -> None:
-    """Have a property draw few examples, always the same."""
+    """Limit a Hypothesis test to few examples, always the same."""
     test = getattr(item, "obj", None)
     old = getattr(test, "_hypothesis_internal_use_settings", None)
     if test is not None and old is not None:
-        test._hypothesis_internal_use_settings = settings(  # noqa: SLF001 - there is no other way in
+        test._hypothesis_internal_use_settings = settings(  # noqa: SLF001 - no public way exists
             old, max_examples=min(old.max_examples, EXAMPLES), derandomize=True, database=None,
             phases=(Phase.explicit, Phase.generate), deadline=None,
             suppress_health_check=list(HealthCheck),
@@ -165,7 +166,10 @@ def _draw_little(item: pytest.Item) -> None:
 
 
 def _tests_of(path: Path, mutant: Mutant, reaches: Sequence[Reach]) -> list[pytest.Item]:
-    """Return the tests that reach a mutant's lines; of what runs at import, all of the module's."""
+    """Return the tests that reach a mutant's lines.
+
+    For code that runs at import, return all tests that reach the module.
+    """
     first, last = _statement(path, mutant)
     at_import = not any(
         node.body[0].lineno <= mutant.line <= (node.end_lineno or 0)
@@ -185,7 +189,7 @@ def _tests_of(path: Path, mutant: Mutant, reaches: Sequence[Reach]) -> list[pyte
 
 
 def _statement(path: Path, mutant: Mutant) -> tuple[int, int]:
-    """Return the lines of the innermost statement around a mutant; of a block, its head."""
+    """Return the lines of the innermost statement around a mutant. For a block, return its head."""
     best = (mutant.line, mutant.last_line)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.stmt) and node.lineno <= mutant.line <= (node.end_lineno or 0):
@@ -219,16 +223,16 @@ def _forked(path: Path, mutant: Mutant, tests: Sequence[pytest.Item]) -> int:
 
 
 def module_of(path: Path) -> ModuleType:
-    """Import the module of a file of the repository."""
+    """Import the module of a file in the repository."""
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     return importlib.import_module(name.removesuffix(".__init__"))
 
 
 def put_in(module: ModuleType, source: str, path: Path) -> None:
-    """Make a module that is in use everywhere do what other source says.
+    """Replace the behaviour of an imported module with that of other source code.
 
-    Functions get the new code where they are; of the module's other values, the fields of
-    dataclasses are set where they are, and the rest is bound anew wherever it was imported.
+    Existing functions get the new code. Fields of existing dataclass values are changed in place.
+    All other module values are rebound in each module that imported them.
     """
     fresh = ModuleType(module.__name__)
     fresh.__file__ = module.__file__
@@ -277,7 +281,7 @@ def _same(one: CodeType, two: CodeType) -> bool:
 
 
 def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
-    """Yield the functions that a module defines, methods and cached views included, by name."""
+    """Yield the functions that a module defines, by name, with methods and cached properties."""
     for value in list(vars(module).values()):
         whole: Iterable[Any] = [value]
         if isinstance(value, type) and value.__module__ == module.__name__:
@@ -297,14 +301,14 @@ def _unwrapped(value: object) -> FunctionType | None:
 
 
 def test_files(paths: Sequence[Path]) -> list[str]:
-    """Return the test files of `tests/checkers` that name any of some modules."""
+    """Return the test files of `tests/checkers` that contain the name of a given module."""
     names = {path.stem for path in paths}
     return [path for path, words in _quick_tests().items() if not names.isdisjoint(words)]
 
 
 @cache
 def _quick_tests() -> dict[str, frozenset[str]]:
-    """Return the words of each test file that is quick enough."""
+    """Return the set of words in each test file that is fast enough for mutants."""
     found = sorted((ROOT / "tests" / "checkers").glob("test_*.py"))
     return {
         str(path): frozenset(re.findall(r"\w+", path.read_text(encoding="utf-8")))
@@ -314,7 +318,7 @@ def _quick_tests() -> dict[str, frozenset[str]]:
 
 
 def main() -> None:
-    """Try the mutants of some modules, and tell which survived."""
+    """Try the mutants of the given modules, and print those that survive."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("modules", nargs="+", type=Path)
     parser.add_argument("--tests", nargs="+", help="test files; default: those that import them")
@@ -341,7 +345,7 @@ def main() -> None:
 
 
 def report(fates: Sequence[Fate], path: Path | None) -> None:
-    """Print the score of each module, and of all together."""
+    """Print the score of each module, and the total."""
     by_path: defaultdict[str, list[Fate]] = defaultdict(list)
     for fate in fates:
         by_path[fate.path].append(fate)

@@ -1,21 +1,21 @@
-"""What needs hours, as one command that goes on where it was killed, and keeps each result.
+"""Runs all tests that need hours, as one command that resumes after a kill and keeps each result.
 
-    python -m benchmarks.night                        # begins a night, or goes on with it
+    python -m benchmarks.night                        # starts, or resumes, a night
     python -m benchmarks.night --only fuzz --only mutation/checkers/calm.py
     python -m benchmarks.night --list                 # the steps, and which of them are done
     python -m benchmarks.night --new                  # another night of the same commit
-    python -m benchmarks.night --small                # a night of minutes, to try it out
+    python -m benchmarks.night --small                # a night of minutes, to try the program
     python -m benchmarks.night --table                # only writes the table in docs/night.md
 
-A night belongs to one commit and one state of the work tree, and is small or full. Its id is the
-time of its beginning, and each seed is drawn from that id. One night at a time uses a store. Its
-parts are cut into steps. A finished step is one line in `docs/night/results.jsonl`, on disk before
-the next step begins, so a kill loses one step at most. `false-alarms` and `covering` lose less:
-they resume from their own journals.
+A night belongs to one commit and one state of the work tree, and is small or full. The night's id
+is its start time. All seeds are computed from that id. Only one night at a time can use a store. A
+night has parts, and each part has steps. Each finished step is one line in
+`docs/night/results.jsonl`. The line is on disk before the next step begins, so a kill loses at most
+one step. `false-alarms` and `covering` lose less, because they resume from their own journals.
 
-Runs and logs stay in the store (`--store`). Ctrl-C ends the step that is under way, and then the
-night. If the command is killed, the session of the step under way is killed, too. Brokers, which
-have sessions of their own, are left to `logquake heal`. It exits with 0 if each step asked for has
+Runs and logs stay in the store (`--store`). Ctrl-C ends the current step, and then the night. If
+the command is killed, the process session of the current step is killed too. Brokers have sessions
+of their own, so `logquake heal` must end them. The command exits with 0 if each selected step has
 passed, and with 1 otherwise.
 """
 
@@ -57,7 +57,7 @@ from results.record.clock import stopwatch_s, utc_now_text
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "night" / "results.jsonl"
 OURS = (":!docs/night", ":!docs/night.md")
-"""Results may be committed in the middle of a night: the code that is tried stays the same."""
+"""Paths that do not count as code. Results may be committed during a night."""
 NIGHTLY = Path("docs", "nightly")
 LOGQUAKE = (sys.executable, "-c", "from harness.cli import main; main()")
 HOUR_S = 3600.0
@@ -73,7 +73,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
         ),
     }.items()
 }  # fmt: skip
-"""Of a kernel that no test file names, or not those that test it."""
+"""Test files of some kernels (checker modules) that the search by name does not find."""
 FIGURES: Mapping[str, tuple[str, ...]] = {
     "mutation": (r"^all +(?P<killed>\d+) / +(?P<tried>\d+)",),
     "fuzz": (r"^(?P<records>\d+) records, the slowest in (?P<slowest_s>[\d.]+) s",
@@ -86,21 +86,21 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "tests": (r"\b(?P<passed>\d+) passed.* in [\d.]+s", r"\b(?P<failed>\d+) failed.* in "),
     "hypothesis": (r"\b(?P<passed>\d+) passed.* in [\d.]+s", r"\b(?P<failed>\d+) failed.* in "),
 }  # fmt: skip
-"""What steps print that counts, by part; the first pattern must occur."""
+"""Patterns for the figures that a step prints, by part. The first pattern must match."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What is done at once.
+    """A unit of work of a night: one command.
 
     Attributes:
-        part, name: Which.
+        part, name: The part of the night, and the name of the step.
         words: The command, as a user types it.
-        more: What a night adds to it.
-        limit_s: A step that takes longer hangs.
-        score: Of the kernel whose mutants it tries.
-        suite: The file of the suite that it plays, if it plays one.
-        drawn_by: The seed by which the suite is drawn from its file.
+        more: Options that the night adds to the command.
+        limit_s: The time limit in seconds. A slower step counts as hung.
+        score: The recorded score of the kernel, if the step tries mutants of a kernel.
+        suite: The suite file, if the step runs a suite.
+        drawn_by: The seed for a random selection from the suite file. None for the whole suite.
     """
 
     part: str
@@ -114,13 +114,13 @@ class Step:
 
     @property
     def command(self) -> str:
-        """The command as one line; it names the step in the results."""
+        """Return the command as one line, which also names the step in the results."""
         return shlex.join(self.words).replace("'>'", ">").replace("'&&'", "&&")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a step ended."""
+    """The end of a step: whether it passed, its figures, and the reason of a failure."""
 
     passed: bool
     figures: Figures = field(default_factory=dict)
@@ -131,9 +131,9 @@ def steps_of(night: str, store: Path, *, small: bool = False) -> Iterator[Step]:
     """Yield the steps of a night.
 
     Args:
-        night: Its id, from which the seeds are drawn.
-        store: Where runs are kept.
-        small: As little of each part as makes sense: to try the night out.
+        night: The night's id. The seeds are computed from it.
+        store: The folder of runs.
+        small: True for the shortest useful form of each part, to try the program.
     """
     seed = {name: str(drawn(night, name)) for name in ("fuzz", "campaign", "kills", "hypothesis")}
     python = ("python", "-m")
@@ -177,7 +177,7 @@ def _covering(seed: int) -> Step:
 
 
 def property_step(path: Path, seed: str) -> Step:
-    """Return the step that looks for new examples against the properties of a test file."""
+    """Return the step that searches new Hypothesis examples for the properties in a test file."""
     marks = "hypothesis and not (kafka or spark or namespaces or docker or ssh)"
     words = ("python", "-m", "pytest", "-q", "--hypothesis-profile", "search",
              f"--hypothesis-seed={seed}", "-m", marks, str(path))  # fmt: skip
@@ -185,14 +185,14 @@ def property_step(path: Path, seed: str) -> Step:
 
 
 def test_files(word: str) -> list[Path]:
-    """Return the test files that have a word in them: `@given` of properties."""
+    """Return the test files that contain a word, such as `@given` for property tests."""
     found = sorted((ROOT / "tests").rglob("test_*.py"))
     return [each.relative_to(ROOT) for each in found if word in each.read_text("utf-8")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Night:
-    """One night, and where it keeps its things."""
+    """One night, with its store and its results file."""
 
     begun: Begun
     store: Path
@@ -200,11 +200,11 @@ class Night:
 
     @property
     def folder(self) -> Path:
-        """Logs, survivors, the drawn suite."""
+        """Return the folder for logs, surviving mutants, and generated suite files."""
         return self.store / ".night" / self.begun.night
 
     def play(self, step: Step, *, of: int) -> Done:
-        """Do a step and append its result."""
+        """Run a step, and append its result."""
         began_s, before, at = stopwatch_s(), os.getloadavg()[0], utc_now_text()
         ended = self._ended(step)
         done = Done(
@@ -228,7 +228,7 @@ class Night:
         return judged(step, said, status=status, log=log.relative_to(self.store))
 
     def _suite_ended(self, step: Step, path: Path, log: Path) -> Ended:
-        """Play a suite, or go on with it; a suite that had ended is only read."""
+        """Start or resume a suite. Only read the result of a suite that has ended."""
         path = ROOT / path
         if step.drawn_by is not None:
             text = suite_of(path, seed=step.drawn_by)
@@ -243,13 +243,13 @@ class Night:
         return suite_judged(last, log=log.relative_to(self.store))
 
     def _suites_night(self, path: Path) -> NightFolder | None:
-        """Return this night's night of a suite; an older one is left alone."""
+        """Return the suite's own night that began during this night, or None if there is none."""
         found = nights_of(self.store, load_suite(path).name)
         return found[-1] if found and found[-1].night >= self.begun.night else None
 
 
 def suite_judged(last: NightFolder | None, *, log: Path) -> Ended:
-    """Return how a suite ended: passed only if each entry was played and is valid."""
+    """Return how a suite ended. It passes only if each entry was run and is valid."""
     if last is None:
         return Ended(passed=False, reason=f"the suite did not begin; see {log}")
     state = last.state()
@@ -260,7 +260,7 @@ def suite_judged(last: NightFolder | None, *, log: Path) -> Ended:
 
 
 def judged(step: Step, said: str, *, status: int | None, log: Path) -> Ended:
-    """Return how a step ended, by its exit code (None: it hung) and what it printed."""
+    """Return how a step ended, from its output and its exit code (None if it hung)."""
     found = [re.compile(each, re.MULTILINE) for each in FIGURES[step.part]]
     rows = [each.groupdict() for pattern in found for each in pattern.finditer(said)]
     numbers = [{key: float(text.replace(",", "")) for key, text in row.items()} for row in rows]
@@ -275,7 +275,7 @@ def judged(step: Step, said: str, *, status: int | None, log: Path) -> Ended:
 
 
 def _lost_score(score: Score, figures: Figures) -> str:
-    """Return why a kernel did not keep its score; empty if it did."""
+    """Return why a kernel's score is lower than recorded. Return an empty text if it is not."""
     killed, tried = int(figures["killed"]), int(figures["tried"])
     least = score.least(tried)
     if tried and killed / tried >= least:
@@ -285,10 +285,10 @@ def _lost_score(score: Score, figures: Figures) -> str:
 
 
 def code(results: Sequence[str] = OURS) -> tuple[str, str]:
-    """Return the commit of the code, and a hash of what was changed since; empty: nothing.
+    """Return the last commit of the code, and a hash of uncommitted changes (empty if none).
 
     Args:
-        results: What is none of the code, as git leaves it out.
+        results: Git pathspecs that exclude the result files from the code.
     """
     where = ("--", ".", *results)
     changed = _git("status", "--porcelain", *where)
@@ -302,12 +302,12 @@ def _git(*words: str) -> str:
 
 
 def file_name(step: str) -> str:
-    """Return what a step's files are called by."""
+    """Return the file name stem for a step's files."""
     return step.replace("/", "-")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play a night, or what is left of it."""
+    """Start or resume a night."""
     options = _options(arguments)
     if options.table:
         write_table(options.results)
@@ -318,10 +318,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _locked(store: Path) -> Iterator[None]:
-    """Let no other night use the store meanwhile.
+    """Lock the store against other nights while the block runs.
 
     Raises:
-        StoreError: Another night uses it, or it cannot be written.
+        StoreError: Another night uses the store, or it cannot be written.
     """
     try:
         lock = SuiteLock(store, LOCK)
@@ -380,12 +380,12 @@ def _play(night: Night, asked: Sequence[Step], steps: Sequence[Step], done: dict
 
 
 def meant(step: Step, only: Sequence[str]) -> bool:
-    """Tell whether a step is asked for: by its part, by its name, or by nothing at all."""
+    """Return whether a step is selected by part or name. All are selected if none is named."""
     return not only or any(f"{step_name(step)}/".startswith(f"{each}/") for each in only)
 
 
 def step_name(step: Step) -> str:
-    """Return `fuzz/1`."""
+    """Return the name of a step with its part: `fuzz/1`."""
     return f"{step.part}/{step.name}"
 
 

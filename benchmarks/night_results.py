@@ -1,7 +1,7 @@
-"""The results of nights (`benchmarks/night.py`): a line for each step, and a table of the last.
+"""The results of nights (`benchmarks/night.py`): a line for each step, and a table of results.
 
-`docs/night/results.jsonl` is only ever appended to. A line that a crash cut off was not done, and
-is left out.
+Lines are only appended to `docs/night/results.jsonl`. If a crash cut off the last line, its step is
+not done, and the line is left out.
 """
 
 import sys
@@ -18,19 +18,19 @@ BEGIN, END = "<!-- last results: begin -->", "<!-- last results: end -->"
 PARTS = (
     "fuzz", "campaign", "kills", "tests", "hypothesis", "mutation", "false-alarms", "covering",
 )  # fmt: skip
-"""In the order in which a night plays them."""
+"""The parts of a night, in the order in which they run."""
 SHORTENED = ("fuzz", "campaign", "kills")
-"""The parts of which a small night plays less; the steps of the others are the same."""
+"""The parts that are shorter in a small night. The other parts have the same steps."""
 Figures = dict[str, float]
 
 
 class _Line(BaseModel):
-    """What all lines have.
+    """The fields of every line.
 
     Attributes:
-        night: Its id, the time of its beginning: ids sort by time.
-        commit: Of the code, not of results.
-        changes: A hash of what was not committed; empty: the work tree was clean.
+        night: The night's id, which is its start time. So ids sort by time.
+        commit: The last commit of the code, without commits of results only.
+        changes: A hash of the uncommitted changes. Empty if the work tree was clean.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,10 +41,10 @@ class _Line(BaseModel):
 
 
 class Begun(_Line):
-    """A night began.
+    """The line for the start of a night.
 
     Attributes:
-        small: It plays as little as makes sense, to try the night out.
+        small: Whether each part has its shortest useful form, to try the program.
     """
 
     event: Literal["begun"] = "begun"
@@ -52,16 +52,16 @@ class Begun(_Line):
 
 
 class Done(_Line):
-    """A step is finished.
+    """The line for a finished step.
 
     Attributes:
-        part, step: Which.
-        of: How many steps the part has in its night.
-        begun_at: On the wall clock, `20261121T104500Z`.
-        load: The machine's load average over a minute, before the step and after it: figures of a
-            busy machine are worth less.
-        reason: Why it did not pass.
-        command: What a user types to do the step again.
+        part, step: The part of the night, and the step in it.
+        of: The number of steps in this part of the night.
+        begun_at: The wall-clock time of the start, `20261121T104500Z`.
+        load: The machine's one-minute load average before and after the step. Times measured on a
+            busy machine are less reliable.
+        reason: Why the step did not pass.
+        command: The command that repeats the step.
     """
 
     event: Literal["done"] = "done"
@@ -83,21 +83,24 @@ _Kind = TypeVar("_Kind")
 
 
 def append(path: Path, line: BaseModel) -> None:
-    """Append a line; it is on disk when this returns.
+    """Append a line, and wait until it is on disk.
 
     Raises:
-        StoreError: The disk refuses.
+        StoreError: The file cannot be written.
     """
     append_synced(path, line.model_dump_json().encode() + b"\n")
 
 
 def load(path: Path) -> list[Line]:
-    """Return the lines of nights, as `load_lines` does."""
+    """Return the lines of all nights that can be parsed."""
     return load_lines(path, _LINE)
 
 
 def load_lines(path: Path, kind: "TypeAdapter[_Kind]") -> list[_Kind]:
-    """Return the lines; one that cannot be read is named on standard error, and left out."""
+    """Return the lines of a file. Lines that cannot be parsed are left out, with a message.
+
+    The message goes to standard error.
+    """
     lines: list[_Kind] = []
     for number, text in enumerate(path.read_bytes().split(b"\n") if path.exists() else [], 1):
         try:
@@ -110,14 +113,17 @@ def load_lines(path: Path, kind: "TypeAdapter[_Kind]") -> list[_Kind]:
 def current(
     lines: Sequence[Line], commit: str, changes: str, *, small: bool = False
 ) -> Begun | None:
-    """Return the last night of this size, small or full, if it is of this code; it goes on."""
+    """Return the last night of this size (small or full) if it has this commit and these changes.
+
+    The command resumes that night.
+    """
     begun = (each for each in reversed(lines) if isinstance(each, Begun))
     last = next((each for each in begun if each.small == small), None)
     return last if last and (last.commit, last.changes) == (commit, changes) else None
 
 
 def combined(rows: Sequence[Mapping[str, float]]) -> Figures:
-    """Return the sum of figures, by name; of seconds (`_s`) the most."""
+    """Return the sum of each figure, by name. For seconds (`_s`) return the maximum instead."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     for row in rows:
         for name, number in row.items():
@@ -126,7 +132,7 @@ def combined(rows: Sequence[Mapping[str, float]]) -> Figures:
 
 
 def table(lines: Sequence[Line]) -> str:
-    """Return the last night's results of each part, as a table in Markdown."""
+    """Return each part's results from its last night, as a table in Markdown."""
     small = {each.night for each in lines if isinstance(each, Begun) and each.small}
     done: dict[str, list[Done]] = {part: [] for part in PARTS}
     for each in lines:
@@ -139,9 +145,9 @@ def table(lines: Sequence[Line]) -> str:
 
 
 def _row(part: str, done: Sequence[Done], small: Collection[str]) -> str:
-    """Return a part's row: of its last full night, or of its last small one if there is no other.
+    """Return a part's table row, from its last full night. Without one, use its last small night.
 
-    Of several steps, the command is the one that does them all.
+    If the part has several steps, the row has the command that runs all of them.
     """
     whole = f"python -m benchmarks.night --only {part}"
     if not done:
@@ -161,7 +167,7 @@ def _row(part: str, done: Sequence[Done], small: Collection[str]) -> str:
 
 
 def _steps(done: Sequence[Done], *, small: bool) -> str:
-    """Return how many steps of a part passed, of all that it has: `1 of 42 (41 not yet played)`."""
+    """Return how many of a part's steps passed: `1 of 42 (41 not yet played)`."""
     of = done[-1].of
     passed = sum(each.passed for each in done)
     counts = {"failed": len(done) - passed, "not yet played": of - len(done)}
@@ -177,19 +183,19 @@ def _words(name: str, number: float) -> str:
 
 
 def write_table(results: Path) -> None:
-    """Put the table between the markers of the page beside the results' folder.
+    """Write the table between the markers of the page beside the results' folder.
 
     Raises:
-        StoreError: The disk refuses.
+        StoreError: The file cannot be written.
     """
     write_between(results.parent.with_suffix(".md"), table(load(results)))
 
 
 def write_between(page: Path, lines: str) -> None:
-    """Put lines between the markers of a page.
+    """Write lines between the two markers of a page.
 
     Raises:
-        StoreError: The disk refuses.
+        StoreError: The file cannot be written.
     """
     text = page.read_text("utf-8") if page.exists() else f"{BEGIN}\n{END}\n"
     head, _, rest = text.partition(BEGIN)

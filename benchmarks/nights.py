@@ -1,12 +1,15 @@
-"""Plays a suite of short runs, kills it in its middle, has it go on, and looks at what came of it.
+"""Runs a suite of short runs, kills it in the middle, resumes it, and checks the result.
 
     python -m benchmarks.nights                          # 30 runs, namespaces and Docker mixed
     python -m benchmarks.nights --seeds 1 --families kill,stop    # four of them
     python -m benchmarks.nights --kills 0
 
-As root, with a Docker daemon and Java. Printed are what was lost, judged twice or left half (it
-ends with 1 if anything was), whether the JUnit file is valid by the schema of Jenkins' xunit
-plugin, how much of the night was beyond the runs' main phases, and where a run's time goes.
+The program needs root, a Docker daemon and Java. It prints these results:
+
+- runs that are lost, judged twice or left half (the exit code is 1 if there are any);
+- whether the JUnit file is valid by the schema of Jenkins' xunit plugin;
+- the share of the night that was outside the runs' main phases;
+- the time that each section of a run takes.
 """
 
 import argparse
@@ -80,7 +83,7 @@ class _Asked:
 
 
 def main() -> None:
-    """Play the night; exit with 1 if anything of it is not as it should be."""
+    """Run the suite, and exit with 1 if a result is wrong."""
     asked = _asked()
     suite = asked.store / "suite.toml"
     text = SUITE.format(
@@ -112,7 +115,7 @@ def _begun(suite: Path, store: Path) -> "subprocess.Popen[bytes]":
 
 
 def _killed(suite: Path, store: Path, *, judged: int, later_s: float) -> None:
-    """Play until so many runs are judged, and some time more; then kill whoever leads the night."""
+    """Run the suite until `judged` runs are judged, wait `later_s` seconds, and kill it."""
     leader = _begun(suite, store)
 
     def reached() -> bool:
@@ -133,7 +136,7 @@ def _killed(suite: Path, store: Path, *, judged: int, later_s: float) -> None:
 
 
 def _wrong(folder: NightFolder, store: Path, planned: int) -> Iterator[str]:
-    """Yield what was lost, judged twice, or left half."""
+    """Yield a sentence for each run or process that was lost, judged twice, or left half."""
     state = folder.state()
     if not state.ended or len(state.items) != planned:
         yield f"the night has {len(state.items)} items of {planned}, ended: {state.ended}"
@@ -171,7 +174,10 @@ def _half(paths: RunPaths, *, cut: bool) -> Iterator[str]:
 
 
 def _invalid(folder: NightFolder) -> Iterator[str]:
-    """Yield what the schema of Jenkins' xunit plugin, which pytest's sources bring along, says."""
+    """Yield the errors of the JUnit file by the schema of Jenkins' xunit plugin.
+
+    The sources of pytest contain the schema.
+    """
     with tempfile.TemporaryDirectory() as there:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         pip += ["--no-binary=pytest", "--dest", there, "pytest==8.3.5"]
@@ -206,7 +212,7 @@ def _print_figures(state: NightState, store: Path) -> None:
 
 
 def _parts(run_id: str, store: Path) -> dict[str, float]:
-    """Return how long each part of a run took, by the milestone that ends it, in seconds."""
+    """Return the seconds that each section of a run took, by the milestone that ends it."""
     reached = load_milestones(RunPaths(store / run_id).milestones)
     return {
         later.name: (later.at_ns - before.at_ns) / NS_PER_S for before, later in pairwise(reached)

@@ -1,10 +1,13 @@
-"""The checks of the benchmark in plain numpy: what they cost at least, in one thread.
+"""The benchmark's checks in plain numpy, in one thread: their lowest possible cost.
 
-It reads the same Parquet files, each column once, and counts what is wrong; nothing is described,
-excused or weighed. `CHECKS` lists what it and `benchmarks/duck.py` do alike. Neither does: the
-checks without rows in a run of the workload `log` (transactions, cycles), those over a few rows
-only (final reads, quorum, faults, availability), `committed-truncation` (the record has no copies
-of earlier moments), and the statistics that the pipeline works out beside the checks.
+The program reads the same Parquet files as the pipeline, each column once, and counts anomalies. It
+does not describe, excuse or weigh them. `CHECKS` lists the checks that this program and
+`benchmarks/duck.py` both do. Neither of them does these checks:
+
+- checks without rows in a run of the workload `log` (transactions, cycles);
+- checks over a few rows only (final reads, quorum, faults, availability);
+- `committed-truncation`, because the record has no copies of earlier moments;
+- the statistics that the pipeline computes beside the checks.
 
     python -m benchmarks.plain RUN
 """
@@ -40,7 +43,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 
 
 def read(root: Path, name: str, *columns: str) -> Columns:
-    """Read columns of a table; words as their number in `WORDS`, nulls as -1.
+    """Read columns of a table as integers. A word becomes its index in `WORDS`, a null becomes -1.
 
     Rows of the controllers' log are left out.
     """
@@ -77,7 +80,7 @@ def select(columns: Columns, mask: npt.NDArray[np.bool_]) -> Columns:
 
 
 def check(root: Path) -> Counter[str]:
-    """Return how much is wrong, by check."""
+    """Return the number of anomalies that each check finds."""
     found: Counter[str] = Counter(dict.fromkeys(CHECKS, 0))
     found["malformed-history"] += malformed(
         read(root, "ops", "op_id", "process", "outcome", "invoke_ns", "complete_ns")
@@ -106,7 +109,7 @@ def check(root: Path) -> Counter[str]:
 
 
 def malformed(ops: Columns) -> int:
-    """Count ids that repeat, ops that end before they begin, and ops of a process that overlap."""
+    """Count repeated ids, ops that end before they begin, and overlapping ops of a process."""
     twice = len(ops["op_id"]) - len(np.unique(ops["op_id"]))
     ended = ops["complete_ns"] >= 0
     turned = int((ended & (ops["complete_ns"] < ops["invoke_ns"])).sum())
@@ -119,7 +122,7 @@ def malformed(ops: Columns) -> int:
 def values(
     sends: Columns, polls: Columns, log: Columns, ranges: Columns
 ) -> Iterator[tuple[str, int]]:
-    """Check what became of each value."""
+    """Yield the anomalies of single values, such as lost writes, duplicates and phantoms."""
     yield "malformed-history", len(sends["value"]) - len(np.unique(sends["value"]))
     acked = select(sends, sends["acked"] == 1)
     value, offset = acked["value"], acked["offset"]
@@ -146,7 +149,7 @@ def values(
 
 
 def pairs(*columns: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """Return the distinct pairs, in order."""
+    """Return the distinct pairs, sorted."""
     first = np.concatenate([each[0] for each in columns])
     second = np.concatenate([each[1] for each in columns])
     order = np.lexsort((second, first))
@@ -157,7 +160,7 @@ def pairs(*columns: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
 
 
 def order(sends: Columns, polls: Columns, log: Columns) -> Iterator[tuple[str, int]]:
-    """Check the order in which clients saw the log, and in which it took what they sent."""
+    """Yield the anomalies of order: offsets by time, and skips and steps back by process."""
     acked = select(sends, (sends["acked"] == 1) & (sends["offset"] >= 0))
     ends = np.argsort(acked["complete_ns"], kind="stable")
     highest = np.maximum.accumulate(acked["offset"][ends])
@@ -179,7 +182,11 @@ def order(sends: Columns, polls: Columns, log: Columns) -> Iterator[tuple[str, i
 
 
 def steps(rows: Columns, by: Ints, log: Ints) -> tuple[npt.NDArray[np.bool_], ...]:
-    """Return of each step of a process whether it is inside an op, jumps, and goes back."""
+    """Return three masks on the steps between two offsets of a process.
+
+    The masks are: both offsets are in one op, the log has records between them, and the second
+    offset is not higher.
+    """
     process, op, offset = (rows[name][by] for name in ("process", "op_id", "offset"))
     same = process[1:] == process[:-1]
     between = np.searchsorted(log, offset[1:]) - np.searchsorted(log, offset[:-1], side="right")
@@ -189,7 +196,7 @@ def steps(rows: Columns, by: Ints, log: Ints) -> tuple[npt.NDArray[np.bool_], ..
 
 
 def replicas(logs: list[Columns], seen: Columns, polls: Columns) -> Iterator[tuple[str, int]]:
-    """Check replicas' logs against each other, and against what leaders announced."""
+    """Yield the anomalies of replicas, from their logs and the announced high watermarks."""
     for one, other in combinations(logs, 2):
         _, left, right = np.intersect1d(
             one["offset"], other["offset"], assume_unique=True, return_indices=True

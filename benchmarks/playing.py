@@ -1,7 +1,7 @@
-"""A simulated run played in this process: for tests and benchmarks, which look into its machines.
+"""Execution of a simulated run in this process, for tests and benchmarks that read its state.
 
-`harness.staging` plays a run of any kind in a child process, and answers signals meanwhile. Here is
-the same preparation and the same life, without the child.
+`harness.staging` executes a run of any kind in a child process, and handles signals meanwhile. This
+module prepares and executes the run in the same way, but without the child process.
 """
 
 from collections.abc import Callable
@@ -24,14 +24,14 @@ from results.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedHere:
-    """A simulated run that was played, and not judged yet.
+    """A simulated run that has ended and is not judged yet.
 
     Attributes:
-        plan: As it was played.
-        paths: Its folder.
-        result: How it ended.
-        simulation: Where it took place.
-        dropped: What of its nemesis was left out, in sentences.
+        plan: The completed plan of the run.
+        paths: The run's folder.
+        result: How the run ended.
+        simulation: The simulation in which the run took place.
+        dropped: Sentences on faults of the plan that are not possible and were left out.
     """
 
     plan: Plan
@@ -42,22 +42,22 @@ class PlayedHere:
 
     @property
     def simulated_s(self) -> float:
-        """Return how much virtual time it took."""
+        """Return the virtual seconds that the run took."""
         return self.simulation.now_ns / NS_PER_S
 
 
 def play_here(
     plan: Plan, store: Path, *, before: Callable[[Simulation], object] | None = None
 ) -> PlayedHere:
-    """Play a simulated run in this process, into a store.
+    """Execute a simulated run in this process, and write it to a store.
 
     Args:
-        plan: As asked for.
+        plan: The requested plan.
         store: The folder of runs.
-        before: Is given the simulation before anything is on it.
+        before: A function that gets the simulation before any machine is in it.
 
     Raises:
-        UserError, PlanError: It cannot be simulated.
+        UserError, PlanError: The plan cannot be simulated.
     """
     ready = prepared(plan, keep=False, say=lambda _: None)
     world = SimulatedWorld(ready.plan)

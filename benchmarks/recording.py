@@ -1,24 +1,24 @@
-"""What recording costs: messages a second of the harness's clients beside a plain loop's.
+"""Measures the cost of recording: messages a second of Logquake's clients, and of a plain loop.
 
-Both run at saturation on the cluster of a default run, three nodes with each partition on all of
-them, or with `--nodes 1` on one broker, which is the clients' worst case: hardly anybody but they
-then use the processors. They have as many operating system processes, logical processes,
-consumers and messages an op, and the same librdkafka settings. Each op is, one time in two, a
-poll of at most 2000 messages, else `--sends-per-op` sends to one partition. Both let Python's
-cyclic collector look seldom (`workloads.worker.collect_seldom`).
+Both run at full speed on the cluster of a default run: three nodes with each partition on all of
+them. `--nodes 1` uses one broker. This is the worst case for the clients, because hardly any other
+process then uses the CPU. Both have the same number of operating system processes, logical
+processes, consumers and messages an op, and the same librdkafka settings. Half of the ops are polls
+of at most 2000 messages. The other half are `--sends-per-op` sends to one partition. Both let
+Python's cyclic collector run rarely (`workloads.worker.collect_seldom`).
 
-The plain loop makes a payload with a number of its own for each message, counts reports in its
-delivery callback, and asks each message that it polls for its error, partition, offset and value,
-in a `for` loop. With `--bare` it sends one constant payload and looks at nothing that it polls:
-less than any client does that uses Kafka.
+The plain loop makes a payload with a number of its own for each message. Its delivery callback
+counts reports. It reads error, partition, offset and value of each polled message in a `for` loop.
+With `--bare` it sends one constant payload and ignores the polled messages. That is less work than
+in any real client of Kafka.
 
-The harness's workers make unique values, reserve them on disk, check each report against its value,
-and record every op, send, report and polled record (with its leader epoch) on disk.
+Logquake's workers make unique values, reserve them on disk, and compare each report with its value.
+They record every op, send, report and polled record (with its leader epoch) on disk.
 
-They take turns on fresh topics; the ratio is the median over the rounds. Messages are those
-acknowledged and those polled within the measured window. CPU is of the client processes, all
-threads, user and system, without the broker: it tells more than the rate when other work runs on
-the machine.
+The two take turns on fresh topics. The result is the median of the ratio over the rounds. The
+messages are the acknowledged and the polled messages within the measured window. CPU time is that
+of the client processes: all threads, user and system, without the brokers. CPU time is more
+reliable than the rate when other work runs on the machine.
 
     python -m benchmarks.recording [--nodes 3] [--rounds 5] [--seconds 8] [--bare]
 """
@@ -61,12 +61,12 @@ from workloads.worker import collect_seldom
 
 TARGET = 0.80
 LEAD_IN_S = 2.0
-"""Not measured: connections, first assignments."""
+"""Seconds at the start that are not measured, because of new connections and first assignments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Messages a second, and CPU seconds of each second, all workers together."""
+    """Messages a second, and CPU seconds for each second, summed over all workers."""
 
     acknowledged: float
     polled: float
@@ -74,16 +74,16 @@ class Rate:
 
     @property
     def messages(self) -> float:
-        """Both kinds."""
+        """Return the acknowledged and polled messages a second together."""
         return self.acknowledged + self.polled
 
     @property
     def cpu_us(self) -> float:
-        """Microseconds of CPU for each message (or seconds for each million)."""
+        """Return CPU microseconds for each message (or seconds for each million messages)."""
         return self.cpu / self.messages * 1e6
 
     def words(self) -> str:
-        """For people."""
+        """Return the rate as text for people."""
         return (
             f"{self.messages:,.0f}/s ({self.acknowledged:,.0f} sent, {self.polled:,.0f} polled,"
             f" {self.cpu_us:.2f} us of CPU each)"
@@ -91,7 +91,7 @@ class Rate:
 
 
 class PlainLoop:
-    """The same ops as a worker's, unrecorded."""
+    """A client loop that does the same ops as a worker, without recording."""
 
     def __init__(self, plan: Plan, bootstrap: str, *, worker: int, bare: bool) -> None:
         self.acknowledged = self.polled = 0
@@ -117,7 +117,7 @@ class PlainLoop:
             self._free.append(consumer)
 
     def work(self, seconds: float) -> None:
-        """Run for a while; the counters go on."""
+        """Run for some seconds. The counters continue from their previous values."""
         deadline_s = stopwatch_s() + seconds
         while stopwatch_s() < deadline_s:
             busy = False
@@ -157,7 +157,7 @@ class PlainLoop:
         return True
 
     def _look_at(self, messages: Sequence[Message]) -> None:
-        """Do the least that a client does with what it reads."""
+        """Read the fields of a polled message that any client reads."""
         positions = self._positions
         for message in messages:
             if message.error() is None:
@@ -166,11 +166,11 @@ class PlainLoop:
 
 
 Answer = tuple[float, float, float]
-"""Acknowledged, polled, and CPU seconds, each by the second."""
+"""Acknowledged messages, polled messages, and CPU seconds, each for one second."""
 
 
 def plain_process(loop: PlainLoop, seconds: float, answers: "Queue[Answer]") -> None:
-    """Run one plain worker; answer what it did in the measured window, by the second."""
+    """Run one plain worker, and put its rates in the measured window on a queue."""
     collect_seldom()
     loop.work(LEAD_IN_S)
     before = (loop.acknowledged, loop.polled, cpu_s(Process()), stopwatch_s())
@@ -190,12 +190,12 @@ def start_plain(
     seconds: float,
     answers: "Queue[Answer]",
 ) -> None:
-    """Make a plain worker where it is to run, and run it."""
+    """Create a plain worker in its own process, and run it."""
     plain_process(PlainLoop(plan, bootstrap, worker=worker, bare=bare), seconds, answers)
 
 
 def cpu_s(process: Process) -> float:
-    """Return the CPU seconds of a process so far: its own, without its children's."""
+    """Return the CPU seconds of a process so far, without its children."""
     times = process.cpu_times()
     return float(times.user + times.system)
 
@@ -216,7 +216,7 @@ def plain_rate(plan: Plan, bootstrap: str, *, seconds: float, bare: bool) -> Rat
         process.start()
     counts = [answers.get(timeout=seconds + 60) for _ in processes]
     for process in processes:
-        # What is in flight is of no interest, and leaving would wait for it.
+        # Exit at once: a normal exit would wait for messages in flight.
         process.kill()
         process.join()
     sums = [sum(column) for column in zip(*counts, strict=True)]
@@ -226,7 +226,7 @@ def plain_rate(plan: Plan, bootstrap: str, *, seconds: float, bare: bool) -> Rat
 def harness_rate(
     plan: Plan, bootstrap: str, topics: Sequence[CreatedTopic], *, seconds: float, paths: RunPaths
 ) -> Rate:
-    """Measure the harness's workers by their own record."""
+    """Measure Logquake's workers from their own record."""
     clock = RunClock.starting_now()
     fleet = Fleet(plan, topics, bootstrap, clock=clock, paths=paths)
     others = set(Process().children())
@@ -281,7 +281,7 @@ def fresh_topics(plan: Plan, bootstrap: str, replication: int) -> list[CreatedTo
 
 @contextmanager
 def brokers(plan: Plan, bootstrap: str | None, scratch: Path) -> Iterator[str]:
-    """Give the brokers to use: the user's, or some of our own on the loopback."""
+    """Yield the bootstrap servers: the user's, or those of new brokers on this machine."""
     if bootstrap is not None:
         yield bootstrap
         return
@@ -302,7 +302,7 @@ def brokers(plan: Plan, bootstrap: str | None, scratch: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    """Take the turns, and print each round and the median ratio."""
+    """Run the rounds, and print each round and the median ratio."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--bootstrap", help="brokers to use (default: start some)")
     parser.add_argument("--nodes", type=int, default=3, help="and replicas of each partition")
@@ -331,7 +331,7 @@ def main() -> None:
             topics = fresh_topics(plan, bootstrap, plan.replication)
             paths = RunPaths(Path(folder) / "round" / str(number))
             recorded = harness_rate(plan, bootstrap, topics, seconds=asked.seconds, paths=paths)
-            # A gigabyte that nobody needs: its way to the disk would slow the next round.
+            # Delete a gigabyte, because its writes to disk would slow down the next round.
             shutil.rmtree(paths.root)
             ratios.append(recorded.messages / plain.messages)
             cpu_ratios.append(plain.cpu_us / recorded.cpu_us)

@@ -1,19 +1,20 @@
-"""How quick the reference cluster is as processes: `python -m benchmarks.reference_processes`.
+"""Measures the speed of the reference cluster, `python -m benchmarks.reference_processes`.
 
-Three nodes on this machine, partitions on all of them, acks=all, a partition and a producer
-(librdkafka's, idempotent) each. An operation is one send of 100 bytes that was acknowledged.
-Three kinds of users:
+The cluster runs as processes. It has three nodes on this machine, with partitions on all of them
+and acks=all. Each producer is an idempotent librdkafka producer with a partition of its own. An
+operation is one acknowledged send of 100 bytes. There are three kinds of use:
 
-- `one`: each producer has one send in flight, and waits for it: what a round trip costs.
-- `five`: five sends in flight, each a request of its own: pipelined, nothing batched.
-- `default`: as programs use librdkafka: `linger.ms` 5, sends go on while others are in flight (at
-  most 1,000), requests carry what has gathered.
+- `one`: each producer has one send in flight, and waits for it. This is the cost of a round trip.
+- `five`: five sends are in flight, each as a request of its own, without batches.
+- `default`: librdkafka's usual way with `linger.ms` 5. Sends continue while others are in flight
+  (at most 1,000), and each request carries the messages collected so far.
 
-Beside `one` stands a limit: three processes that only move the bytes of an operation (`moving`).
-All is measured as the wall's time, and as processor time of the nodes: that tells more when other
-work runs on the machine, whose load is printed.
+Beside `one`, the program prints a limit: three processes that only move the bytes of an operation
+(`moving`). All figures are in wall-clock time, and in CPU time of the nodes. CPU time is more
+reliable when other work runs on the machine. The load of the machine is printed, too.
 
-Before that: the time from the first start until all three nodes have taken a connection.
+Before these figures, the program measures the time from the first start until all three nodes have
+accepted a connection.
 
     python -m benchmarks.reference_processes [--seconds 5] [--producers 1 8] [--starts 5]
 """
@@ -37,20 +38,20 @@ from results.record.clock import pause_until, stopwatch_s, wait_until
 from tests.reference.node_processes import NodeProcesses
 
 GOALS = {1: 2_000, 8: 7_000}
-"""Operations a second, by producers, on two cores."""
+"""The goals in operations a second on two cores, by the number of producers."""
 GOAL_START_S = 1.5
 TOPIC, PAYLOAD = "ops", b"x" * 100
 LEAD_IN_S = 1.5
-"""Not measured: connections, producer ids."""
+"""Seconds at the start that are not measured, because of new connections and producer ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """How producers are used.
+    """A way of using producers.
 
     Attributes:
-        in_flight: Most sends that a producer waits for at any moment.
-        settings: librdkafka's.
+        in_flight: The highest number of sends in flight for each producer.
+        settings: Settings of librdkafka.
     """
 
     in_flight: int
@@ -65,7 +66,7 @@ USES = {
 
 
 class Senders:
-    """Producers that send all the time, each in a process of its own, as those of users are."""
+    """Producers that send all the time, each in a process of its own, as in real use."""
 
     def __init__(self, bootstrap: str, count: int, use: Use) -> None:
         settings = {
@@ -86,11 +87,11 @@ class Senders:
 
     @property
     def done(self) -> int:
-        """Operations until now, of all of them."""
+        """Return the number of operations of all producers so far."""
         return sum(self._done)
 
     def stop(self) -> None:
-        """End them, with what is in flight."""
+        """Kill the producers, with all sends in flight."""
         for process in self._processes:
             process.kill()
             process.join()
@@ -115,7 +116,7 @@ def _send(
 
 @contextmanager
 def running() -> Iterator[tuple[NodeProcesses, float]]:
-    """Run three new nodes; give them, and the seconds until each took a connection."""
+    """Start three new nodes, and yield them with the seconds until each accepted a connection."""
     with tempfile.TemporaryDirectory() as folder:
         nodes = NodeProcesses(Path(folder))
         try:
@@ -136,7 +137,7 @@ def _all_listen(nodes: NodeProcesses) -> bool:
 
 
 def rate(nodes: NodeProcesses, producers: int, use: Use, seconds: float) -> Rate:
-    """Return what so many producers get."""
+    """Return the rate of a given number of producers."""
     family = [Process(pid) for pid in nodes.pids]
     senders = Senders(nodes.bootstrap, producers, use)
     try:
@@ -150,7 +151,7 @@ def rate(nodes: NodeProcesses, producers: int, use: Use, seconds: float) -> Rate
 
 
 def starts(count: int) -> None:
-    """Print how long three nodes take until they listen."""
+    """Print the time that three nodes need until they listen."""
     took_s, began_cpu_s = [], []
     for _ in range(count):
         with running() as (nodes, until_s):
@@ -164,7 +165,7 @@ def starts(count: int) -> None:
 
 
 def main() -> None:
-    """Print what the module says."""
+    """Print the figures that the module docstring describes."""
     asked = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     asked.add_argument("--seconds", type=float, default=5)
     asked.add_argument("--producers", type=int, nargs="*", default=list(GOALS))

@@ -1,13 +1,13 @@
-"""What the page of a large failed run costs, beside merely reading what it is made from.
+"""Measures the cost of the HTML page of a large failed run, beside a plain read of the same tables.
 
-A seeded record (`benchmarks/seeded.py`) with faults gets a verdict with losses in every partition
-and brokers' logs of some hundred thousand lines each. Its page is written by `logquake report` in a
-process of its own; beside it another one reads the tables that hold the operations, as plain Arrow
-tables, and another one shows the run in a terminal.
+A seeded record (`benchmarks/seeded.py`) with faults gets a verdict with losses in every partition.
+Each broker gets a log of some hundred thousand lines. `logquake report` writes the page in a
+process of its own. A second process only reads the tables of operations, as plain Arrow tables. A
+third process shows the run in a terminal.
 
     python -m benchmarks.reporting [--ops 1000000] [--faults 1000] [--lines 300000]
 
-The goals: written in under 60 s and 2 GiB, and less than 5 MB large.
+The goals: the page takes less than 60 s and 2 GiB to write, and is smaller than 5 MB.
 """
 
 import argparse
@@ -42,7 +42,7 @@ _STARTED = datetime(2026, 11, 21, 10, 45, tzinfo=UTC)
 
 
 def plant(paths: RunPaths, *, lines: int) -> None:
-    """Give a made run a verdict with losses, and logs of its brokers."""
+    """Add a verdict with losses, and logs of brokers, to an artificial run."""
     (verdict,) = judge_runs([paths.root], engine="local")
     examples = tuple(_examples(paths))
     summary = AnomalySummary(
@@ -89,7 +89,7 @@ def _write_log(path: Path, *, lines: int, end_s: float) -> None:
 
 
 def main() -> None:
-    """Make a run, and write its page."""
+    """Make an artificial run, and measure the cost of its page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ops", type=int, default=1_000_000)
     parser.add_argument("--faults", type=int, default=1000)

@@ -1,8 +1,8 @@
-"""The recorded scores of kernels: how many mutants their tests kill, by the table in the docs.
+"""The recorded mutation scores of kernels (checker modules), read from a table in the docs.
 
-`docs/checkers.md` names each kernel, what was killed and tried, and which share of its mutants was
-tried. The night (`benchmarks/night.py`) fails a kernel whose tests kill a smaller share than the
-table says.
+The table in `docs/checkers.md` has each kernel, the numbers of killed and tried mutants, and the
+share of mutants that was tried. A night (`benchmarks/night.py`) fails a kernel whose tests kill a
+smaller share than the table records.
 """
 
 import re
@@ -22,12 +22,12 @@ _ROW = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What the table says of a kernel.
+    """The recorded score of a kernel.
 
     Attributes:
-        name: `lost_write`, `jepsen/order`.
-        killed, tried: Mutants.
-        rough: A sample of the mutants was tried, or those of a module that was replaced since.
+        name: The kernel's name: `lost_write`, `jepsen/order`.
+        killed, tried: Numbers of mutants.
+        rough: Whether only a sample of the mutants was tried, or the module was replaced later.
     """
 
     name: str
@@ -36,20 +36,20 @@ class Score:
     rough: bool
 
     def least(self, tried: int) -> float:
-        """Return the least share of so many mutants that the kernel's tests have to kill.
+        """Return the share of mutants that the kernel's tests must kill at least.
 
-        It is the recorded share. A rough one may be off by chance, and a module that has another
-        number of mutants changed since: then the lower end of the share's 95 % interval counts.
+        This is the recorded share. The lower end of its 95 % interval counts instead in two cases:
+        if the score is rough, or if the module now has another number of mutants.
         """
         low, _ = wilson_interval(self.killed, self.tried)
         return low if self.rough or tried != self.tried else self.killed / self.tried
 
 
 def recorded(text: str) -> Iterator[Score]:
-    """Yield the scores of the page.
+    """Yield the scores in the text of the page.
 
     Raises:
-        ValueError: There is no table, or a row cannot be read.
+        ValueError: The page has no table, or a row cannot be parsed.
     """
     _, head, rest = text.partition(HEAD)
     rows, total, _ = rest.partition(TOTAL)
@@ -66,5 +66,5 @@ def recorded(text: str) -> Iterator[Score]:
 
 
 def load_scores() -> list[Score]:
-    """Return the scores of `docs/checkers.md`."""
+    """Return the scores in `docs/checkers.md`."""
     return list(recorded(TABLE.read_text(encoding="utf-8")))

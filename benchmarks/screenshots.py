@@ -1,8 +1,8 @@
-"""The pictures of the site in `docs/screenshots`: `python -m benchmarks.screenshots [FOLDER]`.
+"""Takes the screenshots in `docs/screenshots`: `python -m benchmarks.screenshots [FOLDER]`.
 
-Made of the same planted store as the tests' (three nights of a broken build, and what is new in the
-last one), served by `logquake serve` and seen by a real browser; run it again when pages change,
-and look at what comes out.
+The store is the artificial one of the tests: three nights of a broken build, and the new failures
+of the last night. `logquake serve` serves it, and a real browser takes the pictures. Run this
+program again when pages change, and look at the new pictures.
 """
 
 import io
@@ -32,11 +32,11 @@ _SHOTS = (
     ("site-compare", "/compare?left=log/20261122T011000Z-102&right=log/20261122T011200Z-202", WIDE,
      False),
 )  # fmt: skip
-"""Name, path, width in CSS pixels, whether the reader likes pages dark."""
+"""The pictures: name, path, width in CSS pixels, and whether the page is dark."""
 
 
 def main() -> None:
-    """Make all pictures, and print their sizes."""
+    """Take all pictures, and print their sizes."""
     target = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/screenshots")
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def _write(file: Path, png: bytes) -> None:
-    """Write a picture with few colours, as pages have; a third of the size."""
+    """Write a picture with a small colour palette, which needs a third of the size."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     small = picture.quantize(colors=_COLOURS, dither=Image.Dither.NONE)
     small.save(file, optimize=True)

@@ -1,12 +1,12 @@
-"""Records of any size, from a seed: what `logquake run` would leave, without a cluster.
+"""Run records of any size from a seed: the files of a `logquake run`, made without a cluster.
 
-Of N operations half send two messages each and half read two; so there are N sends, N records
+Half of N operations send two messages each, and half read two. So the record has N sends, N records
 polled by the clients, N polled by the final reads, and 3 N records on three replicas. Each
-partition has one process that sends and one that reads, four ops behind. One send in 1000 fails for
-certain. The leader changes four times; each change truncates what the old leader had alone.
-Observers ask each leader for offsets every second, and for metadata every two seconds. The
-controllers' log gets a record a second, of one leader and on three nodes. The seed decides hashes
-of records and who leads first.
+partition has one process that sends, and one that reads four ops behind it. One send in 1000 fails
+definitely. The leader changes four times. Each change truncates the records that only the old
+leader had. Observers query each leader for offsets every second, and for metadata every two
+seconds. The controllers' log gets a record a second, from one leader, on three nodes. The seed
+determines the hashes of records, and which broker leads first.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ Ints = npt.NDArray[np.int64]
 MS, S = 1_000_000, 1_000_000_000
 TOPIC, TOPIC_ID = "log-0", "00000000-0000-0000-0000-00000000000a"
 OP_NS = 2 * MS
-"""500 ops a second, as a default run has."""
+"""The time between two ops: 500 ops a second, as in a default run."""
 EPOCHS = 5
 FAILS_EACH = 1000
 BEHIND = 4
@@ -38,7 +38,7 @@ FINAL_READ = 2000
 QUORUM: dict[str, object] = {"topic": "__cluster_metadata", "partition": 0,
                              "topic_id": "00000000-0000-0000-0000-000000000001"}  # fmt: skip
 QUORUM_START = 1000
-"""So many records the controllers' log has when the first op begins."""
+"""The number of records in the controllers' log when the first op begins."""
 CHUNK = 1 << 15
 STONES = ("started", "ready", "warmup", "main", "main-ended", "healed", "recovered",
           "final-reads", "noted", "stopped", "collected")  # fmt: skip
@@ -46,12 +46,12 @@ STONES = ("started", "ready", "warmup", "main", "main-ended", "healed", "recover
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How big a record is.
+    """The size of a record.
 
     Attributes:
-        ops: How many operations clients do.
-        partitions: Of the one topic.
-        seed: Decides hashes, and who leads first.
+        ops: The number of operations of clients.
+        partitions: The number of partitions of the one topic.
+        seed: Determines the hashes, and which broker leads first.
     """
 
     ops: int
@@ -60,21 +60,21 @@ class Shape:
 
     @property
     def rounds(self) -> int:
-        """How many ops of each process: one that sends and one that reads a partition."""
+        """Return the number of ops of each process. A partition has one sender and one reader."""
         return self.ops // (2 * self.partitions)
 
     @property
     def log_end(self) -> int:
-        """How many records each partition ends with."""
+        """Return the number of records in each partition at the end."""
         return int(offset_of(np.array([2 * self.rounds]))[0])
 
     @property
     def ended_ns(self) -> int:
-        """When the last op of the main phase was over."""
+        """Return the time at which the last op of the main phase ends."""
         return (self.ops + 2 * self.partitions) * OP_NS
 
     def epoch(self, rounds: Ints) -> Ints:
-        """Return the leader epoch in which sends of some rounds were written."""
+        """Return the leader epochs in which the sends of some rounds were written."""
         return rounds * EPOCHS // max(1, self.rounds)
 
     def leader(self, partition: int, epoch: int) -> int:
@@ -89,12 +89,12 @@ class Shape:
 
 
 def offset_of(message: Ints) -> Ints:
-    """Return the offset of a partition's nth message: those that failed have none."""
+    """Return the offset of a partition's nth message. Failed messages have no offset."""
     return message - message // FAILS_EACH
 
 
 def write_run(root: Path, shape: Shape) -> None:
-    """Write a run as its live streams have it: of whole rounds."""
+    """Write the live streams of a run. The number of ops is rounded down to whole rounds."""
     shape = replace(shape, ops=shape.rounds * 2 * shape.partitions)
     paths = RunPaths(root)
     paths.live.mkdir(parents=True)
@@ -119,7 +119,7 @@ def write_run(root: Path, shape: Shape) -> None:
 
 
 class Streams:
-    """The live streams of a run, opened when they are needed; columns left out are null."""
+    """The live streams of a run, opened at first use. Columns that are not given are null."""
 
     def __init__(self, live: Path) -> None:
         self._live = live
@@ -130,13 +130,13 @@ class Streams:
                 self.write(table, writer, 0)
 
     def write(self, table: str, writer: str, rows: int, **columns: object) -> None:
-        """Append rows to a table's stream of a writer.
+        """Append rows to a writer's stream of a table.
 
         Args:
-            table: A name of `LIVE`.
-            writer: Whose stream.
-            rows: How many.
-            columns: An array each, or one value for all rows.
+            table: A name in `LIVE`.
+            writer: The name of the writer.
+            rows: The number of rows.
+            columns: For each column an array, or one value for all rows.
         """
         place = (table, writer)
         if place not in self._open:
@@ -146,7 +146,7 @@ class Streams:
             self._open[place].append_batch(pa.RecordBatch.from_arrays(arrays, schema=LIVE[table]))
 
     def close(self) -> None:
-        """End all streams."""
+        """Close all streams."""
         for stream in self._open.values():
             stream.close()
 
@@ -166,7 +166,7 @@ def _place(partition: object) -> dict[str, object]:
 
 
 def _write_ops(streams: Streams, shape: Shape, ops: Ints) -> None:
-    """Write some ops of the main phase; even ones send, odd ones read."""
+    """Write some ops of the main phase. Even ops send, odd ops read."""
     width = 2 * shape.partitions
     begins = ops * OP_NS + np.abs(_hashes(ops, shape.seed)) % (OP_NS // 4)
     ends = begins + (width - 1) * OP_NS + np.abs(_hashes(ops, shape.seed + 1)) % (OP_NS // 2)
@@ -207,7 +207,7 @@ def _write_polls(streams: Streams, shape: Shape, ops: Ints) -> None:
 
 
 def messages(shape: Shape, start: int = 0, end: int | None = None) -> Ints:
-    """Return the numbers of the messages of a partition that were written, by offset."""
+    """Return the numbers of the messages that a partition contains, by offset."""
     offsets = np.arange(start, shape.log_end if end is None else min(end, shape.log_end))
     return offsets + offsets // (FAILS_EACH - 1)
 
@@ -264,7 +264,7 @@ def _hashes(values: Ints, seed: int) -> Ints:
 
 
 def _write_looks(streams: Streams, shape: Shape, partition: int) -> None:
-    """Write what observers saw: each leader answers once a second, and its log names it."""
+    """Write the observations: each leader's answer every second, and leaders in metadata logs."""
     starts = shape.starts()
     width = 2 * shape.partitions
     for epoch, first, offset in starts:
@@ -273,7 +273,7 @@ def _write_looks(streams: Streams, shape: Shape, partition: int) -> None:
         leader = shape.leader(partition, epoch)
         asked = np.arange(begun + S // 4, last * width * OP_NS, S)
         asked -= np.abs(_hashes(asked, partition)) % (10 * MS)  # No timer is exact.
-        ended = (asked // OP_NS - width - 2 * partition) // width  # Rounds that ended by then.
+        ended = (asked // OP_NS - width - 2 * partition) // width  # Rounds that have ended by then.
         marks = offset_of(2 * np.clip(ended, 0, shape.rounds))
         told: dict[str, object] = {**_place(partition), "leader": leader, "leader_epoch": epoch,
                                    "isr": _isrs(len(asked))}  # fmt: skip
@@ -337,7 +337,7 @@ def _write_quorum(streams: Streams, shape: Shape) -> None:
 
 
 def _write_controller(streams: Streams, shape: Shape, node: str) -> None:
-    """Write what is left of a controller's log: one epoch, which begins with its marker."""
+    """Write the end of a controllers' log: one epoch, which begins with a leader-change record."""
     offsets = np.arange(QUORUM_START + shape.ended_ns // S + 1)
     streams.write("replica_records", node, len(offsets), **QUORUM, snapshot="final", node=node,
                   offset=offsets, leader_epoch=1, record_hash=_hashes(offsets, shape.seed),
@@ -349,7 +349,7 @@ def _write_controller(streams: Streams, shape: Shape, node: str) -> None:
 
 
 def write_many(store: Path, runs: int, shape: Shape) -> Iterator[Path]:
-    """Write several runs, each with a seed of its own; yield their folders."""
+    """Write several runs, each with its own seed, and yield their folders."""
     for number in range(runs):
         root = store / "benchmark" / f"run-{number:03}"
         write_run(root, Shape(ops=shape.ops, partitions=shape.partitions, seed=shape.seed + number))

@@ -1,8 +1,8 @@
-"""Whether Kafka's own reader and ours read every segment of stored runs alike.
+"""Checks that Kafka's own segment reader and Logquake's read every segment of stored runs alike.
 
-For each run DumpLogSegments of the same Kafka version reads the segments of all nodes, and of all
-copies that a scenario's steps made; records, epochs, offsets and producer ids are compared one by
-one. A line a run; the exit code is 1 if there is a difference.
+For each run, DumpLogSegments of the same Kafka version reads the segments of all nodes. It also
+reads all copies that the steps of a scenario made. The program compares each record, leader epoch,
+offset and producer id. It prints a line for each run. The exit code is 1 if there is a difference.
 
     python -m benchmarks.segments STORE...
 """
@@ -18,7 +18,7 @@ from results.store import Store, is_alive
 
 
 def main() -> None:
-    """Compare the runs of the stores that are named."""
+    """Compare the runs of the given stores."""
     java, different = find_java(), False
     stored = (run for store in sys.argv[1:] for run in Store(Path(store)).runs())
     for run in (run for run in stored if not is_alive(run)):

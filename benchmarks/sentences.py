@@ -1,13 +1,14 @@
-"""Makes pairs of a why-sentence and the record that must prove it, for people to judge.
+"""Makes pairs of a cause sentence and the record that must prove it, for people to judge.
 
     python -m benchmarks.sentences OUT --seed 5     # two of each anomaly
     python -m benchmarks.sentences OUT --seed 5 --each 1 lost-write duplicate
 
-For each anomaly it draws changed records (`tests.broken`) that show it, judges them, and writes a
-folder each: `sentence.txt`, and `record/` with the record's tables as CSV (times in nanoseconds
-since the run's start), milestones, plan, and the nodes' files. Wordings that were not drawn yet go
-first. A reader opens `sentence.txt`, writes down what it makes them believe, and then looks
-whether the record shows that (right) and whether it shows more of who, when and why (sufficient).
+For each anomaly, the program chooses changed records (`tests.broken`) that show it, and judges
+them. It writes a folder for each. `sentence.txt` has the sentence. `record/` has the record's
+tables as CSV (times in nanoseconds since the run's start), the milestones, the plan, and the nodes'
+files. New wordings come first. A reader opens `sentence.txt`, and writes down the statement that
+they conclude from it. Then the reader searches the record for two answers: does the record show
+that statement (right), and does it show more of who, when and why (sufficient)?
 """
 
 import argparse
@@ -35,7 +36,7 @@ from tests.broken import catalogue
 from tests.broken.corpus import Change
 
 AT_A_TIME = 60
-"""Records judged together."""
+"""The number of records judged together."""
 Found = tuple[Change, Example]
 
 
@@ -64,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _candidates(rng: Random, count: int, wanted: Sequence[str]) -> Iterator[Change]:
-    """Draw twice as many changes of each anomaly as pairs, as different ones as there are."""
+    """Choose changed records of each anomaly, twice as many as pairs, with much variety."""
     changes = [each for each in catalogue() if each.finds]
     rng.shuffle(changes)
     for name in sorted({each.finds for each in changes if each.finds in wanted or not wanted}):
@@ -91,7 +92,7 @@ def _told(verdict: Verdict, name: str) -> Iterator[Example]:
 
 
 def _drawn(found: Sequence[Found], rng: Random, count: int) -> Iterator[Found]:
-    """Draw pairs of different wording, as far as there are; of one change only once."""
+    """Choose pairs with different wordings, if possible. Use each changed record only once."""
     by_wording = defaultdict[str, list[Found]](list)
     for each in found:
         by_wording[re.sub(r"[\d.]+", "0", each[1].cause)].append(each)

@@ -1,9 +1,9 @@
-"""Makes a small sample out of a stored run: `python -m benchmarks.shrink RUN NAME`.
+"""Makes a small sample run from a stored run: `python -m benchmarks.shrink RUN NAME`.
 
-What `check` reads stays: plan, milestones, topics, the tables of the record, statistics; and of a
-scripted run its steps, with the checkpoint files at each. Live streams and segment files go, for
-the tables hold what was in them. What would tell of the machine
-goes too: its name, its folders.
+The sample keeps the files that `check` reads: plan, milestones, topics, the record's tables, and
+statistics. A scripted run also keeps its steps, with the checkpoint files at each. Live streams and
+segment files are left out, because the tables have their content. Data that identifies the machine
+is removed, too: its name and its folders.
 """
 
 import argparse
@@ -47,7 +47,7 @@ _Strings: TypeAlias = "pa.ChunkedArray[pa.StringScalar]"
 
 @dataclass(frozen=True, slots=True)
 class _Scrubber:
-    """Replaces what would tell of the machine: (regular expression, instead), in order."""
+    """Replaces text that identifies the machine, by regular expressions in this order."""
 
     patterns: tuple[tuple[str, str], ...]
 
@@ -63,14 +63,14 @@ class _Scrubber:
 
 
 def shrink_run(paths: RunPaths, target: Path) -> RunPaths:
-    """Copy a run to a folder that is not there yet, as small as `check` allows.
+    """Copy a run to a new folder, as small as `check` allows.
 
     Args:
         paths: The stored and judged run.
-        target: The sample's folder; its last two names become the run's id.
+        target: The sample's folder. Its last two names become the run's id.
 
     Raises:
-        StoreError: The run has no verdict, or the target is there already.
+        StoreError: The run has no verdict, or the target exists already.
     """
     if not paths.verdict.exists():
         raise StoreError(f"the run {paths.run_id} has no verdict; judge it: logquake check")
@@ -91,7 +91,7 @@ def shrink_run(paths: RunPaths, target: Path) -> RunPaths:
 
 
 def _seal(record: Path) -> None:
-    """Seal the tables anew, in the notes of ingest: they were written again."""
+    """Update the seals (checksums) of the rewritten tables in the notes of ingest."""
     notes = record / "ingest.json"
     if notes.exists():
         seals = {path.stem: seal(path) for path in sorted(record.glob("*.parquet"))}
@@ -100,7 +100,7 @@ def _seal(record: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Make a sample beside the others; 254 if that cannot be."""
+    """Make a sample in the folder of samples. Return 254 if that fails."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("run", help="folder, id, or latest")
     parser.add_argument("name", help="of the sample, such as loss-acks-1")
@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _scrubber(paths: RunPaths, sample: RunPaths) -> _Scrubber:
-    # The run may have been moved: its folder is known by the end of its path, wherever it was.
+    # The run may have been moved, so match its folder by the end of the path only.
     inside = r"""[^\s"'=,]*/""" + re.escape(paths.run_id)
     words = {str(Path.cwd()): ".", str(Path.home()): "~"}
     if len(platform.node()) > 2:  # noqa: PLR2004 - a name this short occurs inside of words
@@ -169,7 +169,7 @@ def _samples() -> Path:
 
 
 def _write_small(table: pa.Table, path: Path) -> None:
-    """Write a table as small as it gets; its order is free, for Spark keeps none either."""
+    """Write a table in the smallest form. The order of rows may change, as with Spark."""
     order = _BY_PROCESS if "pos" in table.column_names else (*_BY_PLACE, "op_id")
     keys: list[tuple[str, Literal["ascending", "descending"]]] = [
         (name, "ascending") for name in order if name in table.column_names
@@ -177,7 +177,7 @@ def _write_small(table: pa.Table, path: Path) -> None:
     ordered = table.sort_by(keys) if keys else table
     whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
     other = [name for name in table.column_names if name not in whole]
-    # Offsets, values and times rise in small steps; where they do not, a dictionary is smaller.
+    # Offsets, values and times rise in small steps. For others a dictionary is smaller.
     deltas = _parquet(
         ordered, use_dictionary=other, column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED")
     )
@@ -186,7 +186,7 @@ def _write_small(table: pa.Table, path: Path) -> None:
 
 def _parquet(table: pa.Table, **encoding: Any) -> bytes:  # noqa: ANN401 - pyarrow's options
     sink = pa.BufferOutputStream()
-    # Checksums, so that a flipped bit is damage rather than another value.
+    # With checksums, a flipped bit is detected instead of changing a value.
     pq.write_table(
         table,
         sink,

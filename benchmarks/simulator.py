@@ -1,19 +1,22 @@
-"""How quick the simulator is: `python -m benchmarks.simulator`.
+"""Measures the speed of the simulator: `python -m benchmarks.simulator`.
 
-Three figures, of processor time of one core: messages a second between machines that do nothing but
-answer; simulated seconds a second of the reference cluster, three replicas of each partition, 50
-sends a second with acks=all (and nobody who reads, but for brokers); and simulated seconds a second
-of a whole run that is not judged: 50 operations a second, the default faults, the observer that
-asks each broker, readers, from the first start to the last file.
+There are three figures, each for one core's CPU time:
 
-A message is a request or an answer (or the end of a connection) that the network handed over to
-another machine's process: those of clients count, timers and what a node asks of itself do not. A
-send takes six: the client's two, and two for each follower; the other fifteen or so a second are
-heartbeats, fetches of the metadata log and fetches that waited in vain. With them goes all else
-that a send costs: the client that makes and sends its batch, timers, disks.
+1. Messages a second between machines that only answer.
+2. Simulated seconds a second of the reference cluster, with three replicas of each partition and 50
+   sends a second with acks=all. Only brokers read.
+3. Simulated seconds a second of a whole run, which is not judged. The run has 50 operations a
+   second, the default faults, an observer for each broker, and readers. The time is from the first
+   start to the last file.
 
-Each figure is the best of three rounds: on a shared machine processor time tells too much, and
-never too little.
+A message is a request, an answer, or the end of a connection that the network delivered to a
+process of another machine. Messages of clients count. Timers and a node's requests to itself do
+not. A send takes six messages: two for the client, and two for each follower. About fifteen more a
+second are heartbeats, fetches of the metadata log, and fetches without data. The time also has all
+other costs of a send: the client that makes and sends the batch, timers, and disks.
+
+Each figure is the best of three rounds. On a shared machine, measured CPU time can be too high, but
+never too low.
 """
 
 import time
@@ -66,7 +69,7 @@ class _Asking:
 
 
 def messages_a_second() -> float:
-    """Return how many messages a second the driver hands over."""
+    """Return the messages a second that the driver delivers."""
     simulation = Simulation(1)
     for number in range(1, _PAIRS + 1):
         simulation.add(number, _boot(_Echo()))
@@ -79,7 +82,7 @@ def messages_a_second() -> float:
 
 
 def seconds_a_second() -> tuple[float, float]:
-    """Return simulated seconds a second of a cluster, and messages a second."""
+    """Return the simulated seconds a second of a cluster, and the messages a second."""
     plan = plan_from({
         "system": "reference", "hosts": "simulated", "topics": 1, "partitions": 1, "nemesis": "",
     })  # fmt: skip
@@ -116,7 +119,7 @@ def seconds_a_second() -> tuple[float, float]:
 
 
 def seconds_of_a_run() -> float:
-    """Return simulated seconds a second of a whole run, without its judgement."""
+    """Return the simulated seconds a second of a whole run, without its judgement."""
     plan = plan_from({"system": "reference", "hosts": "simulated", "rate": SENDS, "seed": 3})
     with TemporaryDirectory(prefix="simulator-") as folder:
         began_s = time.process_time()
@@ -145,7 +148,7 @@ def main() -> None:
     seconds, messages = max(seconds_a_second() for _ in range(_ROUNDS))
     print(f"simulated seconds a second: {seconds:,.0f} (goal {GOAL_SECONDS}),")
     print(f"with {messages:,.0f} messages a second of a whole cluster")
-    seconds_of_a_run()  # The first play imports what all others have.
+    seconds_of_a_run()  # The first run imports all modules.
     whole = max(seconds_of_a_run() for _ in range(_ROUNDS))
     print(f"simulated seconds a second of a whole run: {whole:.0f} (goal {GOAL_OF_A_RUN})")
 

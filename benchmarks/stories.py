@@ -1,14 +1,14 @@
-"""Holds the stories of simulated runs to what truly happened: `python -m benchmarks.stories`.
+"""Compares the stories (explanations) of simulated runs with the truth.
 
-    python -m benchmarks.stories                    # 50 runs; those that have a line are skipped
+    python -m benchmarks.stories                    # 50 runs; skips runs that have a line
     python -m benchmarks.stories --only acks-1/3 --again
     python -m benchmarks.stories --table            # the figures of the stored lines only
 
-Each run plays the reference cluster in virtual time, so that who acknowledged, truncated and led is
-known (`benchmarks.ledger`), and what faults did (`benchmarks.deeds`). The stories of a run are told
-as page and terminal tell them. A statement that is not so is printed, with the run that shows it,
-and is a line in `docs/night/stories.jsonl`, as each run is. A kill loses the run under way. The
-command exits with 0 if no statement of any run is wrong, and with 1 otherwise.
+Each run uses the reference cluster in virtual time. So the program knows which node acknowledged,
+truncated and led (`benchmarks.ledger`), and which faults occurred (`benchmarks.deeds`). It takes
+the stories as the page and the terminal show them. Each wrong statement is printed with its run.
+Each run is one line in `docs/night/stories.jsonl`, with its wrong statements. A kill loses the
+current run. The command exits with 0 if no statement of any run is wrong, and with 1 otherwise.
 """
 
 import argparse
@@ -61,17 +61,17 @@ SORTS: Mapping[str, tuple[int, Mapping[str, object]]] = {
     "ack-before-commit": (7, _bug("ack-before-commit")),
     "truncate-to-high-watermark": (7, _bug("truncate-to-high-watermark")),
 }  # fmt: skip
-"""By name: how many runs, and what their plans say."""
+"""The sorts of runs: the number of runs, and the plan keys of the sort, by name."""
 
 
 class Line(BaseModel):
-    """A run and what its stories say.
+    """A run, and the results of its stories.
 
     Attributes:
         run: Its sort and its seed: `acks-1/3`.
-        commit: Of the code; a `+` behind it: with changes.
-        counts: Anomalies found, stories told, candidates named, proving lines.
-        wrong: The statements that are not so.
+        commit: The commit of the code. A `+` follows if there were local changes.
+        counts: Numbers of anomalies, stories, named candidates, and proving lines.
+        wrong: The wrong statements.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -88,7 +88,7 @@ def plan_of(sort: str, seed: int) -> Plan:
 
 
 def played(sort: str, seed: int, store: Path) -> Line:
-    """Play a run, judge it, and hold its stories to the truth."""
+    """Execute a run, judge it, and compare its stories with the truth."""
     watched: list[tuple[Ledger, Deeds]] = []
 
     def before(simulation: Simulation) -> None:
@@ -139,7 +139,7 @@ def _wrong(
 
 
 def figures(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield what all runs add up to, as rows of a table."""
+    """Yield the sums over all runs, as rows of a table."""
     total: Counter[str] = Counter()
     for each in lines:
         total.update(each.counts)
@@ -166,7 +166,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play the runs that have no line; return 1 if a statement of any run is wrong."""
+    """Execute the runs that have no line. Return 1 if a statement of any run is wrong."""
     options = _options(arguments)
     last = {each.run: each for each in load_lines(options.results, TypeAdapter(Line))}
     store = options.store or Path(mkdtemp(prefix="stories-"))

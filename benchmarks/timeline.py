@@ -1,15 +1,18 @@
-"""What the whole time line of a large run costs, to write and to look at.
+"""Measures the cost of the whole timeline page of a large run: to write it, and to look at it.
 
-A seeded record (`benchmarks/seeded.py`) with faults is worked out by the local engine, its page
-written by a process of its own, and opened in a headless Chromium, where real wheel and drag events
-zoom and move, as fast as a hand would. Told are the seconds and the memory of writing, the size of
-the page, and how long the browser stood still at most: the longest gap between two frames, the
-longest task that kept its main thread, and how much of a processor the longest one took, which is
-what is left of it where nothing else runs.
+The local engine makes the tables of a seeded record (`benchmarks/seeded.py`) with faults. A
+separate process writes the page. A headless Chromium opens the page. Real wheel and drag events
+zoom and move the chart, as fast as a person can. The program prints these figures:
+
+- the seconds and the memory of the writing process;
+- the size of the page;
+- the longest gap between two frames;
+- the longest task on the browser's main thread;
+- the CPU time of the longest task, which is its duration on an idle machine.
 
     python -m benchmarks.timeline [--ops 1000000] [--faults 1000] [--run RUN] [--shots DIR]
 
-Gaps are the whole machine's: run it on an idle one; the load at the start is told.
+Gaps depend on the whole machine, so use an idle one. The load at the start is printed.
 """
 
 import argparse
@@ -67,7 +70,7 @@ def write_faults(live: Path, shape: Shape, count: int) -> None:
 
 
 def make_run(root: Path, *, ops: int, faults: int) -> RunPaths:
-    """Write a record of so many ops and faults, and its tables and statistics."""
+    """Write a record with the given numbers of ops and faults, and its tables and statistics."""
     shape = Shape(ops=ops)
     write_run(root, shape)
     write_faults(RunPaths(root).live, shape, faults)
@@ -77,7 +80,7 @@ def make_run(root: Path, *, ops: int, faults: int) -> RunPaths:
 
 @contextmanager
 def opened(page_file: Path) -> Iterator[Page]:
-    """Open a time line in a browser, and wait until it is drawn."""
+    """Open a timeline in a browser, and wait until it is drawn."""
     with sync_playwright() as player:
         browser = player.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox"])
         try:
@@ -90,7 +93,7 @@ def opened(page_file: Path) -> Iterator[Page]:
 
 
 def longest_task_ms(trace: bytes) -> float:
-    """Return how long the longest task of a page's main thread was on a processor, by a trace."""
+    """Return the CPU milliseconds of the longest task on a page's main thread, from a trace."""
     found = json.loads(trace)["traceEvents"]
     main = {
         (each["pid"], each["tid"])
@@ -103,7 +106,7 @@ def longest_task_ms(trace: bytes) -> float:
 
 
 def hand(page: Page, shots: Path | None) -> Iterator[str]:
-    """Zoom and move as a hand does; yield the name of each part when it is done."""
+    """Zoom and move the chart as a person does. Yield the name of each movement when it is done."""
     box = page.locator("#chart").bounding_box()
     assert box is not None
     left, right = box["x"] + 0.3 * box["width"], box["x"] + 0.8 * box["width"]
@@ -142,7 +145,7 @@ def hand(page: Page, shots: Path | None) -> Iterator[str]:
 
 
 def main() -> None:
-    """Make or take a run, write its time line, and look at it."""
+    """Make or take a run, write its timeline, and measure it in a browser."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ops", type=int, default=1_000_000)
     parser.add_argument("--faults", type=int, default=1000)

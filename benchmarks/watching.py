@@ -1,13 +1,13 @@
-"""What `--stop-on-violation` costs: the watcher's processor time, in the first minute and later.
+"""Measures the CPU time of the watcher behind `--stop-on-violation`, in the first minute and later.
 
-    python -m benchmarks.watching [--minutes 30] [--rate 500]           faster than time passes
-    python -m benchmarks.watching --real [--minutes 31] [--rate 500]    a run of Kafka, as it is
+    python -m benchmarks.watching [--minutes 30] [--rate 500]           faster than real time
+    python -m benchmarks.watching --real [--minutes 31] [--rate 500]    a run of Kafka, in real time
 
-The first way writes the record that a default run leaves (three nodes, eight partitions, as many
-operations a second, nothing wrong) tick by tick, and has the watcher look at it as often as it
-would; a look's cost is what it took of a processor. The second plays a run with faults, and prints
-beside the watcher's cost that of everything else that the run started. Both print the first minute,
-the last one, and the most memory. The exit code is 1 if a minute took more than a tenth of a core.
+The first way writes the record of a correct default run (three nodes, eight partitions, the given
+rate) step by step. The watcher checks it as often as in a real run. The cost of a check is its CPU
+time. The second way executes a run with faults, and also prints the CPU time of all other processes
+of the run. Both print the first minute, the last minute, and the highest memory. The exit code is 1
+if the watcher used more than a tenth of a core in any minute.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from results.record.values import pack_value
 
 _TICK_NS = NS_PER_S // 10
 _READERS = 9
-"""So many readers are given each record, as in a default run."""
+"""The number of readers of each record, as in a default run."""
 _ID = "00000000-0000-0000-0000-00000000000{}"
 _GOAL = 0.1
 _WORKER = ("op_invocations", "op_completions", "send_invocations", "send_completions", "polled")
@@ -48,13 +48,13 @@ _OBSERVER = ("leadership", "replica_states")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What one look took.
+    """The cost of one check by the watcher.
 
     Attributes:
-        at_s: When it was, since the watcher began.
-        processor_ms: Of a processor.
-        rows: So many it keeps.
-        memory_mib: So much its process had at most until then.
+        at_s: Seconds from the watcher's start to this check.
+        processor_ms: CPU milliseconds.
+        rows: The number of rows that the watcher keeps in memory.
+        memory_mib: The highest memory of its process so far, in MiB.
     """
 
     at_s: float
@@ -64,11 +64,11 @@ class Look:
 
 
 class Feed:
-    """Writes the record of a faithful run that goes on, and its replicas' logs.
+    """Writes the growing record of a correct run, with its replicas' logs.
 
     Args:
         root: An empty folder.
-        rate: Operations a second; half are sends of one message, half are polls.
+        rate: Operations a second. Half are sends of one message, half are polls.
     """
 
     def __init__(self, root: Path, rate: float) -> None:
@@ -99,16 +99,16 @@ class Feed:
                 self._log(node, place).touch()
 
     def now_ns(self) -> int:
-        """Return how far the run has come."""
+        """Return the time that the run has reached."""
         return self._now_ns
 
     def close(self) -> None:
-        """End the streams."""
+        """Close the streams."""
         for stream in self._streams.values():
             stream.close()
 
     def pass_s(self, seconds: float) -> None:
-        """Let the run go on."""
+        """Continue the run for some seconds."""
         for _ in range(round(seconds * NS_PER_S / _TICK_NS)):
             self._now_ns += _TICK_NS
             self._tick()
@@ -184,13 +184,13 @@ class Feed:
 
 
 def _batch(offset: int, value: int, payload_bytes: int) -> bytes:
-    """Return one record of epoch 1 as Kafka has it on its disk."""
+    """Return a batch with one record of epoch 1, as Kafka writes it to disk."""
     sent = record_batch([value], payload_bytes=payload_bytes, producer=(0, 0, offset), at_ms=0)
     return struct.pack(">q", offset) + sent[8:12] + struct.pack(">i", 1) + sent[16:]
 
 
 def fed(minutes: float, rate: float) -> list[Look]:
-    """Return the looks at a record that is written faster than time passes."""
+    """Return the watcher's checks of a record that is written faster than real time."""
     with ExitStack() as stack:
         feed = Feed(Path(stack.enter_context(tempfile.TemporaryDirectory())), rate)
         stack.callback(feed.close)
@@ -221,10 +221,10 @@ def fed(minutes: float, rate: float) -> list[Look]:
 
 
 def played(minutes: float, rate: float) -> tuple[list[Look], dict[int, float]]:
-    """Return the looks at a run that is played, and what all else took in each minute.
+    """Return the watcher's checks of a real run, and the CPU time of all other processes.
 
     Returns:
-        The looks; and seconds of processors of the run's other processes, by minute from 1.
+        The checks, and the CPU seconds of the run's other processes, by minute from 1.
     """
     with tempfile.TemporaryDirectory() as store:
         command = [
@@ -255,7 +255,7 @@ def played(minutes: float, rate: float) -> tuple[list[Look], dict[int, float]]:
 
 
 def _sum_up(pid: int, used: dict[int, float], over: threading.Event) -> None:
-    """Add up what the processes of a run but the watcher take, minute by minute of the watcher."""
+    """Add up the CPU seconds of a run's other processes, by minute since the watcher's start."""
     seen: dict[int, float] = {}
     begun_s: float | None = None
     while not pause_until(stopwatch_s() + 1, over):
@@ -278,12 +278,12 @@ def _sum_up(pid: int, used: dict[int, float], over: threading.Event) -> None:
 
 
 def _share(looks: Sequence[Look]) -> float:
-    """Return how much of a core the looks of a minute took."""
+    """Return the share of a core that the checks of a minute used."""
     return sum(look.processor_ms for look in looks) / 60_000
 
 
 def _speed_s() -> float:
-    """Return what ten million additions take of a processor: half a second on a quick one."""
+    """Return the CPU seconds of ten million additions, which take half a second on a fast CPU."""
     used_s, number = time.process_time(), 0
     for each in range(10_000_000):
         number += each
@@ -291,7 +291,7 @@ def _speed_s() -> float:
 
 
 def by_minute(looks: Sequence[Look]) -> dict[int, list[Look]]:
-    """Return the looks of each minute, from 1."""
+    """Return the checks of each minute, from 1."""
     minutes: dict[int, list[Look]] = {}
     for look in looks:
         minutes.setdefault(1 + int(look.at_s / 60), []).append(look)
@@ -299,7 +299,7 @@ def by_minute(looks: Sequence[Look]) -> dict[int, list[Look]]:
 
 
 def main() -> None:
-    """Measure, and print a line for each tenth of the time."""
+    """Measure, and print a line for the first two minutes, each fifth minute, and the last."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--real", action="store_true", help="play a run of Kafka")
     parser.add_argument("--minutes", type=float, default=30)

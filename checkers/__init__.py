@@ -1,20 +1,23 @@
-"""What is wrong with a recorded run.
+"""The checkers: they find what is wrong with a recorded run.
 
-A checker is a pure function from the rows of one group (one topic-partition of one run, or the
-whole run) to anomalies: Arrow tables and numpy arrays in, `Anomaly` out. It knows nothing of Spark,
-files, clusters or plots, and so it judges a stored run, a live one, and a simulated one alike.
+A checker is a pure function. Its input is the rows of one group: one partition of one run, or the
+whole run. Its output is a list of anomalies. Inputs are Arrow tables and numpy arrays, outputs are
+`Anomaly` objects. A checker does not depend on Spark, files, clusters or plots. So the same
+checkers judge stored runs, live runs and simulated runs.
 
-* `protocol.py` says what a checker is, `group.py` what it is given, `registry.py` lists all;
-  one module an anomaly family.
-* `ingest.py` turns live streams into tables, `statistics.py` tables into figures; pure as well.
-* `judge.py` weighs anomalies: what is allowed, what can be trusted, what the verdict is.
-* `run.py` is the entry: from folders of runs to verdicts. `spark/` feeds and runs all of it, with
-  Spark or (`spark/local.py`) in this process.
+* `protocol.py` defines a checker, `group.py` defines its input, `registry.py` lists all checkers.
+* Each family of anomalies has its own module.
+* `ingest.py` turns live streams into tables, and `statistics.py` turns tables into figures. Both
+  are pure.
+* `judge.py` decides which anomalies are allowed, which can be trusted, and what the verdict is.
+* `run.py` is the entry point: it reads folders of runs and returns verdicts.
+* `spark/` runs the checkers with Spark. `spark/local.py` runs them in this process.
 
-Only `harness` imports this package. It imports `results.record`, and `checkers.spark` also
-`cluster.files`; pyspark is imported below `checkers/spark` only, and only when it is used.
+Only `harness` imports this package. The package imports `results.record`. `checkers.spark` also
+imports `cluster.files`. Only `checkers/spark` imports pyspark, and only when pyspark is used.
 
-To add a checker, touch three files: its module (what it means, why finding it proves something,
-what would not prove it), its test in `tests/checkers`, and one line in `registry.py`. A new anomaly
-also needs its definition in the oracle, `tests/oracle`, written without looking at the kernel.
+To add a checker, touch three files: the checker's module, its test in `tests/checkers`, and one
+line in `registry.py`. The module's docstring has three sections: the definition, why it proves
+something, and what would not prove it. A new anomaly also needs a definition in the oracle,
+`tests/oracle`. Write that definition without reading the checker's code.
 """

@@ -1,15 +1,16 @@
-"""G1a: somebody read what certainly failed.
+"""G1a: a reader got a value although its send failed or its transaction was aborted.
 
-Definition: any reader read a value whose plain send failed definitely; or a read_committed reader
-read one of an aborted transaction.
+Definition: any reader read a value of a plain send (outside a transaction) that failed definitely.
+Or a read_committed reader read a value of an aborted transaction.
 
-Why it proves something: a plain send fails definitely only if the client never let it out of its
-hands. A transaction is aborted once its client has decided so and never asked for a commit; no
-coordinator may commit it then, and brokers keep its records from read_committed readers.
+Why it proves something: a plain send fails definitely only if the client never passed the message
+to a broker. A transaction counts as aborted if its client decided to abort and never asked for a
+commit. No coordinator may commit such a transaction. Brokers must hide its records from
+read_committed readers.
 
-What would not prove it: a read_uncommitted reader, who may be shown what is aborted later; a
-transaction whose commit was asked for, whatever came back (`info`). A transaction that reads what
-itself wrote is a `precommitted-read`, and not told again here.
+What would not prove it: a read_uncommitted reader may get records that are aborted later. A
+transaction proves nothing once its commit was asked for, whatever the answer (`info`). If a
+transaction reads its own write, `precommitted-read` reports that, and this check does not.
 """
 
 from collections.abc import Set
@@ -50,13 +51,13 @@ NAME = "G1a"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedRead:
-    """A value that failed, and was read all the same.
+    """A value that was read although its send failed or its transaction was aborted.
 
     Attributes:
-        writer: The op that sent it.
-        transactional: Whether that was a transaction.
-        offset: Where its first reader, by op, was given it.
-        readers: The ops that read it.
+        writer: The op that sent the value.
+        transactional: Whether the op was a transaction.
+        offset: The offset at which the first reader (lowest op id) got the value.
+        readers: The ops that read the value.
     """
 
     value: int
@@ -98,7 +99,7 @@ def _aborted_reads(group: Group) -> list[AbortedRead]:
 
 
 def _could_be_read(group: Group) -> int:
-    """Return how many failed sends a reader might have been given who must not be."""
+    """Return how many failed sends some reader could have got by mistake."""
     sends, polls = group.table("sends"), group.table("polls")
     failed = select(sends, equal(sends, "outcome", Outcome.FAIL.value) & present(sends, "value"))
     in_txn = int(present(failed, "txn_id").sum())
@@ -150,7 +151,7 @@ def _describe(group: Group, read: AbortedRead) -> Anomaly:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return who stored, or gave away, what certainly failed."""
+    """Return which broker or client delivered a value although its send failed."""
     value, offset = number_in(found, "value"), number_in(found, "offset")
     if found.evidence.get("transactional"):
         return _why_aborted(group, found)
@@ -189,7 +190,10 @@ def _error(group: Group, value: int) -> str:
 
 
 def _why_aborted(group: Group, found: Anomaly) -> str:
-    """Return by whom a record of an aborted transaction may have been shown, and to whom not."""
+    """Return a sentence on which broker may have shown a record of an aborted transaction.
+
+    The sentence also gives the number of read_committed reads that correctly skipped the record.
+    """
     value, offset = number_in(found, "value"), number_in(found, "offset")
     polls = group.table("polls")
     committed = select(polls, equal(polls, "isolation", READ_COMMITTED))
@@ -215,7 +219,7 @@ def _why_aborted(group: Group, found: Anomaly) -> str:
 
 
 def _coordinator(group: Group, value: int, readers: Set[int]) -> str:
-    """Return who may have ended the transaction of a value before readers got it, for people."""
+    """Return, for a report, which coordinator may have ended a value's transaction."""
     sends, polls = group.table("sends"), group.table("polls")
     mine = select(sends, (ints(sends, "value") == value) & present(sends, "transactional_id"))
     read_ns = ints(polls, "complete_ns")[np.isin(ints(polls, "op_id"), list(readers))]
@@ -227,7 +231,7 @@ def _coordinator(group: Group, value: int, readers: Set[int]) -> str:
 
 
 def _knew_aborted(group: Group, op_id: int) -> str:
-    """Say so if a reader was told of other aborted records, and left them out."""
+    """Return a clause if the reader's client skipped another aborted record; otherwise ""."""
     out = left_out_aborted(group, op_id)
     if out is None:
         return ""

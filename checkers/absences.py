@@ -1,4 +1,7 @@
-"""When a broker was down or stood still by a fault's own witness: then it answered nobody."""
+"""Times when a fault's own observation shows that a broker was down or stopped.
+
+Such a broker answers no request.
+"""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -10,17 +13,17 @@ from checkers.disk_losses import heal_begun_ns
 from checkers.facts import Absence, Disturbance
 
 _AWAY = frozenset({None, "T", "Z", "X"})
-"""States of a process that answers nothing, as in `/proc/PID/stat`; None: it is gone."""
+"""Process states of a broker that answers nothing, as in `/proc/PID/stat`. None: it ended."""
 _ENDED = _AWAY - {"T"}
-"""Of those, the states of a process that does not go on."""
+"""The states in `_AWAY` of a process that has ended. A stopped process (`T`) can continue."""
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError)
 
 
 def absences(faults: pa.Table) -> tuple[Absence, ...]:
-    """Return from when to when which brokers were certainly away, by what faults saw of them.
+    """Return the times in which a broker was certainly away, according to the faults' observations.
 
-    From the moment in which a fault was confirmed to the one in which its heal began: before it the
-    broker may have lived on, and after it it may have come back.
+    An absence begins when the fault was confirmed. Before that, the broker may still have been
+    alive. An absence ends when the heal began. After that, the broker may have come back.
     """
     seen = select(faults, present(faults, "confirmed_ns") & present(faults, "healed_ns"))
     rows = zip(
@@ -33,11 +36,12 @@ def absences(faults: pa.Table) -> tuple[Absence, ...]:
 def answers_around(
     leadership: pa.Table, faults: Iterable[Disturbance]
 ) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return `RunFacts.answers`: when targets of faults that nobody saw work had answered.
+    """Return `RunFacts.answers`: when the targets of unconfirmed faults answered before and after.
 
     Args:
-        leadership: Its `observer`, `asked_ns` and `observed_ns`; files tell no times.
-        faults: Of the run.
+        leadership: Rows with `observer`, `asked_ns` and `observed_ns`. Rows from files have no
+            times.
+        faults: The run's faults.
     """
     found = {}
     for fault in faults:

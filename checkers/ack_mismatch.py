@@ -1,16 +1,19 @@
-"""ack-mismatch: an acknowledgement named an offset at which its record does not stand.
+"""ack-mismatch: an acknowledgement named an offset that does not hold its record.
 
 Definition: the acknowledged offset does not hold the value, and another offset of the partition
-does; by the final log of the leader, or by what readers were given where there is no such log.
+does. The check uses the last leader's final log. If that log was not read, the check uses what
+readers got.
 
-Why it proves something: the offset of an acknowledgement is where the leader appended the record.
-Whoever goes on from there (an exactly-once application, a transaction's markers) is led astray.
+Why it proves something: the offset in an acknowledgement is the offset at which the leader appended
+the record. An application that continues from a wrong offset makes mistakes: for example an
+exactly-once application.
 
-What would not prove it: a value that stands nowhere (`lost-write`), an offset below the log's
-start; acks=1 or an unclean election, if the record stood at the acknowledged offset and was
-truncated, while an earlier try of the same send was kept. One wrong answer may break more than one
-definition: if a reader was given another value at that offset, it is told as `inconsistent-offsets`
-too, and if the value stands at several offsets, as `duplicate`; the evidence says so (`also`).
+What would not prove it: a value that is at no offset is a `lost-write`. An offset below the log's
+start proves nothing. With acks=1 or an unclean election, the record may have been truncated at the
+acknowledged offset while an earlier try of the same send was kept. One wrong answer can match
+several definitions. If a reader got another value at the offset, `inconsistent-offsets` reports it
+too. If the value is at several offsets, `duplicate` reports it too. The evidence lists these checks
+under `also`.
 """
 
 from dataclasses import dataclass
@@ -37,29 +40,29 @@ NAME = "ack-mismatch"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Places:
-    """Where values stand: distinct (value, offset), by value and then offset."""
+    """The offsets that hold each value: distinct pairs, sorted by value and then by offset."""
 
     value: Ints
     offset: Ints
 
     def of(self, value: int) -> list[int]:
-        """Return the offsets of a value."""
+        """Return the offsets that hold a value."""
         begin = np.searchsorted(self.value, value)
         end = np.searchsorted(self.value, value, "right")
         offsets: list[int] = self.offset[begin:end].tolist()
         return offsets
 
     def knows(self, values: Ints) -> Mask:
-        """Tell which values stand anywhere."""
+        """Return which of the values are at any offset."""
         return within(values, self.value)
 
     def holds(self, values: Ints, offsets: Ints) -> Mask:
-        """Tell which values stand at an offset, pair by pair."""
+        """Return, for each pair of a value and an offset, whether the offset holds the value."""
         if not len(self.value):
             return np.zeros(len(values), dtype=np.bool_)
         first = np.minimum(np.searchsorted(self.value, values), len(self.value) - 1)
         held = (self.value[first] == values) & (self.offset[first] == offsets)
-        rest = np.flatnonzero(~held)  # Only what stands at several offsets is looked for in pairs.
+        rest = np.flatnonzero(~held)  # Only values at several offsets need the slow search.
         if len(rest):
             held[rest] = self._holds_anywhere(values[rest], offsets[rest])
         return np.asarray(held, dtype=np.bool_)
@@ -91,11 +94,11 @@ def _known(group: Group) -> _Places:
 def _check(group: Group) -> Findings:
     sends, places = group.table("sends"), _known(group)
     offsets, values = ints(sends, "offset"), ints(sends, "value")
-    # What stood below the log's start may have stood there; another copy behind it is no proof.
+    # The value may have been below the log's start. A copy above the start is no proof.
     acked = (offsets >= group.log_start) & equal(sends, "acked", True)  # noqa: FBT003 - a value
     rows = np.flatnonzero(acked & places.knows(values))
     wrong = rows[~places.holds(values[rows], offsets[rows])]
-    # In a whole log what stands nowhere was looked for as well; readers may not have come to it.
+    # A whole log also shows that a value is missing. Readers may not have reached the value.
     looked = len(rows) if group.final_log is None else int(acked.sum())
     return step_findings(
         looked,
@@ -110,12 +113,12 @@ def _excuses(group: Group, rows: Ints) -> dict[Excuse | Premise, Mask]:
     offsets, values, begun, ended = (
         ints(sends, name)[rows] for name in ("offset", "value", "invoke_ns", "complete_ns")
     )
-    # It did stand there once: a replica is known to have dropped that offset, or somebody read it.
+    # The offset once held the value: a replica truncated that offset, or a reader got it.
     dropped = group.truncated(offsets)
     if len(rows):
         dropped |= _polled(group).holds(values, offsets)
     cut, weak = hidden_cuts(group, begun), equal(sends, "acks", "1")[rows]
-    # Where nobody shows what was cut, an unclean leader may have had anything cut.
+    # If the record shows no truncations, an unclean leader may have caused any truncation.
     dropped_uncleanly = dropped if group.shows_cuts else np.ones(len(rows), dtype=np.bool_)
     fits: dict[Excuse | Premise, Mask] = {
         Excuse.ACKS: (dropped | cut.may_be) & weak,
@@ -158,7 +161,7 @@ def _describe(group: Group, places: _Places, row: int) -> Anomaly:
 
 
 def _held(group: Group, offset: int) -> int | None:
-    """Return the value that stands at an offset, None if there is none."""
+    """Return the value that an offset holds, or None if the offset holds none."""
     log = group.final_log
     if log is None:
         return next(iter(_read_at(group, offset)), None)

@@ -1,16 +1,17 @@
 """acknowledged-below-min-isr: acks=all was acknowledged while too few replicas were in sync.
 
-Definition: for more than five seconds sends with acks=all were acknowledged, each begun and ended
-while every broker that was asked told an ISR smaller than `min.insync.replicas`, and not within
-four seconds of one that told otherwise.
+Definition: sends with acks=all were acknowledged for more than five seconds while the ISR was too
+small. Each send began and ended while every broker's answer named an ISR smaller than
+`min.insync.replicas`. No answer within four seconds of a send named a larger ISR.
 
-Why it proves something: with acks=all a leader refuses what fewer than `min.insync.replicas` would
-hold. An acknowledgement while the ISR is smaller is a promise that one broker's death can break,
-whether or not one died in this run.
+Why it proves something: with acks=all, a leader must refuse a send if fewer than
+`min.insync.replicas` replicas are in sync. An acknowledgement with a smaller ISR is a promise that
+one broker's failure can break. That holds even if no broker failed in this run.
 
-What would not prove it: a few acknowledgements, since a replica may have joined and left between
-two looks; those close to an answer that told a larger ISR, because brokers tell changes up to two
-seconds late; sends with acks=1; a time in which nobody was asked, longer than three seconds.
+What would not prove it: a few acknowledgements prove nothing, because a replica may have joined and
+left the ISR between two observations. Acknowledgements close to an answer with a larger ISR prove
+nothing, because brokers report changes up to two seconds late. Sends with acks=1 do not count.
+Times of more than three seconds without an answer do not count.
 """
 
 from collections.abc import Iterator
@@ -37,22 +38,26 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "acknowledged-below-min-isr"
 SLACK_NS = 2 * TOLD_LATE_NS
-"""The answer on either side may each be that old."""
+"""The margin at each end of a stretch: two answers may each be two seconds late."""
 LASTING_NS = 5 * NS_PER_S
-"""Nobody joins and leaves an ISR unseen for that long: each broker is asked four times a second."""
+"""Acknowledgements must last longer than this.
+
+No replica joins and leaves an ISR unseen for so long, because each broker is asked four times a
+second.
+"""
 _REPEATED_NS = 3 * NS_PER_S
-"""An answer that says nothing new is recorded every two seconds."""
+"""The largest gap between answers of a stretch. Equal answers are recorded every two seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """Acknowledgements while the ISR was too small.
+    """Acknowledgements that were given while the ISR was too small.
 
     Attributes:
-        from_ns, to_ns: Of the first and the last of them.
-        count: How many there were.
-        isr: As it was told last in that time.
-        low_from_ns, low_to_ns: From when to when every answer told of such an ISR.
+        from_ns, to_ns: The times of the first and of the last acknowledgement.
+        count: The number of acknowledgements.
+        isr: The ISR in the last answer of that time.
+        low_from_ns, low_to_ns: The time in which every answer named an ISR that was too small.
     """
 
     from_ns: int
@@ -64,7 +69,7 @@ class Accepted:
 
 
 def _stretches(group: Group) -> Iterator[list[Told]]:
-    """Yield the answers of each time in which all told of an ISR that is too small."""
+    """Yield the answers of each stretch of time in which every answer named too small an ISR."""
     stretch: list[Told] = []
     for told in told_isrs(group):
         low = len(told.isr) < group.facts.plan.least_insync
@@ -78,13 +83,16 @@ def _stretches(group: Group) -> Iterator[list[Told]]:
 
 
 def _lasting(group: Group) -> list[list[Told]]:
-    """Return the stretches that leave enough time between the slack on either side."""
+    """Return the stretches that are still long enough after a margin is removed at both ends."""
     least_ns = 2 * SLACK_NS + LASTING_NS
     return [each for each in _stretches(group) if each[-1].asked_ns - each[0].seen_ns > least_ns]
 
 
 def _inside(stretch: list[Told], sends: pa.Table) -> Mask:
-    """Tell which sends began, and ended if they did, while the ISR was too small for certain."""
+    """Return which sends began and ended while the ISR was certainly too small.
+
+    A send without an end counts if it began in that time.
+    """
     begun, ended = ints(sends, "invoke_ns"), ints(sends, "complete_ns")
     from_ns, to_ns = stretch[0].seen_ns + SLACK_NS, stretch[-1].asked_ns - SLACK_NS
     return np.asarray((begun >= from_ns) & (begun <= to_ns) & (ended <= to_ns), dtype=np.bool_)
@@ -155,7 +163,8 @@ def _why(group: Group, found: Anomaly) -> str:
     known = {epoch: node for epoch, node in leaders.items() if node}
     who = [f"{node}, leader of epoch {epoch}, took {took[epoch]}" for epoch, node in known.items()]
     led = led_between(group, from_ns, to_ns)
-    if not took and len(led) == 1 and led[0].broker >= 0 and led[0].epoch >= 0:  # The log lost all.
+    # The final log lost all these sends.
+    if not took and len(led) == 1 and led[0].broker >= 0 and led[0].epoch >= 0:
         took, known = {led[0].epoch: 0}, {led[0].epoch: led[0].node}
         who = [f"{led[0].text}, took all"]
     if not known:
@@ -170,9 +179,9 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _taken_in(group: Group, from_ns: int, to_ns: int) -> dict[int, int]:
-    """Return how many of the sends that were acknowledged in a time stand in each leader epoch.
+    """Return, by leader epoch, how many of the sends acknowledged in a time are in the final log.
 
-    What the log has now at an offset may be another record, which a later leader wrote there.
+    A send does not count if its offset now holds another record, which a later leader wrote.
     """
     log, sends = group.final_log, group.committed
     if log is None:
@@ -187,7 +196,7 @@ def _taken_in(group: Group, from_ns: int, to_ns: int) -> dict[int, int]:
 
 
 def _told(group: Group, between_ns: tuple[int, int]) -> pa.Table:
-    """Return what brokers' metadata named as ISR in a time."""
+    """Return the rows in which brokers' metadata named an ISR in a time."""
     rows = group.table("leadership")
     told = equal(rows, "source", Source.METADATA) & present(rows, "isr")
     told &= (ints(rows, "observed_ns") >= between_ns[0]) & (ints(rows, "asked_ns") <= between_ns[1])
@@ -195,7 +204,7 @@ def _told(group: Group, between_ns: tuple[int, int]) -> pa.Table:
 
 
 def _told_itself(group: Group, node: str, epoch: int, between_ns: tuple[int, int]) -> bool:
-    """Tell whether a leader's own metadata named an ISR of its epoch that was too small."""
+    """Return whether a leader's own metadata always named too small an ISR for its epoch."""
     told = _told(group, between_ns)
     own = select(told, equal(told, "observer", node) & (ints(told, "leader_epoch") == epoch))
     needed = group.facts.plan.least_insync
@@ -203,9 +212,10 @@ def _told_itself(group: Group, node: str, epoch: int, between_ns: tuple[int, int
 
 
 def _undecided(group: Group, epochs: set[int], between_ns: tuple[int, int]) -> list[str]:
-    """Return the ISRs that brokers named in a time, and that the controllers never wrote.
+    """Return the ISRs that brokers named in a time, but that the controllers never logged.
 
-    What they wrote last, of one broker, does not count if brokers named a larger ISR afterwards.
+    The controllers' last ISRs are ignored if they are too small and brokers named a larger ISR
+    later.
     """
     needed, written = group.facts.plan.least_insync, list(undisputed(group))
     after = _told(group, (between_ns[1], NEVER_NS))

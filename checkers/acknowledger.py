@@ -1,13 +1,12 @@
-"""Who acknowledged a record: what all that was recorded leaves of the brokers that ever led.
+"""Find the leaders that may have acknowledged a record, from everything that the run recorded.
 
-A client is told an offset, and not by whom. Each (broker, leader epoch) that anybody told of may
-have been it, unless something says otherwise: the broker knew of a later epoch before the send, or
-only of an earlier one after it; it was away while the send was under way, or had ended in that
-epoch; its log was read to the end, never lost anything from that offset on, and has something else
-there; what it lost there was of later epochs; its log ended elsewhere while it led; the producer's
-sequences show that another took it; or the copies that are left are of other epochs, unless the
-client had the time to send again: then they may be of another try. Where two are left, both are
-named. Where replicas may have been made anew, or files were not read, no log's lack tells anything.
+An acknowledgement names no broker. Each recorded pair of broker and leader epoch is a candidate. A
+candidate is excluded by any of these facts: the broker knew a later epoch before the send, or only
+an earlier epoch after it; the broker was down during the send; its complete log lost nothing and
+holds another record at the offset; its log ended elsewhere while it led; the producer's sequences
+name another leader; or all copies have another epoch, and the client had no time to retry. If two
+candidates remain, both are named. A log excludes nothing if replicas may have been recreated or
+files were not read.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,31 +28,31 @@ from results.record.terms import Source
 from results.record.verdict import Evidence
 
 KNOWN_NS = 500_000_000
-"""What a broker answers about a leader may be so much older or newer than what it does."""
+"""A broker's answer about a leader may be this much older or newer than what the broker does."""
 ZOOKEEPER = "zk"
-"""Where the controller writes down whom it makes the leader, before that one leads."""
+"""ZooKeeper's name as an observer. There the controller writes a new leader before it leads."""
 _REMAKE = frozenset({"reassignment", "wipe"})
 """Faults after which a replica is copied from its beginning."""
 LOOK_NS = 2_000_000_000
-"""A log's end may be so much older than the time that it is noted with: two questions' limits."""
+"""A log end offset may be this much older than its recorded time: the timeouts of two requests."""
 _GAP = 8
-"""Of so many epochs in a row that nobody told of each may have had a leader."""
+"""In a gap of epochs without any report, this many epochs may each have had a leader."""
 _OF_TIME = 2
-"""So many rules are of when a broker led and was there; the others are of what logs have."""
+"""The first rules, this many, test when a broker led. The later rules test what its log holds."""
 FILES = (Source.METADATA_LOG, Source.STATE_CHANGE_LOG)
-"""Sources whose rows lie in a broker's files: what they tell, the broker did not answer."""
+"""Sources whose rows come from a broker's files, not from its answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acked:
-    """An acknowledged record, or one that a reader was given all the same.
+    """A record that was acknowledged, or that a reader got without an acknowledgement.
 
     Attributes:
-        value: What it holds.
-        offset: Where it stood, -1 if unknown.
-        sent_ns, acked_ns: When its send began and ended, -1 if unknown.
-        weak: Whether its send asked for less than all acknowledgements.
-        acked: Whether it was acknowledged.
+        value: The record's value.
+        offset: The record's offset, -1 if unknown.
+        sent_ns, acked_ns: When the send began and ended, -1 if unknown.
+        weak: Whether the send asked for less than acks=all.
+        acked: Whether the record was acknowledged.
     """
 
     value: int
@@ -65,7 +64,7 @@ class Acked:
 
     @property
     def took(self) -> str:
-        """What its leader is known to have done with it."""
+        """The verb for what the leader is known to have done: `acknowledged` or `wrote`."""
         return "acknowledged" if self.acked else "wrote"
 
 
@@ -75,23 +74,23 @@ class Acknowledger(Leader):
 
     @property
     def text(self) -> str:
-        """For people: `n1, leader of epoch 4`."""
+        """The leader for a report, such as `n1, leader of epoch 4`."""
         if self.broker >= 0:
             return self.node + (f", leader of epoch {self.epoch}" * (self.epoch >= 0))
         return f"whoever led in epoch {self.epoch}" if self.epoch >= 0 else self.node
 
 
 _UNTOLD = Acknowledger(broker=NONE, epoch=NONE)
-"""A leader of which nobody told: where all others were away or did not lead."""
+"""A leader that no source reported. It is a candidate if all known leaders are excluded by time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reign:
-    """A leader's own answers in one epoch.
+    """The time in which a broker itself answered as the leader of one epoch.
 
     Attributes:
-        from_ns, until_ns: When the first one was seen, and the last one was asked for.
-        life: Of which process they are; -1 if of several.
+        from_ns, until_ns: When the first answer came, and when the last answer was asked for.
+        life: The process (incarnation) that gave the answers; -1 if there were several.
     """
 
     from_ns: int
@@ -101,12 +100,12 @@ class _Reign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answers:
-    """What a broker answered of a partition's leader.
+    """One broker's answers about the leader of a partition.
 
     Attributes:
-        seen_ns, knew: When answers were seen, by time; the highest epoch up to each of them.
-        asked_ns, learned: When answers were asked for, by time; the lowest epoch from each on.
-        reigns: By epoch.
+        seen_ns, knew: The sorted times of answers, and the highest epoch up to each.
+        asked_ns, learned: The sorted times of requests, and the lowest epoch from each on.
+        reigns: The broker's own answers as leader, by epoch.
     """
 
     seen_ns: Ints
@@ -116,7 +115,7 @@ class _Answers:
     reigns: Mapping[int, _Reign]
 
     def highest_before(self, time_ns: int) -> int:
-        """Return the highest epoch in answers that were seen before a time; -1 if there is none."""
+        """Return the highest epoch in answers that came before a time, or -1."""
         at = int(np.searchsorted(self.seen_ns, time_ns))
         return int(self.knew[at - 1]) if at else NONE
 
@@ -127,7 +126,7 @@ class _Answers:
 
 
 def leads_on(group: Group, before: Leader, after: Leader) -> bool:
-    """Tell whether one broker led in two epochs without anything between: its log only grew."""
+    """Return whether one process of a broker led in two successive epochs: its log only grew."""
     if before.broker != after.broker or before.epoch + 1 != after.epoch:
         return False
     told = group.view(_answers).get(before.node)
@@ -138,9 +137,9 @@ def leads_on(group: Group, before: Leader, after: Leader) -> bool:
 
 @once
 def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
-    """Return who may have acknowledged a record, by broker and epoch; empty: nobody was told of.
+    """Return the leaders that may have acknowledged a record; empty if none is known.
 
-    Of a record that nobody acknowledged: who may have written it, by its copies if there are any.
+    For an unacknowledged record with copies, return the leaders of the copies' epochs.
     """
     copied = frozenset() if record.acked else epochs_of(group, record.value)
     if wrote := tuple(each for each in group.view(_claims) if each.epoch in copied):
@@ -160,7 +159,7 @@ def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
         kept = [each for each in left if rule(each)]
         if left and not kept and not written and number < _OF_TIME:
             kept = [*left, _UNTOLD]
-        left = kept or left  # What rules out all proves nothing.
+        left = kept or left  # A rule that excludes every candidate proves nothing.
         led = left if number < _OF_TIME else led
     return tuple(
         each for each in led if each in left or _may_have_dropped(group, record, each, left)
@@ -170,10 +169,10 @@ def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
 def _may_have_dropped(
     group: Group, record: Acked, who: Acknowledger, others: Sequence[Acknowledger]
 ) -> bool:
-    """Tell whether a leader may have acknowledged what its log lost without a trace.
+    """Return whether a leader may have acknowledged a record that its log lost without a trace.
 
-    It led all the time, and none of the others is known to have done so. Either it wrote another
-    record in the same place, or another broker was only believed to lead in its epoch.
+    The leader led during the whole send, and no other candidate is known to have done so. Either it
+    wrote another record at the offset, or another broker was also reported as leader of the epoch.
     """
     if not _reigned(group, record, who) or any(_reigned(group, record, each) for each in others):
         return False
@@ -182,9 +181,9 @@ def _may_have_dropped(
 
 
 def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[int]) -> bool:
-    """Tell whether a leader may have answered for a record of which copies of some epochs are left.
+    """Return whether a leader may have acknowledged a record when only other epochs' copies remain.
 
-    What was sent again may lie there from another try, by an earlier leader or a later one.
+    A copy may come from another try of the send, taken by an earlier or a later leader.
     """
     if not written or who.epoch < 0:
         return True
@@ -196,29 +195,29 @@ def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[in
         for epoch in written
         if epoch > who.epoch
     ]
-    # A broker never goes back to an epoch of before one in which it took a try.
+    # A broker that appended a try in one epoch never returns to an earlier epoch.
     return not later or ({who.broker} not in later and not _one_by_one(group))
 
 
 def _took(group: Group, who: Acknowledger, record: Acked, epoch: int) -> bool:
-    """Tell whether a leader may have answered for a record that was taken in an epoch."""
+    """Return whether a leader may have acknowledged a record that was appended in a given epoch."""
     if who.epoch in (NONE, epoch):
         return True
-    # With one try nobody else had it; a later leader may have been sent it again.
+    # With a single try, only that leader had it. A later leader may have received a retry.
     return may_be_resent(group, record) and (who.epoch > epoch or not _one_by_one(group))
 
 
 def may_be_resent(group: Group, record: Acked) -> bool:
-    """Tell whether a client had the time to send a record more than once."""
+    """Return whether a client had the time to send a record more than once."""
     took_ns = record.acked_ns - record.sent_ns
     unknown = min(record.sent_ns, record.acked_ns) < 0
     return group.facts.retries and (unknown or took_ns >= group.facts.resends_after_ns)
 
 
 def _one_by_one(group: Group) -> bool:
-    """Tell whether no leader acknowledges what a later one has written.
+    """Return whether a leader never acknowledges a record that a later leader wrote.
 
-    With idempotence an acknowledgement is that of the whole ISR, and the next leader is one of it.
+    That holds with idempotence: all of the ISR has the record, and the next leader is in the ISR.
     """
     return group.facts.idempotent and not group.facts.plan.unclean_elections
 
@@ -230,14 +229,14 @@ def _claims(group: Group) -> list[Acknowledger]:
     told = {each for each in told if each[1] >= 0} or told
     logs = [log for copies in group.logs.values() for log in copies.values()]
     written = {epoch for log in logs for epoch in np.unique(log.epochs).tolist() if epoch >= 0}
-    # Of an epoch of which only records tell nobody knows who led.
+    # If only records name an epoch, its leader is unknown.
     untold = {*written, *_between(ints(rows, "leader_epoch"))} - {epoch for _, epoch in told}
     unknown = {(NONE, epoch) for epoch in untold}
     return [Acknowledger(broker=one, epoch=epoch) for one, epoch in sorted({*told, *unknown})]
 
 
 def _between(told: Ints) -> list[int]:
-    """Return the epochs between others of which no row tells, at most some of each gap."""
+    """Return the epochs that no row names between two known epochs, up to `_GAP` for each gap."""
     epochs = np.unique(told[told >= 0]).tolist()
     return [
         epoch for one, two in pairwise(epochs) for epoch in range(one + 1, min(two, one + 1 + _GAP))
@@ -245,7 +244,7 @@ def _between(told: Ints) -> list[int]:
 
 
 def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
-    """Tell whether a broker's log may have had the record, under that epoch."""
+    """Return whether a broker's log may have held the record in the candidate's epoch."""
     log = group.logs.get(FINAL, group.logs.get(CRASH, {})).get(who.node)
     if log is None or record.offset < log.start or record.offset < 0 or moved(group):
         return True
@@ -261,7 +260,7 @@ def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
 
 
 def overwritten_in(group: Group, record: Acked, epoch: int) -> bool:
-    """Tell whether a final log has another record at that offset, written in an epoch."""
+    """Return whether a final log holds another record of the given epoch at the same offset."""
     logs = group.logs.get(FINAL, {}).values()
     places = ((log, log.at(record.offset)) for log in logs)
     return any(
@@ -271,22 +270,22 @@ def overwritten_in(group: Group, record: Acked, epoch: int) -> bool:
 
 
 def moved(group: Group) -> bool:
-    """Tell whether replicas may have been made anew: then no line of a log tells what they had."""
+    """Return whether replicas may have been recreated: then logs do not show earlier records."""
     return any(each.kind in _REMAKE for each in group.facts.disturbances)
 
 
 def read_whole(group: Group, node: str) -> bool:
-    """Tell whether all files of a node were read, so that what they lack was not there."""
+    """Return whether all files of a node were read, so that its log lacks nothing by mistake."""
     return node in group.facts.collected_nodes - group.facts.unreadable_nodes
 
 
 def shrank(group: Group, record: Acked, node: str) -> bool:
-    """Tell whether a log was seen to reach beyond a record, and then no more."""
+    """Return whether a log was seen to end above a record, and later at or below it."""
     return any(one > record.offset >= two for one, two in group.view(_shrinkings).get(node, ()))
 
 
 def _shrinkings(group: Group) -> dict[str, list[tuple[int, int]]]:
-    """Return between which ends each log was seen to have lost records."""
+    """Return, by node, the pairs of log end offsets between which the log became shorter."""
     return {
         node: list(zip(ends[:-1][less].tolist(), ends[1:][less].tolist(), strict=True))
         for node, (_, ends) in group.view(looks).items()
@@ -295,7 +294,7 @@ def _shrinkings(group: Group) -> dict[str, list[tuple[int, int]]]:
 
 
 def cut_at(group: Group, record: Acked, node: str) -> int | None:
-    """Return from which offset on a node's log may have lost the record, the lowest; None: none."""
+    """Return the lowest offset from which a node may have lost the record, or None."""
     cuts = group.view(_cuts).get(node, ())
     hit = [
         from_offset
@@ -314,7 +313,7 @@ def cut_at(group: Group, record: Acked, node: str) -> int | None:
 
 
 def _cuts(group: Group) -> dict[str, list[tuple[int, int]]]:
-    """Return from which offsets on each node's log was cut, and when; -1 if that is not known."""
+    """Return, by node, the offset and the time of each truncation of its log; time -1: unknown."""
     cuts = group.table("truncations")
     columns = (ints(cuts, name).tolist() for name in ("from_offset", "observed_ns"))
     found: dict[str, list[tuple[int, int]]] = {}
@@ -324,13 +323,13 @@ def _cuts(group: Group) -> dict[str, list[tuple[int, int]]]:
 
 
 def _epoch_before(log: ReplicaLog, offset: int) -> int:
-    """Return the epoch of the last record before an offset: what followed it was no older."""
+    """Return the epoch of the last record before an offset. Later records had no older epoch."""
     before = int(np.searchsorted(log.offsets, offset)) - 1
     return int(log.epochs[before]) if before >= 0 else NONE
 
 
 def _led_then(group: Group, record: Acked, who: Acknowledger) -> bool:
-    """Tell whether a broker may have led in an epoch at some time while a send was under way."""
+    """Return whether a broker may have led in its epoch at some time during the send."""
     if who.epoch < 0 or record.acked_ns < 0:
         return True
     told = group.view(_answers)
@@ -344,18 +343,18 @@ def _led_then(group: Group, record: Acked, who: Acknowledger) -> bool:
 
 
 def _may_know(group: Group, record: Acked, node: str, epoch: int) -> bool:
-    """Tell whether an epoch may have been the newest that a broker knew, at some time of a send."""
+    """Return whether an epoch may have been the newest that a broker knew during a send."""
     told = group.view(_answers).get(node)
     if told is None:
         return True
     knew = told.highest_before(record.sent_ns - KNOWN_NS)
-    # Without ZooKeeper a broker names an epoch before it leads in it, never afterwards.
+    # Without ZooKeeper, a broker names an epoch before it leads in it, never afterwards.
     early_ns = 0 if group.facts.plan.has_quorum else KNOWN_NS
     return knew <= epoch <= told.lowest_after(record.acked_ns + early_ns, otherwise=epoch)
 
 
 def _reigned(group: Group, record: Acked, who: Acknowledger) -> bool:
-    """Tell whether a leader told before a send and after it that it led in an epoch."""
+    """Return whether a leader's own answers, before the send and after it, name it as leader."""
     reign = _reign(group, who)
     return reign is not None and (
         reign.from_ns <= record.sent_ns and record.acked_ns <= reign.until_ns
@@ -363,7 +362,7 @@ def _reigned(group: Group, record: Acked, who: Acknowledger) -> bool:
 
 
 def led_itself(group: Group, who: Acknowledger, span: tuple[int, int]) -> bool:
-    """Tell whether a broker's own answers as the leader of an epoch reach into a time."""
+    """Return whether a broker's own answers as leader of an epoch overlap a given time span."""
     reign = _reign(group, who)
     return reign is not None and reign.from_ns <= span[1] and span[0] <= reign.until_ns
 
@@ -374,10 +373,10 @@ def _reign(group: Group, who: Acknowledger) -> _Reign | None:
 
 
 def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
-    """Tell whether a leader's log may have come to reach beyond the record during its send.
+    """Return whether a leader's log may have grown beyond the record during its send.
 
-    While it leads, a broker's log only grows: before the send it ended at the offset or earlier,
-    and afterwards it goes on behind it.
+    The log of a leader only grows. So before the send, the log ends at the record's offset or
+    below. After the send, the log ends above the offset.
     """
     reign = _reign(group, who)
     known = min(record.offset, record.sent_ns, record.acked_ns) >= 0
@@ -394,7 +393,7 @@ def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
 
 
 def looks(group: Group) -> dict[str, tuple[Ints, Ints]]:
-    """Return when each replica's log was seen to end where, by time, while its broker ran."""
+    """Return, by node, the times at which a replica's log end offset was seen, and the offsets."""
     states = group.table("replica_states")
     told = present(states, "observed_ns") & present(states, "log_end_offset")
     seen = select(states, told)
@@ -405,16 +404,16 @@ def looks(group: Group) -> dict[str, tuple[Ints, Ints]]:
 
 
 def looks_at(group: Group, node: str) -> list[tuple[int, int]]:
-    """Return (time in ns, log end offset) of each look at a node's log, by time."""
+    """Return (time in ns, log end offset) of each observation of a node's log, by time."""
     columns = group.view(looks).get(node)
     return [] if columns is None else list(zip(*(each.tolist() for each in columns), strict=True))
 
 
 def _answers(group: Group) -> dict[str, _Answers]:
-    """Return what each broker answered of leader epochs.
+    """Return each broker's answers about leader epochs, by node.
 
-    Where ZooKeeper decides, a broker is told of the leader in one request, and may lead by another,
-    earlier one: there its own leadership alone counts.
+    With ZooKeeper, only a broker's own leadership counts. Such a broker can know a new leader while
+    it still leads in an earlier epoch.
     """
     rows = group.table("leadership")
     told = (ints(rows, "leader_epoch") >= 0) & (ints(rows, "observed_ns") >= 0)
@@ -450,7 +449,7 @@ def _answers_of(rows: pa.Table) -> _Answers:
 
 
 def _was_there(group: Group, record: Acked, who: Acknowledger) -> bool:
-    """Tell whether a broker was there as a leader for a part, at least, of the time of a send."""
+    """Return whether a broker can have been up as leader during at least some of a send."""
     known = min(record.sent_ns, record.acked_ns) >= 0
     return not known or not any(
         each.node == who.node
@@ -461,9 +460,9 @@ def _was_there(group: Group, record: Acked, who: Acknowledger) -> bool:
 
 
 def _ended_with(group: Group, who: Acknowledger, away: Absence) -> bool:
-    """Tell whether a leader's epoch was over when its broker came back.
+    """Return whether a leader's epoch was over when its broker came back from an absence.
 
-    A broker that starts anew leads in a later one. ZooKeeper may not miss one that is soon back.
+    A restarted broker leads in a later epoch. ZooKeeper may not notice a short absence.
     """
     if not away.gone or who.epoch < 0 or not group.facts.plan.has_quorum:
         return False
@@ -472,7 +471,7 @@ def _ended_with(group: Group, who: Acknowledger, away: Absence) -> bool:
 
 
 def _first_told(group: Group) -> dict[int, int]:
-    """Return when each epoch, or a later one, was first told of."""
+    """Return, by epoch, when that epoch or a later one was first reported."""
     rows = group.table("leadership")
     rows = select(rows, (ints(rows, "observed_ns") >= 0) & (ints(rows, "leader_epoch") >= 0))
     times, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
@@ -480,17 +479,17 @@ def _first_told(group: Group) -> dict[int, int]:
 
 
 def led_between(group: Group, from_ns: int, until_ns: int) -> tuple[Acknowledger, ...]:
-    """Return who may have led a partition at some time between two, and so answered clients."""
+    """Return the leaders that may have led a partition, and answered clients, in a time span."""
     return acknowledgers(group, Acked(value=NONE, offset=NONE, sent_ns=from_ns, acked_ns=until_ns))
 
 
 def named(found: Sequence[Acknowledger]) -> str:
-    """Return them for people: `n2, leader of epoch 1, or n3, leader of epoch 2`."""
+    """Return the leaders for a report: `n2, leader of epoch 1, or n3, leader of epoch 2`."""
     return ", or ".join(each.text for each in found) or "nobody was seen to lead"
 
 
 def evidence_of(found: Sequence[Acknowledger]) -> Evidence:
-    """Return them as evidence: the broker and the epoch where only one is left."""
+    """Return the leaders as evidence. Broker and epoch are null if several remain."""
     brokers, epochs = {each.broker for each in found}, {each.epoch for each in found}
     return {
         "leader_then": known(min(brokers)) if len(brokers) == 1 else None,

@@ -1,10 +1,11 @@
-"""What leaders announced: up to where a partition is committed, as observers were answered.
+"""The high watermarks that leaders announced in their answers to ListOffsets.
 
-Only a broker that leads answers ListOffsets; the answer names its epoch and, as the latest offset
-for readers of uncommitted data, its high watermark. What lies below is committed: every later
-leader has it. Since 2.2 (KIP-207) a new leader does not answer before its own high watermark has
-come to where its epoch began, so that no answer lags behind those of earlier epochs. Older brokers
-announce nothing: until 2.1 (KIP-320) they name no epoch, and 2.1 lags.
+Only a leader answers ListOffsets. The answer names the leader's epoch. For read_uncommitted
+readers, the latest offset in the answer is the leader's high watermark. Records below the high
+watermark are committed, and every later leader has them. Since 2.2 (KIP-207), a new leader waits
+with its answer until its high watermark reaches the start of its epoch. So its answers never lag
+behind answers of earlier epochs. Older brokers announce nothing: before 2.1 (KIP-320) their answers
+name no epoch, and in 2.1 the answers lag.
 """
 
 from dataclasses import dataclass
@@ -24,12 +25,12 @@ FIRST_ANNOUNCING = (2, 2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
-    """One answer of a leader.
+    """One answer of a leader to ListOffsets.
 
     Attributes:
-        broker, epoch: Who led, and in which epoch.
-        high_watermark: Below it, everything is committed.
-        asked_ns, observed_ns: Before the question, and after its answer; -1 if not recorded.
+        broker, epoch: The leader, and its leader epoch.
+        high_watermark: Records below this offset are committed.
+        asked_ns, observed_ns: The times of the request and of its answer; -1 if not recorded.
     """
 
     broker: int
@@ -40,14 +41,17 @@ class Announcement:
 
     @property
     def text(self) -> str:
-        """For people: `broker 1 announced the high watermark 3 of epoch 0 at 31.204 s`."""
+        """The announcement in words, for a report.
+
+        Example: `broker 1 announced the high watermark 3 of epoch 0 at 31.204 s`.
+        """
         return (
             f"broker {self.broker} announced the high watermark {self.high_watermark} of epoch"
             f" {self.epoch} at {seconds(self.observed_ns)}"
         )
 
     def evidence(self, word: str) -> Evidence:
-        """Return all of it; names begin with a word: `announced_epoch`."""
+        """Return the announcement as evidence. Each name begins with `word`: `announced_epoch`."""
         return {
             f"{word}_by": self.broker,
             f"{word}_epoch": self.epoch,
@@ -57,9 +61,9 @@ class Announcement:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Announcements:
-    """Answers of leaders, by epoch and then by when they were asked."""
+    """Answers of leaders to ListOffsets, sorted by epoch and then by the time of the request."""
 
     brokers: Ints
     epochs: Ints
@@ -68,11 +72,11 @@ class Announcements:
     observed_ns: Ints
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of announcements."""
         return len(self.marks)
 
     def __getitem__(self, index: int) -> Announcement:
-        """Return one of them."""
+        """Return the announcement at an index."""
         return Announcement(
             broker=int(self.brokers[index]),
             epoch=int(self.epochs[index]),
@@ -82,7 +86,7 @@ class Announcements:
         )
 
     def where(self, mask: Mask) -> "Announcements":
-        """Return those where a mask is true."""
+        """Return the announcements for which the mask is true."""
         return Announcements(
             brokers=self.brokers[mask],
             epochs=self.epochs[mask],
@@ -92,13 +96,13 @@ class Announcements:
         )
 
     def highest_before(self, epochs: Ints) -> Ints:
-        """Return for each epoch the index of the highest mark of all epochs before it, or -1."""
+        """Return, for each epoch, the index of the highest mark in earlier epochs, or -1."""
         below = np.searchsorted(self.epochs, epochs, side="left")
         return latest(first_highest(self.marks), below)
 
 
 def first_highest(marks: Ints) -> Ints:
-    """Return at each place where the highest mark up to there stands, the first of equal ones."""
+    """Return, for each index, where the highest mark up to that index first occurs."""
     top = np.maximum.accumulate(marks)
     fresh = np.ones(len(marks), dtype=np.bool_)
     fresh[1:] = top[1:] > top[:-1]
@@ -106,12 +110,12 @@ def first_highest(marks: Ints) -> Ints:
 
 
 def latest(items: Ints, counts: Ints) -> Ints:
-    """Return for each count the last of so many first items, `NONE` of none."""
+    """Return `items[count - 1]` for each count, or `NONE` if the count is 0."""
     return np.append(items, NONE)[counts - 1]
 
 
 def announcements(group: Group) -> Announcements:
-    """Return what leaders of a partition announced."""
+    """Return the high watermarks that the leaders of a partition announced."""
     rows = group.table("leadership")
     told = equal(rows, "source", Source.LIST_OFFSETS)
     for name in ("leader", "leader_epoch", "high_watermark"):
@@ -128,10 +132,10 @@ def announcements(group: Group) -> Announcements:
 
 
 def announcing(plan: Plan) -> bool:
-    """Tell whether leaders of a plan's Kafka announce high watermarks at all."""
+    """Return whether leaders in the plan's Kafka version announce high watermarks."""
     return plan.version_numbers >= FIRST_ANNOUNCING
 
 
 def announces(facts: RunFacts) -> bool:
-    """Tell whether leaders of the run's Kafka announce high watermarks at all."""
+    """Return whether leaders in the run's Kafka version announce high watermarks."""
     return announcing(facts.plan)

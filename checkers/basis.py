@@ -1,8 +1,8 @@
-"""What a verdict rests on: what was compared for each promise, and what could not show.
+"""The basis of a verdict: what was compared for each promise, and what could not be checked.
 
-A check counts the comparisons that could have failed. Where it made none, and that is no fault of
-the run, its kernel says what the run lacked (`Findings.unshown`); here the sentences of all places
-are put together, and only told.
+Each check counts the comparisons that could have failed. If a check compared nothing, it reports
+what the run lacked (`Findings.unshown`). This module only collects these sentences from all
+partitions for the verdict.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ from results.record.terms import QUORUM_TOPIC
 from results.record.verdict import Basis, Compared
 
 _PLACES = 3
-"""So many partitions are named where not all say the same."""
+"""The maximum number of partitions to name if a sentence is not true of all."""
 _BEGINNINGS = ("warmup", "main")
 _STOPPED = "final-reads"
 
@@ -31,12 +31,15 @@ def bases(
     results: Mapping[Place, Sequence[CheckResult]],
     checked: Mapping[str, int | None],
 ) -> tuple[Basis, ...]:
-    """Return what was compared for each guarantee of a run; nothing for a history of others.
+    """Return what was compared for each guarantee of a run.
+
+    For an imported history, which Logquake did not record, the result is empty.
 
     Args:
         facts: The run's context.
-        results: What the checkers said, by place.
-        checked: For each check how many comparisons could have failed; None: it does not apply.
+        results: The checkers' results, by place.
+        checked: The number of comparisons that could have failed, by check. None: the check does
+            not apply.
     """
     if facts.history:
         return ()
@@ -66,18 +69,18 @@ def bases(
 
 
 def unseen_by(facts: RunFacts, *, promise: Promise | None = None) -> frozenset[Sight]:
-    """Return what the system does not show, and checks would need that its plan can feed.
+    """Return the observations that checks need for the plan, but that the system does not provide.
 
     Args:
         facts: The run's context.
-        promise: Only of checks of this one.
+        promise: Consider only checks of this promise. None: all checks.
     """
     lacking = (each.sees for each in _blind(facts) if promise in {None, each.promise})
     return frozenset[Sight]().union(*lacking) - facts.declared.sees
 
 
 def _blind(facts: RunFacts) -> list[Checker]:
-    """Return the checks that apply to a plan, and cannot see what they need."""
+    """Return the checks that apply to a plan, but need something that the system does not show."""
     return [each for each in checkers_of(facts) if each.applies(facts) and not each.fits(facts)]
 
 
@@ -89,9 +92,9 @@ def _not_looked_for(facts: RunFacts, promise: Promise) -> Iterator[str]:
 
 
 def says_why(results: Mapping[Place, Sequence[CheckResult]], name: str) -> bool:
-    """Tell whether a check that compared nothing says why, of each place that was written to.
+    """Return whether a check that compared nothing gives a reason for each place with sends.
 
-    It says so as what could not show, or as a gap, which has a sentence of its own in the verdict.
+    The reason is a sentence in `unshown`, or a gap. A gap has its own sentence in the verdict.
     """
     told = [
         bool(each.unshown or each.gaps)
@@ -103,7 +106,7 @@ def says_why(results: Mapping[Place, Sequence[CheckResult]], name: str) -> bool:
 
 
 def was_written(group: Sequence[CheckResult]) -> bool:
-    """Tell whether clients sent anything to a place."""
+    """Return whether clients sent anything to a partition."""
     return any(each.name == "malformed-history" and each.rows for each in group)
 
 
@@ -132,7 +135,7 @@ def _at(facts: RunFacts, name: str) -> int:
 
 
 def _unshown(results: Mapping[Place, Sequence[CheckResult]]) -> dict[str, tuple[str, ...]]:
-    """Return the sentences of each check, with the partitions that they are about."""
+    """Return, by check, the sentences on what could not be checked, with their partitions."""
     by_check: defaultdict[str, list[tuple[str, Place]]] = defaultdict(list)
     places: defaultdict[str, set[Place]] = defaultdict(set)
     for place in sorted(results):

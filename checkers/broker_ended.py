@@ -1,33 +1,36 @@
-"""broker-ended and broker-hit-from-outside: a broker that ended, and who was to blame.
+"""broker-ended and broker-hit-from-outside: a broker that ended or stopped without a fault.
 
-Definition: a process of the cluster ended though no fault stopped or killed it: with an exit code
-of its own, or by a signal that a crash raises (SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP,
-SIGSYS): broker-ended. So is one that was told to stop (SIGTERM), and ended with a code that says
-that it failed: neither 0 nor 143. By any other signal, or in a way that nobody saw, or it stood
-still (SIGSTOP) though no fault paused it: broker-hit-from-outside, the harness's surroundings.
+Definition: a broker process ended although no fault stopped or killed it. It is `broker-ended` if
+the process ended with its own exit code, or by a crash signal: SIGABRT, SIGSEGV, SIGBUS, SIGILL,
+SIGFPE, SIGTRAP, SIGSYS. It is also `broker-ended` if a broker ends with a failure code after a
+normal stop (SIGTERM): any code except 0 and 143. It is `broker-hit-from-outside` if the process
+ended by another signal or in an unseen way, or was paused (SIGSTOP) without a fault.
 
-Why it proves something: a server that was started goes on until it is told to stop. One that exits,
-halts, runs out of memory (its JVM is told to exit then) or crashes takes its part of the cluster
-along, whatever that costs; Kafka halts where it finds itself unable to go on. No promise on records
-is broken by that alone, so it is a liveness anomaly. The kernel's OOM killer and people send
-signals that no program sends itself by accident: those say nothing of the broker.
+Why it proves something: a server runs until it is stopped. A server that exits, halts, crashes or
+runs out of memory makes its share of the cluster unavailable. Kafka halts itself if it cannot
+continue. Such an end alone breaks no promise on records, so `broker-ended` is a liveness anomaly.
+The kernel's OOM killer and people send signals that no program sends itself by accident. Such a
+signal shows nothing about the broker.
 
-What would not prove it: an end after a fault that took something of the node's disk (wipe,
-bit-flip, power-loss, the family lost-flushes), or while one kept it from writing (disk-full,
-read-only) or shortly after, or of the very life whose requests a disk broke (disk-errors): to halt
-is then the broker's right, and nobody need have seen how. A page of a mapped file that cannot be
-read ends a JVM by SIGBUS. A short write explains nothing: write(2) allows it. Nor do broken
-requests explain an end of the next life: a mended disk with half a batch on it is to be recovered.
-A signal from outside is not explained by it. An end of a broker below whose data the harness's own
-file system had failed before is none of the broker's doing. Nor, of the very life of a broker that
-a fault hit, is an exit while the fault left it no file handle, or shortly after, if its last
-complaint is that it had too many files open, or its log folders failed for that; nor a SIGKILL
-while one left it hardly any memory, if the kernel counted a kill in the node's control group. The
-next life has the limits of before, and no excuse. Nor is an exit of a broker that a fault had
-ended, and that was to start again while another fault had gone on for so long that Kafka gives up:
-it found no controller, or one that was late. If it left last words, they must be those of giving
-up. A stall must have been confirmed, of links to its controllers; a late disk or want of a
-resource, on its own node or a controller's.
+What would not prove it: the following ends are explained.
+
+- The end follows a fault that damaged the node's disk: wipe, bit-flip, power-loss, or the family
+  lost-flushes.
+- The end comes during a fault that stopped writes (disk-full, read-only), or shortly after it.
+- The process itself had failed disk requests (disk-errors). An unreadable page of a mapped
+  file ends a JVM by SIGBUS. Such a fault does not explain an end of the next process: a broker must
+  recover from half a batch on its disk. A short write explains nothing, because write(2) allows it.
+- The harness's own file system below the broker's data had failed. The broker is not to blame.
+- The process exits while a fault leaves it no file handles, or shortly after. Its last error must
+  be too many open files, or failed log folders for that reason.
+- The process gets SIGKILL while a fault leaves it little memory, and the kernel counted a kill in
+  the node's control group. The next process has its normal limits and no excuse.
+- A fault ended the broker, and its restart fell into another fault that lasted until Kafka gave
+  up: the broker found no controller, or a late one. Any last words must be about giving up. A stall
+  must be confirmed on links to its controllers. A slow disk or a lack of a resource must be on its
+  own node or on a controller's.
+
+A disk fault does not explain a signal from outside.
 """
 
 import signal
@@ -50,17 +53,17 @@ _CRASHES = frozenset(
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
 )
 GONE = "gone"
-"""Of an end's detail: the file system that the harness keeps below the node's data had failed."""
+"""The `disk` detail of a broker's end if Logquake's file system below its data had failed."""
 _HEAP = "OutOfMemoryError: Java heap space"
 _MISSED_NS = NS_PER_S
-"""That a process is gone is found out so late, and elections come about as late."""
+"""The delay until an ended process is noticed. An election comes about as late."""
 _NAMED = 3
 _BY_SIGNAL = 128
-"""Shells, Docker and Java's own shutdown say so much more than the signal's number."""
+"""Shells, Docker and Java's own shutdown add this to the signal's number for the exit code."""
 
 
 def _lives(facts: RunFacts) -> int:
-    """Return how many processes were watched; 0 in records of before anybody did."""
+    """Return the number of watched processes, or 0 in old records without this number."""
     noted = facts.milestone(NOTED)
     lives = noted.detail.get("lives", "") if noted else ""
     return int(lives) if lives.isascii() and lives.isdigit() else 0
@@ -68,11 +71,12 @@ def _lives(facts: RunFacts) -> int:
 
 def _applies(facts: RunFacts) -> bool:
     watched = _lives(facts) > 0 or any(each.name == ENDED for each in facts.milestones)
-    return watched or not facts.shows(Sight.ENDS)  # Records of before anybody watched have neither.
+    # Old records, from before processes were watched, have neither.
+    return watched or not facts.shows(Sight.ENDS)
 
 
 def ends(facts: RunFacts) -> list[End]:
-    """Return how processes of the cluster ended that no fault ended, in the order of the record."""
+    """Return the ends of cluster processes that no fault caused, in the order of the record."""
     found = []
     for each in facts.milestones:
         if each.name == ENDED:
@@ -101,7 +105,7 @@ def ends(facts: RunFacts) -> list[End]:
 
 
 def _how(code: str) -> tuple[str, bool, bool]:
-    """Return how a process ended by its noted code, whether from outside, and by a signal."""
+    """Return how a process ended, whether the cause was outside, and whether it was a signal."""
     if code == "stopped":
         return "was stopped (SIGSTOP)", True, True
     try:
@@ -172,7 +176,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _led(facts: RunFacts, node: str, at_ns: int) -> str:
-    """Say which partitions of the run a broker led when it ended, where the record is certain."""
+    """Return a clause with the partitions that a broker led at its end, or "" if that is unsure."""
     span = (at_ns - _MISSED_NS, at_ns - _MISSED_NS)
     then = {place: between(facts.reigns, place, span) for place in sorted(facts.numbers)}
     unsure = [each for each in then.values() if not each or len({one.node for one in each}) > 1]
@@ -184,7 +188,7 @@ def _led(facts: RunFacts, node: str, at_ns: int) -> str:
 
 
 def _last_fault(group: Group, node: str, seen_ns: int) -> str:
-    """Return which fault had hit a broker last before it was found to have ended."""
+    """Return a sentence on the last fault that hit a broker before its end was found."""
     hits = [
         each
         for each in group.facts.disturbances

@@ -1,7 +1,8 @@
-"""Since when a run's brokers were left in peace: from then on their budgets count.
+"""When the last fault was over, and when the whole machine was silent.
 
-And when nobody was awake to see what they did: on a machine that stood still, or was far too busy,
-neither brokers nor clients did anything, which is no failure of the brokers.
+Time limits for brokers count only from the moment at which all faults are healed. A silence is a
+time in which brokers and clients did nothing, because the machine was asleep or overloaded. Such a
+silence is not a failure of the brokers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,26 +18,26 @@ from results.record.milestones import Milestone
 from results.record.plan import Plan
 
 SILENT_NS = 5 * NS_PER_S
-"""Polls end several times a second, and what a leader answers is written every two seconds."""
+"""A longer time without any row is a silence. Polls end and answers come more often than this."""
 Span = tuple[int, int]
 
 
 def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) -> int | None:
     """Return when the last fault was healed, in nanoseconds since the run's start.
 
-    One that never began had not to be healed. A fault whose heal was not confirmed by itself was
-    undone by the end of `healed`, if that came to pass, or if all that it lacks is that brokers,
-    which run, register: that is their own doing. Where the plan asked for faults and none is
-    recorded, the same holds: they may be missing. Without any fault it is the start of the main
-    phase; a story has those that it tells.
+    A fault that never began needs no heal. If a fault's own heal was not confirmed, the time of the
+    `healed` milestone counts, provided that it succeeded. That milestone also counts if the only
+    thing missing is that running brokers register. The milestone also counts if the plan has faults
+    but no fault is recorded, because the rows may be missing. Without faults in the plan, the
+    result is the start of the main phase. The same holds for a scenario without recorded faults.
 
     Args:
         faults: Rows of `faults`.
-        milestones: Of the run.
-        plan: Of the run.
+        milestones: The run's milestones.
+        plan: The run's plan.
 
     Returns:
-        None if a fault may still have been in force, or the run did not get as far.
+        None if a fault may still have been in force, or if the run ended before that point.
     """
     reached = {each.name: each for each in milestones}
     asked_for = plan.nemesis if plan.faults is None else plan.faults
@@ -53,18 +54,19 @@ def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) 
 
 
 def silences(times: Iterable[Ints], from_ns: int | None) -> tuple[Span, ...]:
-    """Return from when to when nothing at all was recorded of a run, whoever it would have been.
+    """Return the times in which nothing at all was recorded of a run, by any process.
 
     Args:
         times: When ops began and ended, and when brokers answered, in any order.
-        from_ns: Only what is later counts; None: nothing does.
+        from_ns: Only later times count. None: the result is empty.
     """
     if from_ns is None:
         return ()
-    # Of tens of millions of times, the first and the last of each stretch: no silence fits in one.
+    # Keep only the first and last time of each 5-second stretch: no silence fits inside one.
     first, last = {0: from_ns}, {0: from_ns}
     for each in times:
-        heard = np.sort(each[each > from_ns], kind="stable")  # Mostly in order: many times as fast.
+        # The times are mostly in order, so this sort is fast.
+        heard = np.sort(each[each > from_ns], kind="stable")
         stretches = (heard - from_ns) // SILENT_NS
         begins = np.flatnonzero(np.diff(stretches, prepend=-1))
         ends = np.append(begins, len(heard))[1:] - 1
@@ -77,5 +79,5 @@ def silences(times: Iterable[Ints], from_ns: int | None) -> tuple[Span, ...]:
 
 
 def silent_ns(spans: Iterable[Span], from_ns: int, to_ns: int) -> int:
-    """Return how much of a time nobody recorded anything."""
+    """Return how much of a time span falls into silences, in nanoseconds."""
     return sum(max(0, min(end, to_ns) - max(begin, from_ns)) for begin, end in spans)

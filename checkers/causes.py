@@ -1,11 +1,15 @@
-"""Why an acknowledged record is gone, in one sentence: who had it, what befell them, who led next.
+"""Explain in one sentence why an acknowledged record is missing.
 
-Each clause needs its own evidence, and is left out without it: "only n2 had it" is said if no other
-replica has the record in any copy, none ever lost anything there, and none gave it to a reader;
-"without it" of a leader of which that is true, that wrote another record there in its epoch, or
-that led last, whose log only grew as far as looks show; a fault as the reason of an election if it
-was seen to work before that one can have been.
-What the sentence lacks, it names.
+The sentence reports which broker had the record, which fault hit that broker, and which leader came
+next. Each clause needs its own evidence. Without the evidence, the clause is left out.
+
+- "Only n2 had it" needs three facts. No copy of another replica has the record. No other replica
+  lost anything at that offset. No other replica gave the record to a reader.
+- "Without it", of a leader, needs one of three facts. The leader never had the record. Or it wrote
+  another record at the offset in its epoch. Or it led last, and its log only grew.
+- A fault is named as the reason of an election only if it was confirmed before the election.
+
+The sentence also names the facts that the record does not show.
 """
 
 import re
@@ -60,13 +64,15 @@ BEFELL = {
     "stall": "had connections stall",
     "connections": "had connections reset or blocked",
 }  # fmt: skip
-"""What a fault does to its targets that can cost a leader its place, where all of it is at once: by
-its kind, or by its family."""
+"""The effect of a fault that can cost a leader its leadership, by the fault's kind or family.
+
+A fault is listed only if it hits all its targets at once.
+"""
 _DOUBTFUL = {
     Excuse.UNCONFIRMED.value: "a fault that was never confirmed may have taken it",
     Excuse.LAST_COPIES.value: "a fault may have taken its only copies",
 }
-"""What disks may have cost, without a proof."""
+"""Disk losses that are possible but not proven."""
 _MEANWHILE = {
     "isolate": "while it was cut off", "halves": "while it was cut off",
     "one-way-in": "while it could not receive from the others",
@@ -74,25 +80,25 @@ _MEANWHILE = {
     "stall": "while connections of its own stalled",
     "connections": "while connections of its own were reset or blocked",
 }  # fmt: skip
-"""Faults under which a leader goes on."""
+"""Faults during which a leader can still acknowledge records."""
 _FOLLOWED = re.compile(r"follower of broker (\d+)\b")
-"""How a broker's reason for a truncation begins (`cluster.kafka`)."""
+"""The beginning of a broker's reason for a truncation (`cluster.kafka`)."""
 _AWAY = frozenset({"kill", "stop", "pause", "power-loss", "isolate"})
-"""Faults under which a broker follows no leader."""
+"""Faults during which a broker follows no leader."""
 _ALIVE = frozenset({"pause", "isolate"})
-"""Of these, those that no broker's life ends with."""
+"""The faults in `_AWAY` that do not end the broker's process."""
 
 
 def cause_of_loss(
     group: Group, record: Acked, by: Sequence[Acknowledger], *, what: str = "it"
 ) -> str:
-    """Return why an acknowledged record is in no log, or not in the last leader's.
+    """Return why an acknowledged record is in no log, or is not in the last leader's log.
 
     Args:
         group: The partition.
-        record: Which.
-        by: Who may have acknowledged it.
-        what: What it is called where it is named first.
+        record: The missing record.
+        by: The leaders that may have acknowledged the record.
+        what: The name of the record at its first mention.
     """
     acks = "acks=1" if record.weak else "acks=all"
     nodes = list(dict.fromkeys(each.node for each in sorted(by, key=lambda one: one.broker < 0)))
@@ -114,7 +120,7 @@ def cause_of_loss(
 
 
 def _on_disks(group: Group, record: Acked) -> str:
-    """Say so if every replica lost the record with its disk, or may have."""
+    """Return a clause if disk faults took the record, or may have taken it, from every replica."""
     since_ns = max(record.sent_ns, record.acked_ns)
     disks = lost_on_disks(group, record.offset, since_ns)
     if disks and _replaced_ns(group, record) < _first_loss_ns(group, record, since_ns):
@@ -126,7 +132,7 @@ def _on_disks(group: Group, record: Acked) -> str:
 
 
 def _below_the_starts(group: Group, record: Acked) -> str:
-    """Say so if every log begins above the record, and nothing asked for retention."""
+    """Return a clause if every log starts above the record although retention was not asked for."""
     logs = group.logs.get(FINAL, {}).values()
     below = bool(logs) and not group.facts.forgets
     below &= all(0 <= record.offset < log.start for log in logs)
@@ -147,7 +153,7 @@ def _first_loss_ns(group: Group, record: Acked, since_ns: int) -> int:
 
 
 def _replaced_ns(group: Group, record: Acked) -> int:
-    """Return when another value was first known to stand where a record had stood."""
+    """Return when a send or a read first showed another value at the record's offset."""
     known = [NEVER_NS]
     for name in ("sends", "polls"):
         rows = group.table(name)
@@ -160,14 +166,15 @@ def _replaced_ns(group: Group, record: Acked) -> int:
 
 
 def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
-    """Say so if a leader wrote another record in the place of the one it had acknowledged.
+    """Return a clause if a leader wrote another record at the offset of one that it acknowledged.
 
-    Its own log shows that, if it lost nothing there: otherwise it may have copied a wrong record.
+    The leader's own log shows that if it lost nothing there. Otherwise the leader may have copied a
+    wrong record.
     """
     epoch, node = by[0].epoch, by[0].node
     if cut_at(group, record, node) is not None or moved(group) or not read_whole(group, node):
         return ""
-    # With ZooKeeper an epoch may go on though its leader was down, and its disk lost something.
+    # With ZooKeeper, an epoch can continue although its leader was down and lost data on disk.
     sure = was_spared(group) or group.facts.plan.has_quorum
     alone = sure and len(by) == 1 and leaders_of(group, epoch) == (by[0].broker,)
     if not alone or record.offset < 0 or not overwritten_in(group, record, epoch):
@@ -181,7 +188,7 @@ def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
 
 
 def _at_stop(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
-    """Say so if the last leader, which had it, lost it after the last look, by its stop."""
+    """Return a clause if the last leader lost the record between its last log end and its stop."""
     last, logs = group.leader, group.logs.get(FINAL, {})
     if last is None or record.offset < 0 or moved(group):
         return ""
@@ -252,13 +259,13 @@ def _by_election(
 
 
 def _later_led(group: Group, epoch: int) -> bool:
-    """Tell whether anybody named the leader of an epoch after one."""
+    """Return whether any source named the leader of a later epoch."""
     rows = group.table("leadership")
     return bool(((ints(rows, "leader_epoch") > epoch) & (ints(rows, "leader") >= 0)).any())
 
 
 def _goes_on_without(group: Group, record: Acked) -> str:
-    """Say so if the last leader's log has nothing at a record's offset, and goes on behind it."""
+    """Return a clause if the last leader's log has a gap at the record's offset."""
     log = group.final_log
     hole = (
         log is not None and log.start <= record.offset < log.end and log.at(record.offset) is None
@@ -269,10 +276,11 @@ def _goes_on_without(group: Group, record: Acked) -> str:
 
 
 def _isr_around(group: Group, record: Acked, leader: Acknowledger) -> set[int]:
-    """Return the ISR that was told last before the send, and first after it; empty: they differ.
+    """Return the ISR around a send if it stayed the same; otherwise an empty set.
 
-    Nobody told of another one in between; and of a leader alone, the controllers wrote none down
-    afterwards.
+    The last ISR reported before the send and the first one after it must be equal, without another
+    ISR in between. If the ISR is the leader alone, the controllers must not have added a replica
+    then.
     """
     told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
     before = [each for each in told if each[1] <= record.sent_ns][-1:]
@@ -288,7 +296,7 @@ def _isr_around(group: Group, record: Acked, leader: Acknowledger) -> set[int]:
 
 
 def _lacked(brokers: set[int]) -> str:
-    """Say that followers in sync did not have what was acknowledged for all of the ISR."""
+    """Return a clause that followers in the ISR lacked a record acknowledged with acks=all."""
     *most, last = (f"n{each}" for each in sorted(brokers)) if brokers else ("",)
     names = f"{', '.join(most)} and {last} were" if most else f"{last} was"
     return f" though {names} in the ISR and did not have it" if brokers else ""
@@ -296,14 +304,14 @@ def _lacked(brokers: set[int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Befell:
-    """What a fault did to the leader.
+    """The clauses on what a fault did to the leader that acknowledged the record.
 
     Attributes:
-        meanwhile: In force while the leader acknowledged.
-        clauses: After that, and before the next leader's election.
-        then: In force while the next leader was elected or just before, if only that is known.
-        notes: Of which the order is not known; or that it was over by then.
-        away_until_ns: Until when the leader could not truncate anything; -1: not known.
+        meanwhile: The fault was in force while the leader acknowledged the record.
+        clauses: The fault came after that, and before the next leader's election.
+        then: The fault was in force at, or just before, the next election. No more is known.
+        notes: The order is not known, or the fault was over before the election.
+        away_until_ns: Until when the leader could not truncate its log; -1: not known.
     """
 
     meanwhile: str = ""
@@ -314,9 +322,10 @@ class _Befell:
 
 
 def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _Befell:
-    """Return what fault hit the leader last before the next one led: meanwhile, or afterwards.
+    """Return the last fault that hit the leader before the next leader led.
 
-    Only what was seen to work counts, and from when it was; an answer may be older than its op.
+    Only a fault that was confirmed counts, from its confirmation on. A reported leader may be older
+    than the op.
     """
     if then.told_ns == NEVER_NS or min(record.sent_ns, record.acked_ns) < 0:
         return _Befell()
@@ -353,14 +362,14 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
 
 
 def _word(fault: Disturbance) -> str:
-    """Return by what a fault is known here: its kind, or its family."""
+    """Return the key of a fault in `BEFELL`: its kind, or otherwise its family."""
     return fault.kind if fault.kind in BEFELL else fault.family
 
 
 def _when(group: Group, record: Acked, fault: Disturbance) -> str:
-    """Say when a fault hit, after an acknowledgement; empty if it may have been over by then.
+    """Return a phrase on when a fault hit after an acknowledgement, or "" if it may have been over.
 
-    An op of several sends ended with the last of them, and a transaction with its commit.
+    An op with several sends ends with its last send. A transaction ends with its commit.
     """
     if fault.begun_ns > record.acked_ns:
         send = sent(group, record.value)
@@ -379,13 +388,13 @@ def _when(group: Group, record: Acked, fault: Disturbance) -> str:
 
 
 def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:
-    """Tell whether no other replica ever had the record."""
+    """Return whether no replica except the acknowledging leader's ever had the record."""
     replicas = set(replicas_of(group)) - {leader.node}
     return bool(replicas) and all(never_had(group, record, node) for node in replicas)
 
 
 def _holders(group: Group, record: Acked, leader: Acknowledger, then: Next) -> Iterator[str]:
-    """Say which other replicas had the record, and why none of them was elected."""
+    """Yield the other replicas that had the record, each with the reason why it was not elected."""
     if then.rivals:
         return
     isr = isr_before(group, then.epoch)
@@ -409,14 +418,14 @@ def _holders(group: Group, record: Acked, leader: Acknowledger, then: Next) -> I
 
 
 def _later(group: Group, record: Acked, node: str, then: Next) -> bool:
-    """Tell whether a replica may have got a record only from the leader that was elected next."""
+    """Return whether a replica can only have got the record from the next leader."""
     return not never_had(group, record, then.node) and not reached(
         group, record, node, then.not_before_ns
     )
 
 
 def _was_down(group: Group, node: str, then: Next) -> bool:
-    """Tell whether a broker was down all the time in which an election may have been."""
+    """Return whether a broker was down during the whole time in which an election may have come."""
     return then.not_before_ns >= 0 and any(
         each.node == node and each.from_ns <= then.not_before_ns and then.told_ns <= each.until_ns
         for each in group.facts.absences
@@ -426,7 +435,7 @@ def _was_down(group: Group, node: str, then: Next) -> bool:
 def _truncated(
     group: Group, record: Acked, leader: Acknowledger, then: Next, *, until_ns: int
 ) -> Iterator[str]:
-    """Say under which later leader than the next one the acknowledger truncated the record."""
+    """Yield a note if the acknowledging leader truncated the record only under a later epoch."""
     node, log = leader.node, group.logs.get(FINAL, {}).get(leader.node)
     sure = log is not None and was_spared(group) and not moved(group)
     if not sure or had(group, record, node) or cut_at(group, record, node) is None:
@@ -440,9 +449,9 @@ def _truncated(
 
 
 def _epoch_followed(group: Group, record: Acked, leader: Acknowledger) -> int:
-    """Return the first epoch in which the acknowledger may have truncated, by its own log's lines.
+    """Return the first epoch in which the acknowledging leader may have truncated its log.
 
-    They name the broker that it followed; where they name several, or none, that is not known.
+    Its log lines name the broker that it followed. The result is -1 if they name none or several.
     """
     cuts = truncations_of(group, record.offset, since_ns=record.sent_ns)
     named = [_FOLLOWED.match(each.reason) for each in cuts if each.node == leader.node]

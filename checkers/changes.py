@@ -1,4 +1,4 @@
-"""What may have disturbed a partition, and when: faults, elections, restarts, a machine asleep."""
+"""Events that may disturb a partition, with their times: faults, elections, restarts, silences."""
 
 from typing import Final
 
@@ -14,21 +14,21 @@ from results.record.milestones import ENDED
 
 NEVER_NS: Final = int(np.iinfo(np.int64).max)
 SETTLED_NS = 10_000_000_000
-"""So long after the last heal everybody has heard of the newest leader."""
+"""After the last heal, every process knows the newest leader after this time."""
 TOLD_LATE_NS = 5_000_000_000
-"""An election or a restart may be told so much later than it was, on a busy machine."""
+"""An election or a restart may be reported this much later than it happened, on a busy machine."""
 FOUND_LATE_NS = 5_000_000_000
-"""That a server ended is looked for every two seconds, and seen twice before it is noted."""
+"""The delay until an ended server is recorded: a check every two seconds must see it twice."""
 
 
 _ENDS = frozenset({"kill", "stop", "pause", "rolling-restart"})
 _IN_TURN = {"rolling": "rolling-restart"}
-"""What ends its targets one after the other, so that no two are gone for as long as it lasts."""
+"""Faults that end their targets one after the other, so that no two targets are down together."""
 HANDLES, PROCESSOR, MEMORY = "handles", "processor", "memory"
-"""What faults gave a broker less of than it wants, by what they measured."""
+"""Resources of which a fault left a broker too little, by the kind of the measured effect."""
 _DEEDS = _ENDS | {HANDLES, PROCESSOR, MEMORY}
 _OF_KEEPER = frozenset({"keeper", "keeper-links"})
-"""The families of faults that take ZooKeeper."""
+"""The families of faults that hit ZooKeeper."""
 _OF_CLIENTS = "client-connections"
 """The family of faults that break single connections of clients."""
 
@@ -36,8 +36,8 @@ _OF_CLIENTS = "client-connections"
 def deeds(faults: pa.Table) -> list[str]:
     """Return what each fault did to servers: its kind, or one of `_DEEDS` if that was measured.
 
-    One that was begun and not seen to work may have done what its name says. A fault that
-    kills or pauses ZooKeeper keeps its kind: no broker is gone, and nobody can take over from one.
+    If a fault began but was not confirmed, its name counts as its effect. A fault that kills or
+    pauses ZooKeeper keeps its kind: no broker is down then, so no broker takes over from another.
     """
     did = [str(json_object(effect).get("kind")) for effect in texts(faults, "effect")]
     kinds, of_keeper = texts(faults, "kind"), takes_keeper(faults)
@@ -51,18 +51,21 @@ def deeds(faults: pa.Table) -> list[str]:
 
 
 def _words(kind: str) -> list[str]:
-    """Return the words of a kind's name; of what goes in turn, what it does as a whole."""
+    """Return the words of a fault kind's name.
+
+    For a rolling fault, return only the whole effect.
+    """
     first, *others = kind.split("-")
     return [_IN_TURN[first]] if first in _IN_TURN else [first, *others]
 
 
 def takes_keeper(faults: pa.Table) -> list[bool]:
-    """Return which faults take ZooKeeper, by their family."""
+    """Return which faults hit ZooKeeper, by their family."""
     return [str(json_object(spec).get("family")) in _OF_KEEPER for spec in texts(faults, "spec")]
 
 
 def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
-    """Return the faults that may have been in force, confirmed or not, and from when to when."""
+    """Return the faults that may have been in force, confirmed or not, with their times."""
     begun = select(faults, was_begun(faults) & present(faults, "requested_ns"))
     healed = np.where(present(begun, "healed_ns"), ints(begun, "healed_ns"), NEVER_NS)
     times = (ints(begun, name).tolist() for name in ("requested_ns", "confirmed_ns", "healed_ns"))
@@ -89,28 +92,28 @@ def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
 
 
 def _place(told: object) -> tuple[str, int] | None:
-    """Return the topic and partition that a fault's row names."""
+    """Return the topic and the partition that a fault's row names."""
     pair = told if isinstance(told, list) else []
     topic, partition = pair if len(pair) == len(("topic", "partition")) else (None, None)
     return (topic, partition) if isinstance(topic, str) and isinstance(partition, int) else None
 
 
 def _led_controllers(roles: object) -> bool:
-    """Tell whether a fault's row says that a target led the controllers when the fault began."""
+    """Return whether a target led the controllers when the fault began, according to its row."""
     return isinstance(roles, dict) and roles.get("controller") is True
 
 
 def _ends(links: object) -> frozenset[str]:
-    """Return the nodes of the links that a fault's row names."""
+    """Return the nodes at both ends of the links that a fault's row names."""
     told = [each for each in links if isinstance(each, list)] if isinstance(links, list) else []
     return frozenset(node for link in told for node in link if isinstance(node, str))
 
 
 def _strikes(spec: Json, heal: Json) -> int:
-    """Return how often a fault broke connections of clients; -1 if nobody knows.
+    """Return how often a fault broke connections of clients; -1 if unknown.
 
-    The heal's row lists the strikes of one that resets them again and again, and no others have
-    such a list. As long as there is no such row, each may be one of these.
+    A heal's row lists the strikes of a fault that resets connections again and again. Other faults
+    have no such list. Without a heal's row, any fault of this family may be one with strikes.
     """
     strikes = heal.get("strikes", [])
     if spec.get("family") != _OF_CLIENTS:
@@ -119,7 +122,10 @@ def _strikes(spec: Json, heal: Json) -> int:
 
 
 def ended_meanwhile(facts: RunFacts, beside: frozenset[str], from_ns: int, until_ns: int) -> bool:
-    """Tell whether servers of others ended in a time though no fault did that: fewer were left."""
+    """Return whether a server outside `beside` ended in a time without a fault.
+
+    Then fewer servers were left.
+    """
     return any(
         each.name == ENDED
         and each.detail.get("node") not in beside
@@ -129,12 +135,11 @@ def ended_meanwhile(facts: RunFacts, beside: frozenset[str], from_ns: int, until
 
 
 def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
-    """Tell whether nothing is known that may have delayed or lost answers for a while.
+    """Return whether nothing is known that may have delayed or lost answers in a time.
 
-    No fault was in force, or just over, in the main phase or later; all observers tell of one
-    leader epoch and of one life of each broker; no broker was found later to have ended by itself;
-    and the machine was awake. Where times or epochs are not told, nobody knows, and it was not
-    quiet.
+    The time must be in the main phase or later, with no fault in force or just over. All observers
+    report one leader epoch, and one process of each broker. No broker was later found to have ended
+    by itself, and the machine was awake. If times or epochs were not reported, the result is false.
     """
     late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
     return was_left_alone(group.facts, since_ns, until_ns) and not (
@@ -144,7 +149,10 @@ def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
 
 
 def seemed_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
-    """Tell the same by what the system shows: of what it never tells nothing is known."""
+    """Return whether a time was quiet, like `was_quiet`, but only by what the system can show.
+
+    If the system never reports epochs or restarts, these are not checked.
+    """
     facts = group.facts
     late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
     span = (since_ns - TOLD_LATE_NS, late_ns)
@@ -155,24 +163,25 @@ def seemed_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
 
 
 def was_left_alone(facts: RunFacts, since_ns: int, until_ns: int) -> bool:
-    """Tell whether no fault was in force for a while, or just over, in the main phase or later.
+    """Return whether no fault was in force in a time, or just over, in the main phase or later.
 
-    Nor was any broker found later to have ended by itself, nor the machine asleep.
+    Also, no broker was later found to have ended by itself, and the machine was not asleep.
     """
     main = facts.milestone("main")
     if main is None or since_ns < main.at_ns or until_ns < since_ns:
         return False
     asleep = any(begun <= until_ns and since_ns <= ended for begun, ended in facts.silences)
-    # It is found out late, and who leads next may never be told.
+    # An end is found late, and the next leader may never be reported.
     ended = any(each.name == ENDED and since_ns <= each.at_ns for each in facts.milestones)
     return not (disturbed(facts, since_ns, until_ns) or asleep or ended)
 
 
 def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
-    """Tell whether a leader epoch was first told in a time; where none is told, nobody knows.
+    """Return whether a leader epoch was first reported in a time; true if none is reported.
 
-    Logs tell of epochs without times. One above all that the brokers' answers told began after the
-    last answer of one of them: their own stop hands leadership over once more.
+    Epochs that only logs show have no times. If such an epoch is above all epochs in brokers'
+    answers, it began after the last answer of some broker. A broker's stop at the run's end also
+    moves leadership.
     """
     rows = group.table("leadership")
     epochs, seen_ns = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
@@ -185,7 +194,10 @@ def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
 
 
 def first_told_ns(group: Group, epoch: int) -> int:
-    """Return when a leader epoch was told first; of one that only logs tell: after which time."""
+    """Return when a leader epoch was first reported.
+
+    For an epoch that only logs show, return a time after which it began.
+    """
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")[ints(rows, "leader_epoch") == epoch]
     if (times >= 0).any():
@@ -195,7 +207,7 @@ def first_told_ns(group: Group, epoch: int) -> int:
 
 
 def last_word_ns(group: Group) -> int:
-    """Return until when every broker answered who leads a partition; -1: one never did."""
+    """Return until when every broker reported a partition's leader; -1: one broker never did."""
     rows = group.table("leadership")
     observers, seen_ns = np.array(texts(rows, "observer")), ints(rows, "observed_ns")
     nodes = [f"n{broker}" for broker in group.facts.brokers]
@@ -203,12 +215,12 @@ def last_word_ns(group: Group) -> int:
 
 
 def tells_restarts(facts: RunFacts) -> bool:
-    """Tell whether the system shows when a broker began a new life."""
+    """Return whether the system shows that a broker's process was restarted."""
     return {Sight.HIGH_WATERMARKS, Sight.ENDS} <= facts.declared.sees
 
 
 def restarted(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
-    """Tell whether a broker's new life was first told in a time; if none is told, nobody knows."""
+    """Return whether a broker's restart was first reported in a time; true if none is reported."""
     if not tells_restarts(group.facts):
         return True
     states = group.table("replica_states")
@@ -221,7 +233,7 @@ def restarted(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
 
 
 def disturbed(facts: RunFacts, since_ns: int, until_ns: int, *, kind: str | None = None) -> bool:
-    """Tell whether a fault, of a kind or of any, was in force in a time, or had just been."""
+    """Return whether a fault (of one kind, or of any) was in force in a time or just before it."""
     return any(
         kind in {None, each.kind}
         and each.begun_ns <= until_ns
@@ -231,7 +243,7 @@ def disturbed(facts: RunFacts, since_ns: int, until_ns: int, *, kind: str | None
 
 
 def _changed(numbers: Ints, seen_ns: Ints, span: tuple[int, int]) -> bool:
-    """Tell whether a number that only grows grew in a time, or nobody knows when it did."""
+    """Return whether an increasing number grew in a time, or at an unknown time."""
     told = numbers >= 0
     numbers, seen_ns = numbers[told], seen_ns[told]
     since_ns, until_ns = span

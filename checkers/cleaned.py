@@ -1,28 +1,30 @@
-"""What a cleaner may have taken out of a partition's log, and what it must leave there.
+"""Which records the log cleaner may have removed from a partition, and which it must keep.
 
-A cleaner keeps the last record of each key, and takes others: a record goes only if a later one of
-its key is in the log to stay, or if it is a tombstone, which goes some time after it was cleaned
-(`delete.retention.ms`). Records of aborted transactions go too; they are never the last of a key.
+A cleaner keeps the last record of each key and removes others. It removes a record in two cases: a
+later record of its key stays in the log, or the record is an old tombstone. A tombstone goes some
+time after it was cleaned (`delete.retention.ms`). Records of aborted transactions go too. They
+never count as the last of a key.
 
-So of a committed record nothing can be asked if any later record of its key may have committed:
+So a check cannot expect a committed record if a later record of its key may have committed:
 
-- one that certainly committed, or that the last leader's final log still holds;
-- a tombstone, which may have gone since, wherever it is known to have stood. A tombstone with an
-  unknown offset may have stood in any unexplained gap. So may a second copy of one that was sent
-  again: of a tombstone without an answer, and of any if the producer is not idempotent. But the
-  last leader's final log does not hold one copy of a tombstone if a later one is gone.
+- The later record certainly committed, or the last leader's final log still holds it.
+- The later record is a tombstone with a known offset. The tombstone may have been removed since.
+- The later record is a tombstone with an unknown offset. It may have been in any unexplained gap.
+- The later record is a second copy of a retried tombstone. A second copy is possible if the send
+  had no answer, or if the producer is not idempotent. The cleaner never removes a later copy while
+  the last leader's final log holds an earlier copy.
 
-An unexplained gap of the last leader's final log is an offset at which it holds nothing, and at
-which no writer or reader was told of a record. Above the last gap no cleaner took anything that
-nobody knows; and a tombstone stands above all that was acknowledged before it was sent. One that
-was cut off was never committed, and a cleaner stops at the last stable offset. Before 3.1.0 it
-stopped only at open transactions (KAFKA-13194), and an unclean election or a fault of disks cuts
-off what was committed: then a tombstone may have stood anywhere.
+An unexplained gap is an offset of the last leader's final log that holds nothing, and that no
+writer or reader reported. Above the last gap, no unknown record was removed. A tombstone is above
+every record that was acknowledged before the tombstone was sent. A truncated tombstone never
+committed, and a cleaner stops at the last stable offset. Before 3.1.0, a cleaner stopped only at
+open transactions (KAFKA-13194). Unclean elections and disk faults remove committed records. In
+these cases, a tombstone may have been anywhere.
 
-A later record that is neither was cut off, and had to be superseded itself to be cleaned away.
-Without that log, any later record counts that was ever told or read. Sends that certainly failed
-never count, nor do values that nobody sent. A run whose keys are not known (`Plan.keys`), and one
-whose streams are cut, may have lost anything to a cleaner.
+Any other later record was truncated, or a still later record of its key replaced it. Without the
+final log, every later record counts that was reported or read. Sends that certainly failed never
+count, and values that were never sent do not count. If the keys are unknown (`Plan.keys`) or the
+run's streams are cut, a cleaner may have removed any record.
 """
 
 from dataclasses import dataclass
@@ -38,20 +40,20 @@ from results.record.terms import Outcome
 
 _FAR = int(np.iinfo(np.int64).max)
 _FIRST_BOUNDED = (3, 1)
-"""Cleaners of versions before may take what lies above the high watermark."""
+"""The first version with cleaners that never remove records above the high watermark."""
 _TELL = ("sends", "polls")
-"""Tables that tell what stood at an offset, whether or not it stands there still."""
+"""Tables that report which value an offset held at some time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Latest:
-    """How far up records of each key may stand that are in the log to stay.
+    """For each key, the highest offset at which a record may be that stays in the log.
 
     Attributes:
-        offsets: By the key's number: the highest offset of such a record, -1 if there is none.
-        tombstones: The same, of tombstones alone that are known to have stood somewhere.
-        adrift: The same, of tombstones alone with an unknown offset, or perhaps an unknown copy:
-            where one may have stood.
+        offsets: By key number: the highest offset of such a record, -1 if there is none.
+        tombstones: By key number: the highest known offset of a tombstone, -1 if there is none.
+        adrift: By key number: the highest possible offset of a tombstone, or of a second copy,
+            whose offset is unknown; -1 if there is none.
     """
 
     offsets: Ints
@@ -60,26 +62,26 @@ class Latest:
 
 
 def kept(group: Group) -> Mask:
-    """Tell which rows of `committed` no cleaner may have taken."""
+    """Return which rows of `committed` no cleaner may have removed."""
     return group.view(_kept)
 
 
 def uncleaned(group: Group) -> Mask:
-    """Tell which rows of `committed` were there all the time: kept, or still in all logs."""
+    """Return which rows of `committed` were never removed: kept, or still in all final logs."""
     return np.asarray(~within(ints(group.committed, "value"), taken(group)), dtype=np.bool_)
 
 
 def taken(group: Group) -> Ints:
-    """Return the committed values that a cleaner may have taken where a reader came by.
+    """Return the committed values that a cleaner may have removed before a reader came.
 
-    Each replica is cleaned by itself, and any of them may have led: so only what stands in all
-    final logs was there all the time.
+    Each replica is cleaned on its own, and each replica may have led. So only values in all final
+    logs were certainly there all the time.
     """
     return group.view(_taken)
 
 
 def stayed(group: Group) -> Ints:
-    """Return the values that no replica's cleaner ever took."""
+    """Return the values that no replica's cleaner ever removed."""
     return stack([ints(group.committed, "value")[kept(group)], group.view(_in_all_logs)])
 
 
@@ -89,14 +91,14 @@ def keys_in(group: Group, values: Ints) -> Ints:
 
 
 def may_stand(group: Group, values: Ints) -> Mask:
-    """Tell which values were sent and may have committed."""
+    """Return which values were sent and may have committed."""
     sends = group.table("sends")
     open_sends = present(sends, "value") & ~equal(sends, "outcome", Outcome.FAIL.value)
     return within(values, ints(sends, "value")[open_sends])
 
 
 def latest(group: Group) -> Latest:
-    """Return how far up records of each key may stand."""
+    """Return the highest possible offset of records that stay, for each key."""
     return group.view(_latest)
 
 
@@ -122,7 +124,7 @@ def _latest(group: Group) -> Latest:
 
 
 def _adrift(group: Group) -> Ints:
-    """Return how far up a tombstone of each key, or a copy, may have stood unknown to anybody."""
+    """Return, by key, the highest offset at which an unreported tombstone may have been."""
     sends = group.table("sends")
     values, offsets = ints(sends, "value"), ints(sends, "offset")
     lost = may_stand(group, values) & are_tombstones(values)
@@ -137,7 +139,7 @@ def _adrift(group: Group) -> Ints:
 
 
 def _may_stand_twice(group: Group) -> Mask:
-    """Tell which sends may have a copy above the known one, and both may be gone."""
+    """Return which sends may have two copies that are both missing from the final log."""
     sends, log, facts = group.table("sends"), group.final_log, group.facts
     again = equal(sends, "outcome", Outcome.INFO.value)
     if not facts.idempotent:
@@ -148,14 +150,14 @@ def _may_stand_twice(group: Group) -> Mask:
 
 
 def _last_gap(group: Group) -> int:
-    """Return the highest offset at which a record may have stood that nobody knows of, if any."""
+    """Return the highest offset at which an unreported record may have been."""
     log = group.final_log
     if (
         log is None
         or not log.whole
         or log.node in group.facts.unreadable_nodes
         or group.facts.disk_losses
-        or group.facts.weak_acks  # What was told may have been cut off again.
+        or group.facts.weak_acks  # Reported records may have been truncated.
         or unclean_elections(group).seen
         or group.facts.plan.version_numbers < _FIRST_BOUNDED
     ):
@@ -167,7 +169,7 @@ def _last_gap(group: Group) -> int:
 
 
 def _places(group: Group) -> tuple[Ints, Ints]:
-    """Return offsets and values: where anything was told, read or found to stand."""
+    """Return pairs of offset and value: everything that was reported, read or found in a log."""
     return group.view(_all_places)
 
 
@@ -202,7 +204,7 @@ def _taken(group: Group) -> Ints:
 
 
 def _in_all_logs(group: Group) -> Ints:
-    """Return the values that stand in the final log of each replica; none if not all were read."""
+    """Return the values in the final logs of all replicas; none if a log was not read."""
     logs = list(group.logs.get(FINAL, {}).values())
     if len(logs) < group.facts.plan.replication:
         return np.empty(0, np.int64)
@@ -213,7 +215,7 @@ def _in_all_logs(group: Group) -> Ints:
 
 
 def holes(group: Group, log: ReplicaLog) -> int:
-    """Return how many committed records a replica's log lacks below its end: the cleaner's work."""
+    """Return how many committed records below its end a log lacks because of the cleaner."""
     offsets, values = ints(group.committed, "offset"), ints(group.committed, "value")
     here = (offsets >= log.start) & (offsets < log.read_end) & ~within(values, log.values)
     return int(here.sum())

@@ -1,16 +1,15 @@
 """client-ended: a process of clients crashed.
 
-Definition: a worker's process was ended by a signal that a crash raises: SIGABRT, SIGSEGV, SIGBUS,
-SIGILL, SIGFPE, SIGTRAP, SIGSYS.
+Definition: a crash signal ended a worker process: SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP
+or SIGSYS.
 
-Why it proves something: whatever brokers answer, and whatever befalls them, a client has to report
-it. A program that calls a client library, and that the library takes down, has no way to go on. No
-fault of a run hits a worker. So the blame is on the workers' side, never on the brokers'. What
-crashes there is native code: of librdkafka, or of another library that the worker uses. Its last
-words, such as a failed assertion, name the file.
+Why it proves something: a client library must report every broker answer and every failure. If the
+library crashes, its program cannot continue. No fault of a run hits a worker. So the workers' side
+is to blame, never the brokers. Only native code crashes this way: librdkafka, or another library
+that the worker uses. The worker's last words, such as a failed assertion, name the file.
 
-What would not prove it: an end by any other signal (the kernel's OOM killer sends SIGKILL), or with
-an exit code: that keeps the run from a verdict, and says nothing of the client library.
+What would not prove it: an end by another signal (the kernel's OOM killer sends SIGKILL), or with
+an exit code. Such an end prevents a verdict on the run, but shows nothing about the client library.
 """
 
 from checkers.facts import RunFacts

@@ -1,8 +1,8 @@
-"""What the rows of a partition leave of the ways in which what a client was told can be wrong.
+"""Find the broker, log or client library behind a wrong answer to a client.
 
-An answer names no broker. But the leaders' own answers leave few that may have given it; the
-leader epoch of a record names who wrote it; and where every replica's log was read to its end and
-never lost anything from an offset on, only what they hold there ever stood there.
+An answer names no broker, but the leaders' own answers leave few candidates. A record's leader
+epoch names its writer. If every log was read to its end and lost nothing from an offset on, only
+the values in these logs were ever there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,19 +37,19 @@ from results.record.terms import Outcome
 
 LIBRARY = "the client's library"
 _LAST = int(np.iinfo(np.int64).max)
-"""Beyond all offsets."""
+"""An offset above all real offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A send.
+    """One send of a value.
 
     Attributes:
-        op_id, offset: -1 if unknown.
-        sent_ns, acked_ns: When its op began and ended, -1 if unknown.
-        acked: Whether it was acknowledged.
-        weak: Whether it asked for less than all acknowledgements.
-        in_txn: Whether it is one of a transaction.
+        op_id, offset: The op and the acknowledged offset; -1 if unknown.
+        sent_ns, acked_ns: When the op began and ended, -1 if unknown.
+        acked: Whether the send was acknowledged.
+        weak: Whether the send asked for less than acks=all.
+        in_txn: Whether the send belongs to a transaction.
     """
 
     op_id: int
@@ -63,11 +63,11 @@ class Sent:
 
 @once
 def sent(group: Group, value: int) -> Sent | None:
-    """Return the send of a value, None if there is no row of it."""
+    """Return the send of a value, or None if no row has this value."""
     sends = group.table("sends")
     rows = rows_with(ints(sends, "value"), value, group.view(_sends_by_value))
     if value < 0 or not len(rows):
-        return None  # A send of a history of others may hold no value.
+        return None  # In an imported history, a send may hold no value.
     row = sends.slice(int(rows[0]), 1)
     op_id, offset, sent_ns, acked_ns = (
         ints(row, name).item() for name in ("op_id", "offset", "invoke_ns", "complete_ns")
@@ -84,7 +84,7 @@ def sent(group: Group, value: int) -> Sent | None:
 
 
 def record_at(group: Group, value: int, offset: int) -> Acked:
-    """Return a value as the record that stood at an offset; without a send no time is known."""
+    """Return a value as a record at an offset. Without a row of its send, its times are unknown."""
     mine = sent(group, value)
     times = (mine.sent_ns, mine.acked_ns) if mine else (NONE, NONE)
     return Acked(value=value, offset=offset, sent_ns=times[0], acked_ns=times[1])
@@ -95,20 +95,20 @@ def _sends_by_value(group: Group) -> Ints:
 
 
 def final_logs(group: Group) -> list[ReplicaLog]:
-    """Return the replicas' logs of after the stop, or of after a crash, by node."""
+    """Return the replicas' logs from after the stop, or from after a crash, sorted by node."""
     logs = group.logs.get(FINAL) or group.logs.get(CRASH, {})
     return [log for _, log in sorted(logs.items())]
 
 
 def nodes_at(group: Group, offset: int, value: int) -> list[str]:
-    """Return the nodes whose last log holds a value at an offset."""
+    """Return the nodes with a last log that holds a value at an offset."""
     logs = final_logs(group) if value >= 0 else []
     places = ((log, log.at(offset)) for log in logs)
     return [log.node for log, at in places if at is not None and int(log.values[at]) == value]
 
 
 def log_with(group: Group, offset: int, value: int) -> tuple[ReplicaLog, int] | None:
-    """Return a last log that holds a value at an offset, the last leader's first, and where."""
+    """Return a log that holds a value at an offset (the last leader's first), and the index."""
     logs = [group.final_log, *final_logs(group)]
     for log in logs:
         at = log.at(offset) if log is not None else None
@@ -118,7 +118,7 @@ def log_with(group: Group, offset: int, value: int) -> tuple[ReplicaLog, int] | 
 
 
 def offset_of(group: Group, value: int) -> int:
-    """Return the first offset at which the last leader's log holds a value; -1: it does not."""
+    """Return the first offset at which the last leader's log holds a value, or -1."""
     log = group.final_log
     if log is None or value < 0:
         return NONE
@@ -127,22 +127,22 @@ def offset_of(group: Group, value: int) -> int:
 
 
 def hold(nodes: Sequence[str], verb: str = "hold") -> str:
-    """Return nodes' logs for people: `the logs of n1 and n2 hold`; empty without nodes."""
+    """Return a phrase such as `the logs of n1 and n2 hold`; empty without nodes."""
     if len(nodes) <= 1:
         return "".join(f"the log of {node} {verb}s" for node in nodes)
     return f"the logs of {', '.join(nodes[:-1])} and {nodes[-1]} {verb}"
 
 
 def doubt(group: Group, offset: int, since_ns: int) -> str:
-    """Return why something may have stood at an offset that no log holds there any more.
+    """Return why an offset may once have held a record that no log holds there now.
 
     Args:
         group: The partition.
-        offset: Where.
-        since_ns: It was not written before that.
+        offset: The offset.
+        since_ns: The earliest time at which the record can have been written.
 
     Returns:
-        The first reason, for people; empty: nothing else ever stood there.
+        The first reason, for a report. Empty: no other record was ever at the offset.
     """
     logs = group.logs.get(FINAL, {})
     record = Acked(value=NONE, offset=offset, sent_ns=since_ns, acked_ns=NONE)
@@ -169,16 +169,16 @@ def _doubt_of(group: Group, log: ReplicaLog, record: Acked) -> str:
 
 
 def marker_doubt(group: Group, offset: int, since_ns: int, *, below: int = _LAST) -> str:
-    """Return why a marker behind an offset may have been written and lost again.
+    """Return why a transaction's marker may have been written behind an offset and lost again.
 
     Args:
         group: The partition.
-        offset: Of a record of the transaction.
-        since_ns: When that was sent; -1 if unknown.
-        below: The marker stood before that offset, if it is in the logs to this day.
+        offset: The offset of a record of the transaction.
+        since_ns: When that record was sent; -1 if unknown.
+        below: The marker's offset was below this offset.
 
     Returns:
-        The first reason, for people; empty: none was lost.
+        The first reason, for a report. Empty: no marker was lost.
     """
     own = _of_one_writer(group, offset, below)
     record = Acked(value=NONE, offset=below, sent_ns=since_ns, acked_ns=NONE)
@@ -192,7 +192,7 @@ def marker_doubt(group: Group, offset: int, since_ns: int, *, below: int = _LAST
 
 
 def _of_one_writer(group: Group, first: int, last: int) -> ReplicaLog | None:
-    """Return the log of the leader that wrote all from one offset to another, if one did."""
+    """Return the log of the one leader that wrote all records between two offsets, or None."""
     log, unclean = group.final_log, group.facts.plan.unclean_elections or group.facts.unclean_orders
     if log is None or log.at(last) is None or moved(group) or unclean or group.facts.disk_losses:
         return None
@@ -203,7 +203,7 @@ def _of_one_writer(group: Group, first: int, last: int) -> ReplicaLog | None:
 
 
 def never_reached(group: Group, offset: int) -> bool:
-    """Tell whether no replica's log was ever seen to reach an offset."""
+    """Return whether no observation shows a replica's log that reaches an offset."""
     return all(
         log.end <= offset and all(end <= offset for _, end in looks_at(group, log.node))
         for log in final_logs(group)
@@ -211,7 +211,7 @@ def never_reached(group: Group, offset: int) -> bool:
 
 
 def leader_of(group: Group, epoch: int) -> str:
-    """Return who led in an epoch, for people: `n2, leader of epoch 0,`."""
+    """Return the leader of an epoch, for a report: `n2, leader of epoch 0,`."""
     brokers = group.view(_leaders).get(epoch, set())
     if epoch < 0:
         return "a leader"
@@ -221,7 +221,7 @@ def leader_of(group: Group, epoch: int) -> str:
 
 
 def _leaders(group: Group) -> dict[int, set[int]]:
-    """Return whom anybody named as leader of each epoch."""
+    """Return, by epoch, all brokers that any source named as leader."""
     rows = group.table("leadership")
     found: dict[int, set[int]] = {}
     columns = (ints(rows, name).tolist() for name in ("leader_epoch", "leader"))
@@ -232,19 +232,19 @@ def _leaders(group: Group) -> dict[int, set[int]]:
 
 
 def answerer(group: Group, from_ns: int, until_ns: int, *, otherwise: str = "its leader") -> str:
-    """Return who may have led at some time between two, for people.
+    """Return the brokers that may have led in a time span, for a report.
 
     Args:
         group: The partition.
-        from_ns: The answer was not given before that; -1 if unknown.
-        until_ns: It was given by then; -1 if unknown.
-        otherwise: What to say if more than two may have, or nobody knows.
+        from_ns: The earliest possible time of the answer; -1 if unknown.
+        until_ns: The latest possible time of the answer; -1 if unknown.
+        otherwise: The text if the leader is unknown, or if more than two brokers are possible.
     """
     return in_words(led_between(group, from_ns, until_ns), otherwise=otherwise)
 
 
 def in_words(led: Sequence[Acknowledger], *, otherwise: str = "a broker") -> str:
-    """Return leaders for people, with a comma behind names: `n2, leader of epoch 0,`."""
+    """Return leaders for a report, with a comma behind names: `n2, leader of epoch 0,`."""
     nodes = list(dict.fromkeys(each.node for each in led if each.broker >= 0))
     if not nodes or len(nodes) > 2 or any(each.broker < 0 for each in led):  # noqa: PLR2004 - a pair
         return otherwise
@@ -258,24 +258,24 @@ def in_words(led: Sequence[Acknowledger], *, otherwise: str = "a broker") -> str
 
 
 def server(group: Group, value: int, reads: Mapping[int, int], *, behind: int = NONE) -> str:
-    """Return who may have answered some polls, for people; see `servers`."""
+    """Return the brokers that may have answered some polls, for a report; see `servers`."""
     return in_words(servers(group, value, reads, behind=behind))
 
 
 def servers(
     group: Group, value: int, reads: Mapping[int, int], *, behind: int = NONE, by_epoch: bool = True
 ) -> tuple[Acknowledger, ...]:
-    """Return who may have answered some polls; empty: followers may have, too.
+    """Return the leaders that may have answered some polls; empty: followers may have, too.
 
-    Clients fetch ahead of their polls, but nothing that was not sent yet, and nothing of before
-    they were assigned the partition.
+    A client may fetch before its poll, but only after the value was sent and its partition
+    assigned.
 
     Args:
         group: The partition.
-        value: What they were given, or what stood there.
-        reads: Their ops, and when each had ended.
-        behind: What their reader had been given before: a client's fetches come one by one.
-        by_epoch: Whether the epochs that the answers named tell who gave them.
+        value: The value that the polls returned, or that the offset holds.
+        reads: The ops of the polls, each with its end time.
+        behind: A value that the reader got earlier. A client's fetches come in order.
+        by_epoch: Whether the leader epochs in the answers limit the candidates.
     """
     if followers_serve(group):
         return ()
@@ -285,16 +285,16 @@ def servers(
     if len(reads) == 1:
         since_ns = max(since_ns, _placed_ns(group, min(reads), ended_ns))
     led, polls = led_between(group, since_ns, ended_ns), group.table("polls")
-    # Another answer to the same op may have come from a later leader.
+    # Another answer to the op may have come from a later leader.
     mine = np.isin(ints(polls, "op_id"), list(reads)) & (ints(polls, "value") == value)
     given = ints(polls, "leader_epoch")[mine]
     epoch = int(given.min()) if len(given) and by_epoch else NONE
-    # Who serves a record of an epoch knows of that epoch.
+    # A broker that serves a record of an epoch knows that epoch.
     return tuple(each for each in led if each.epoch < 0 or each.epoch >= epoch) or led
 
 
 def _placed_ns(group: Group, op_id: int, until_ns: int) -> int:
-    """Return when the process of an op was assigned the partition last; -1 if unknown."""
+    """Return when an op's process was last assigned the partition; -1 if unknown."""
     polls, moves = group.table("polls"), group.table("assignments")
     process = ints(polls, "process")[ints(polls, "op_id") == op_id]
     if not len(process):
@@ -305,16 +305,16 @@ def _placed_ns(group: Group, op_id: int, until_ns: int) -> int:
 
 
 def passed_over(group: Group, values: Sequence[int], op_id: int, *, behind: int, epoch: int) -> str:
-    """Return who may have answered a reader without some records, for people.
+    """Return the brokers that may have given a reader an answer without some records.
 
-    That may be who led long before the op: a client fetches ahead of its polls.
+    The broker may have led long before the op, because a client fetches ahead of its polls.
 
     Args:
         group: The partition.
-        values: What the reader was not given.
-        op_id: The first op that was given something behind them.
-        behind: What that was.
-        epoch: Of the record before them; who answers from there on knows of that epoch.
+        values: The values that the reader did not get.
+        op_id: The first op that got a value behind them.
+        behind: The value that the op got.
+        epoch: The epoch of the record before them. The broker that answers knows that epoch.
     """
     if followers_serve(group):
         return "a broker"
@@ -327,13 +327,13 @@ def passed_over(group: Group, values: Sequence[int], op_id: int, *, behind: int,
 
 
 def misplaced(group: Group, value: int, offset: int, there: int) -> str:
-    """Return why a value stands elsewhere than at the offset of its acknowledgement.
+    """Return why a value is at another offset than the one in its acknowledgement.
 
     Args:
         group: The partition.
-        value: Which.
-        offset: What the acknowledgement named.
-        there: Where the value stands.
+        value: The value.
+        offset: The offset that the acknowledgement named.
+        there: The offset that holds the value.
     """
     mine = sent(group, value)
     sent_ns, acked_ns = (mine.sent_ns, mine.acked_ns) if mine else (NONE, NONE)
@@ -342,7 +342,7 @@ def misplaced(group: Group, value: int, offset: int, there: int) -> str:
     once = bool(holders) and not may_be_resent(group, record)
     led = acknowledgers(group, record) if once else ()
     if not led or any(_first_told_ns(group, each.epoch) > acked_ns for each in led):
-        led = led_between(group, sent_ns, acked_ns)  # Its own leader may have come too late.
+        led = led_between(group, sent_ns, acked_ns)  # Its leader may have led too late.
     wrong = f"{in_words(led, otherwise='its leader')} or {LIBRARY} named offset {offset}"
     why_not = doubt(group, offset, sent_ns)
     readers = reads_of(group, offset, [value])
@@ -357,7 +357,7 @@ def misplaced(group: Group, value: int, offset: int, there: int) -> str:
         why = single if why_not else "no log was cut there"
         instead = _instead(group, offset, mine, there=there, why=why)
         held = f"{hold(holders)} {name} at {there}{instead}"
-        if readers:  # Both were wrong, or the logs are.
+        if readers:  # Both answers were wrong, or the logs are.
             return f"{wrong}, and op {min(readers)} read it there, too, though {held}"
         return Proved(f"{wrong} wrongly: {held}{cut_alike(group, offset, sent_ns)}")
     cuts = which_cut(truncations_of(group, offset, since_ns=sent_ns), offset)
@@ -375,14 +375,14 @@ def _first_told_ns(group: Group, epoch: int) -> int:
 
 
 def _instead(group: Group, offset: int, mine: Sent | None, *, there: int, why: str) -> str:
-    """Return what the logs hold at an offset, and since when, as the end of a sentence.
+    """Return the end of a sentence: what the logs hold at an offset, and since when.
 
     Args:
         group: The partition.
-        offset: Where.
-        mine: The send whose record stands elsewhere.
-        there: Where that stands.
-        why: Why it never stood at the offset.
+        offset: The offset.
+        mine: The send whose record is at another offset.
+        there: The offset of that record.
+        why: Why that record was never at `offset`.
     """
     if never_reached(group, offset) and not doubt(group, offset, mine.sent_ns if mine else NONE):
         return f"; no log ever reached {offset}"
@@ -401,7 +401,7 @@ def _instead(group: Group, offset: int, mine: Sent | None, *, there: int, why: s
 
 
 def _whose_marker(log: ReplicaLog, at: int, there: int) -> str:
-    """Return for people whether a marker is the one that ends the transaction of a record."""
+    """Return, for a report, whether a marker ends the transaction of a given record."""
     own, producers = log.at(there), log.producer_ids
     if own is None or own >= at or not producers[own] == producers[at] >= 0:
         return "a transaction's marker"
@@ -410,7 +410,7 @@ def _whose_marker(log: ReplicaLog, at: int, there: int) -> str:
 
 
 def value_at(group: Group, offset: int) -> int:
-    """Return the value that the last leader's log, or another one, has at an offset; -1: none."""
+    """Return the value that some final log (the last leader's first) has at an offset, or -1."""
     for log in (group.final_log, *final_logs(group)):
         at = log.at(offset) if log is not None else None
         if log is not None and at is not None and int(log.values[at]) >= 0:
@@ -419,13 +419,13 @@ def value_at(group: Group, offset: int) -> int:
 
 
 def held_at(group: Group, offset: int) -> str:
-    """Return what a log has at an offset, for people; empty: no value."""
+    """Return the name of the value that a log has at an offset; empty: no value."""
     value = value_at(group, offset)
     return group.facts.name_of(value) if value >= 0 else ""
 
 
 def final_server(group: Group) -> str:
-    """Return who may have answered the final reads, for people."""
+    """Return the broker that may have answered the final reads, for a report."""
     begun, ended = (ints(group.final_polls, name) for name in ("invoke_ns", "complete_ns"))
     if not len(begun) or followers_serve(group):
         return "a broker"
@@ -433,7 +433,7 @@ def final_server(group: Group) -> str:
 
 
 def marker_behind(group: Group, offset: int, value: int) -> str:
-    """Return where the marker of a record's transaction stands, for people; empty if unknown."""
+    """Return a clause with the offset of a transaction's marker; empty if unknown."""
     found, mine = log_with(group, offset, value), sent(group, value)
     if found is None or mine is None or not mine.in_txn:
         return ""
@@ -469,7 +469,7 @@ def _gave_up(group: Group, op_id: int) -> str:
 
 
 def _who_ends(group: Group, op_id: int, offset: int) -> str:
-    """Return who can have left out a transaction's marker: its coordinator, or the leader."""
+    """Return a clause on who left out a transaction's marker: its coordinator, or the leader."""
     sends, span = group.table("sends"), op_span(group, "sends", op_id)
     ids = texts(select(sends, ints(sends, "op_id") == op_id), "transactional_id")
     by = coordinators(group.facts, TRANSACTIONS, ids[0], span)
@@ -481,20 +481,20 @@ def _who_ends(group: Group, op_id: int, offset: int) -> str:
 
 
 def written_by(log: ReplicaLog, at: int) -> tuple[int, int, int]:
-    """Return producer id, epoch and sequence of a record of a log."""
+    """Return the producer id, the producer epoch and the sequence of a record in a log."""
     columns = (log.producer_ids, log.producer_epochs, log.sequences)
     producer, epoch, sequence = (int(each[at]) for each in columns)
     return producer, epoch, sequence
 
 
 def fetched_after_ns(group: Group, value: int, op_id: int, until_ns: int) -> int:
-    """Return since when a client may have fetched what an op returned: clients fetch ahead.
+    """Return the earliest time at which a client may have fetched what an op returned.
 
     Args:
         group: The partition.
-        value: What it was given.
-        op_id: Of the read.
-        until_ns: When it ended.
+        value: The value that the op returned.
+        op_id: The op of the read.
+        until_ns: When the op ended.
     """
     mine = sent(group, value)
     return max(mine.sent_ns if mine else NONE, _placed_ns(group, op_id, until_ns))

@@ -1,4 +1,4 @@
-"""Columns of Arrow tables as numpy arrays, and the few set operations that kernels share."""
+"""Helpers that read Arrow columns as numpy arrays, and the set operations that checkers share."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -12,40 +12,40 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 NONE = -1
-"""What a null becomes in an integer column; offsets, epochs and times are never negative."""
+"""The integer that replaces a null; offsets, epochs and times are never negative."""
 _LARGEST = np.iinfo(np.int64).max
 _FEW = 127
-"""So many words can be numbered in a byte."""
+"""The maximum number of distinct words that can be numbered in a byte."""
 PIECE_ROWS = 4_000_000
-"""Kernels process big tables in pieces of about so many rows, where they can."""
+"""Checkers process big tables in pieces of about this many rows, where they can."""
 _SOME = 10_000
-"""The edges of pieces are estimated from a sample of so many keys."""
+"""The edges of pieces are estimated from a sample of this many keys."""
 _PIECE = 1 << 18
 _DENSE = 4
-"""Numbers with so many places for each are looked up in a table of their places."""
+"""Use a lookup table if the range of numbers has at most this many places for each number."""
 
 
 def array_of(table: pa.Table, name: str) -> "pa.Array[Any]":
-    """Return a column in one piece, without a copy where it is in one already."""
+    """Return a column as one chunk, without a copy if it already is one chunk."""
     column = table[name]
     whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return cast("pa.Array[Any]", whole)
 
 
 def ints(table: pa.Table, name: str) -> Ints:
-    """Return an integer or boolean column as int64, nulls as `NONE`; it may be read-only."""
+    """Return an integer or boolean column as int64 with nulls as `NONE`. It may be read-only."""
     column = array_of(table, name)
     if pa.types.is_integer(column.type) and not column.null_count:
-        # Many groups are small: this way costs a tenth of the other.
+        # Many groups are small. This way costs a tenth of the general way.
         return np.asarray(column.to_numpy(), dtype=np.int64)
     whole = column.cast(pa.int64()).fill_null(NONE)
     return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def codes(table: pa.Table, name: str) -> tuple[npt.NDArray[Any], list[str]]:
-    """Return a string column as numbers of words, -1 for nulls, and the words in their order.
+    """Return a string column as word numbers (-1 for nulls), and the sorted distinct words.
 
-    Big tables keep their words in dictionaries: a few words, and a number a row.
+    Big tables keep their words in dictionaries: a few words, and one number for each row.
     """
     column = array_of(table, name)
     if not isinstance(column, pa.DictionaryArray):
@@ -60,7 +60,7 @@ def codes(table: pa.Table, name: str) -> tuple[npt.NDArray[Any], list[str]]:
 
 
 def _looked_up(words: npt.NDArray[Any], at: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return `words[at]`, piece by piece: numpy makes eight bytes of each small number."""
+    """Return `words[at]` in pieces, because numpy turns each small index into eight bytes."""
     if len(at) <= _PIECE:
         return np.asarray(words[at])
     found = np.empty(len(at), dtype=words.dtype)
@@ -70,20 +70,20 @@ def _looked_up(words: npt.NDArray[Any], at: npt.NDArray[Any]) -> npt.NDArray[Any
 
 
 def texts(table: pa.Table, name: str) -> list[str]:
-    """Return a string column as Python strings, nulls as empty ones."""
+    """Return a string column as Python strings, with nulls as empty strings."""
     numbers, words = codes(table, name)
     found: list[str] = np.array([*words, ""], dtype=object)[numbers].tolist()
     return found
 
 
 def words_of(table: pa.Table, name: str) -> list[str]:
-    """Return the distinct strings of a column in their order, without nulls."""
+    """Return the sorted distinct strings of a column, without nulls."""
     numbers, words = codes(table, name)
     return [words[at] for at in np.unique(numbers).tolist() if at >= 0]
 
 
 def present(table: pa.Table, name: str) -> Mask:
-    """Tell where a column is not null."""
+    """Return a mask that is true where the column is not null."""
     column = array_of(table, name)
     if not column.null_count:
         return np.ones(len(column), dtype=np.bool_)
@@ -91,7 +91,7 @@ def present(table: pa.Table, name: str) -> Mask:
 
 
 def equal(table: pa.Table, name: str, *words: object) -> Mask:
-    """Tell where a column holds one of some values; a null holds none."""
+    """Return a mask that is true where the column holds one of some values. Nulls are false."""
     column = array_of(table, name)
     if isinstance(column, pa.DictionaryArray):
         numbers, known = codes(table, name)
@@ -102,24 +102,27 @@ def equal(table: pa.Table, name: str, *words: object) -> Mask:
 
 
 def select(table: pa.Table, mask: Mask) -> pa.Table:
-    """Return the rows of a table where the mask is true; all of them are not copied."""
+    """Return the rows where the mask is true. If all rows are selected, nothing is copied."""
     return table if mask.all() else table.filter(pa.array(mask)).combine_chunks()
 
 
 def slices(table: pa.Table, names: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield some columns of a table in slices of `PIECE_ROWS` rows; an empty one once."""
+    """Yield some columns of a table in slices of `PIECE_ROWS` rows.
+
+    An empty table gives one slice.
+    """
     rows = table.select(list(names))
     for start in range(0, max(1, rows.num_rows), PIECE_ROWS):
         yield rows.slice(start, PIECE_ROWS)
 
 
 def pieces(table: pa.Table, names: Sequence[str], keys: Ints) -> Iterator[pa.Table]:
-    """Yield some columns of a table in pieces: all rows of a key in one, keys ascending.
+    """Yield some columns of a table in pieces. All rows of a key are in one piece, keys ascending.
 
     Args:
-        table: One of at most `PIECE_ROWS` rows is one piece.
-        names: Of the columns.
-        keys: Of the rows.
+        table: A table of at most `PIECE_ROWS` rows is one piece.
+        names: The names of the columns.
+        keys: The key of each row.
     """
     rows = table.select(list(names))
     if len(keys) <= PIECE_ROWS:
@@ -135,7 +138,7 @@ def pieces(table: pa.Table, names: Sequence[str], keys: Ints) -> Iterator[pa.Tab
 
 
 def runs_of(*columns: npt.NDArray[Any]) -> Ints:
-    """Return where rows begin that differ from the row before, and the number of rows."""
+    """Return the first row of each run of equal rows, and then the number of rows."""
     length = len(columns[0])
     if not length:
         return np.zeros(1, dtype=np.int64)
@@ -147,25 +150,25 @@ def runs_of(*columns: npt.NDArray[Any]) -> Ints:
 
 
 def distinct(numbers: Ints) -> Ints:
-    """Return the numbers of a column, ascending and each once.
+    """Return the distinct numbers of a column in ascending order.
 
-    `np.unique` hashes every one of millions of numbers; sorting those that are mostly in their
-    order takes a fiftieth of that time.
+    `np.unique` hashes every number. For millions of numbers that are mostly sorted, sorting takes a
+    fiftieth of that time.
     """
     ranked = ascending(numbers)
     return ranked[runs_of(ranked)[:-1]]
 
 
 def ascending(numbers: Ints) -> Ints:
-    """Return numbers in their order; the same array, if they have it."""
+    """Return the numbers sorted; the same array if it is sorted already."""
     return numbers if (numbers[1:] >= numbers[:-1]).all() else np.sort(numbers)
 
 
 def within(numbers: Ints, among: Ints) -> Mask:
-    """Tell which numbers are among others.
+    """Return which numbers are among others.
 
-    `np.isin` hashes where one number lies far from the rest, as the `NONE` of a control record's
-    value does: thirty times slower than to sort.
+    `np.isin` hashes if one number lies far from the rest, such as the `NONE` of a control record's
+    value. That is thirty times slower than sorting.
     """
     if not len(numbers):
         return np.zeros(0, dtype=np.bool_)
@@ -180,7 +183,7 @@ def within(numbers: Ints, among: Ints) -> Mask:
 
 
 def first_match(keys: Ints, among: Ints) -> Ints:
-    """Return for each key the first index at which `among` holds it, or -1."""
+    """Return, for each key, the first index at which `among` holds the key, or -1."""
     if not len(among):
         return np.full(len(keys), NONE, dtype=np.int64)
     low, high = int(among.min()), int(among.max())
@@ -196,9 +199,10 @@ def first_match(keys: Ints, among: Ints) -> Ints:
 
 
 def _first_in_table(keys: Ints, among: Ints, *, low: int, width: int) -> Ints:
-    """Return what `first_match` does: a look into a table costs a tenth of a search."""
+    """Return the result of `first_match` with a lookup table, at a tenth of a search's cost."""
     table = np.full(width + 1, NONE, dtype=np.int64)
-    table[among[::-1] - low] = np.arange(len(among) - 1, -1, -1)  # Of several the last one stays.
+    # Reversed, so the first index wins.
+    table[among[::-1] - low] = np.arange(len(among) - 1, -1, -1)
     inside = (keys >= low) & (keys < low + width)
     return np.asarray(table[np.where(inside, keys - low, width)], dtype=np.int64)
 
@@ -206,8 +210,7 @@ def _first_in_table(keys: Ints, among: Ints, *, low: int, width: int) -> Ints:
 def shared(one: Ints, other: Ints) -> tuple[Ints | slice, Ints | slice]:
     """Return which rows of two ascending columns hold the same numbers, each number once.
 
-    Columns that are the same, as the offsets of replicas mostly are, are neither searched nor
-    copied.
+    Equal columns are neither searched nor copied. The offsets of replicas are mostly equal.
     """
     if np.array_equal(one, other) and (one[1:] > one[:-1]).all():
         return slice(None), slice(None)
@@ -216,7 +219,7 @@ def shared(one: Ints, other: Ints) -> tuple[Ints | slice, Ints | slice]:
 
 
 def unique_pairs(first: Ints, second: Ints) -> tuple[Ints, Ints]:
-    """Return the distinct pairs of two columns, by the first and then the second."""
+    """Return the distinct pairs of two columns, sorted by the first and then the second column."""
     one, two = _paired(first, second)
     fresh = np.ones(len(one), dtype=np.bool_)
     fresh[1:] = (one[1:] != one[:-1]) | (two[1:] != two[:-1])
@@ -224,7 +227,10 @@ def unique_pairs(first: Ints, second: Ints) -> tuple[Ints, Ints]:
 
 
 def _paired(first: Ints, second: Ints) -> tuple[Ints, Ints]:
-    """Return pairs in order; sorted as one number where both fit into it, which is much faster."""
+    """Return pairs in sorted order.
+
+    If both numbers fit in one integer, the pairs are sorted as integers, which is much faster.
+    """
     if not len(first) or (first[1:] > first[:-1]).all():
         return first, second
     low, high = (int(first.min()), int(second.min())), (int(first.max()), int(second.max()))
@@ -237,12 +243,13 @@ def _paired(first: Ints, second: Ints) -> tuple[Ints, Ints]:
 
 
 def order_of(*keys: Ints) -> Ints:
-    """Return the order of rows by some keys, the first one first; equal rows stay as they are.
+    """Return the order that sorts rows by some keys, the first key first. The sort is stable.
 
-    Keys that fit into one number, with the row's own, are sorted as such: many times as fast.
+    If the keys and the row number fit in one integer, the rows are sorted as integers. That is many
+    times faster.
 
     Args:
-        keys: Of the rows.
+        keys: One array for each key.
     """
     count = len(keys[0])
     packed, width = np.zeros(count, dtype=np.int64), 1
@@ -256,33 +263,33 @@ def order_of(*keys: Ints) -> Ints:
 
 
 def repeated(ordered: Ints) -> Ints:
-    """Return the values that an ordered column holds more than once, each once."""
+    """Return the values that an ordered column holds more than once, each value once."""
     return distinct(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def stack(columns: Sequence[Ints]) -> Ints:
-    """Return columns end to end."""
+    """Return columns joined end to end."""
     return np.concatenate([np.asarray(column, dtype=np.int64) for column in columns])
 
 
 def rows_at(table: pa.Table, name: str, at: Ints) -> "pa.Array[Any]":
-    """Return a column's values at some rows, null where the row is -1."""
+    """Return a column's values at some row numbers; null where the row number is -1."""
     rows = pa.array(at, pa.int64(), mask=at < 0)
     return array_of(table, name).take(rows)
 
 
 def take(table: pa.Table, at: Ints) -> pa.Table:
-    """Return some rows of a table, in the order given."""
+    """Return some rows of a table, in the given order."""
     return table.take(pa.array(at, pa.int64()))
 
 
 def repeat(word: str, times: int) -> "pa.StringArray":
-    """Return a column that says the same in every row."""
+    """Return a column with the same word in every row."""
     return pa.repeat(pa.scalar(word, pa.string()), times)
 
 
 def coded(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> "pa.Array[Any]":
-    """Return a column in one piece; strings as words and a number a row, in a byte if they fit."""
+    """Return a column as one chunk; strings are dictionary-coded, with byte indices if they fit."""
     if pa.types.is_string(column.type):
         column = column.dictionary_encode()
     if isinstance(column, pa.ChunkedArray):
@@ -294,7 +301,7 @@ def coded(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> "pa.Array[Any]":
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return tables of the same columns end to end, strings coded, each column in one piece."""
+    """Return tables with the same columns end to end, with each column coded as one chunk."""
     names = tables[0].column_names
     return pa.table({name: _joined([table[name] for table in tables]) for name in names})
 
@@ -313,10 +320,10 @@ def _joined(columns: "Sequence[pa.ChunkedArray[Any]]") -> "pa.Array[Any]":
 
 
 def nullable(numbers: Ints) -> "pa.Int64Array":
-    """Return integers as an Arrow column, null where they are `NONE`."""
+    """Return integers as an Arrow column; `NONE` becomes null."""
     return pa.array(numbers, pa.int64(), mask=numbers == NONE)
 
 
 def schema_of(**columns: pa.DataType) -> pa.Schema:
-    """Return a schema of nullable columns, in the order given."""
+    """Return a schema of nullable columns, in the given order."""
     return pa.schema([pa.field(name, kind) for name, kind in columns.items()])

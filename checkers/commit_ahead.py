@@ -1,13 +1,14 @@
-"""commit-ahead: a group's coordinator tells of a position that no member had reached.
+"""commit-ahead: a group's coordinator reports a committed offset that no member had reached.
 
-Definition: a member is given a partition, asks what its group has committed of it, and is told more
-than anybody had tried to commit before the answer was there; or it is told of a position where
-nobody had tried to commit one.
+Definition: a member is assigned a partition and asks for the group's committed offset. The answer
+is higher than every offset that a member had tried to commit before the answer. Or the answer names
+an offset although no member had tried to commit one.
 
-Why it proves something: positions are written by members alone, and all members are ours. Who goes
-on from there never reads what lies between: for the group it is lost.
+Why it proves something: only members commit offsets, and all members belong to this run. A consumer
+that starts from the wrong offset never reads the records before it. The group has lost these
+records.
 
-What would not prove it: a commit without an answer, which may have come (it counts as tried). Where
+What would not prove it: a commit without an answer may have succeeded, so it counts as tried. If
 part of the record is cut, commits may be missing from it.
 """
 
@@ -105,7 +106,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _commits_of(group: Group, op_id: int) -> list[tuple[int, int]]:
-    """Return (process, position) of what an op tried to commit of the partition."""
+    """Return (process, offset) of each position of the partition that an op tried to commit."""
     table = group.table("commits")
     rows = select(table, equal(table, "act", GroupAct.COMMIT.value) & equal(table, "op_id", op_id))
     return list(zip(*(ints(rows, name).tolist() for name in ("process", "offset")), strict=True))

@@ -1,19 +1,20 @@
-"""commit-lost: a group's coordinator forgot a position that it had acknowledged.
+"""commit-lost: a group's coordinator forgot a committed offset that it had acknowledged.
 
-Definition: a member is given a partition, asks what its group has committed of it, and is told less
-than the least that can stand there: the last commit that was acknowledged before it asked, or any
-that cannot be told to be older than that one (`group_commits`); or it is told that there is none.
-Or an acknowledged commit stands in no broker's log of `__consumer_offsets` after the stop
-(`kept_commits`).
+Definition: a member is assigned a partition and asks for the group's committed offset. The answer
+names no offset, or an offset lower than the least possible one. The candidates for the least
+possible offset are the last commit acknowledged before the request, and each commit that may be
+newer (`group_commits`). Or, after the stop, no broker's log of `__consumer_offsets` has an
+acknowledged commit (`kept_commits`).
 
 Why it proves something: a commit is acknowledged when every in-sync replica of the offsets topic
-has it, and who coordinates the group next has read that topic to its end. Who goes on from an older
-position reads records a second time: they are processed twice.
+has it. The next coordinator of the group reads that topic to its end. A consumer that continues
+from an older offset reads records again, so these records are processed twice.
 
-What would not prove it: a commit without an answer, which may have come late and written over a
-later one; one of a member that was fenced; positions of transactions, which are no commits of
-members; a log that was compacted, or may have been. Where an unclean election, or disks that lost
-it on every replica, may have cost the position, it is allowed; where disks may have, nobody knows.
+What would not prove it: a commit without an answer may arrive late and overwrite a later commit. A
+commit of a fenced member does not count. Offsets that a transaction commits are no commits of
+members. A log that may have been compacted does not count. If an unclean election, or a loss on the
+disks of all replicas, may have taken the commit, the anomaly is allowed. If the loss on disk is
+uncertain, the cause is unknown.
 """
 
 from checkers.changes import NEVER_NS
@@ -117,7 +118,7 @@ def _describe_answer(group: Group, answer: Answer) -> Anomaly:
 
 
 def applies(facts: RunFacts) -> bool:
-    """Tell whether a run has groups."""
+    """Return whether a run has consumer groups."""
     return facts.plan.workload == "groups"
 
 
@@ -176,7 +177,7 @@ def _why_told(group: Group, found: Anomaly) -> str:
 
 
 def _kept(group: Group, found: Anomaly) -> str:
-    """Say so if a later answer had the forgotten position, so that it was stored all the time."""
+    """Return a clause if a later answer named the forgotten offset, so that it had been stored."""
     last = number_in(found, "last_op_id")
     later = [
         each.told_ns
@@ -189,7 +190,7 @@ def _kept(group: Group, found: Anomaly) -> str:
 
 
 def _hit(group: Group, node: str, acked_ns: int, missed_ns: int) -> str:
-    """Say which fault hit a broker first after it had acknowledged, and before it was missed."""
+    """Return a clause with the first fault that hit a broker after it acknowledged a commit."""
     hits = [
         (each.confirmed_ns, each.kind)
         for each in group.facts.disturbances
@@ -199,7 +200,7 @@ def _hit(group: Group, node: str, acked_ns: int, missed_ns: int) -> str:
 
 
 def _was_cut(group: Group, reign: Reign) -> str:
-    """Say from where on the log of the coordinator that acknowledged it was cut."""
+    """Return a clause with the offset from which the coordinator's log was truncated, or ""."""
     starts = [
         each.from_offset
         for each in group.facts.inner_cuts

@@ -1,23 +1,24 @@
 """committed-truncation: a replica dropped a record that was committed.
 
-Definition: a truncated record (offset, epoch, hash; known from an earlier snapshot, otherwise not
-checked) equals the one that a leader held at that offset when it announced a high watermark above
-it. Without snapshots, a leader's own announcement tells what it held itself: below the high
-watermark that it announced in an epoch, a record of a later epoch in its log, or none at the end,
-shows that it dropped what it had called committed. With a power loss of that replica it says so.
+Definition: a replica dropped a record that some leader held when it announced a higher high
+watermark. The record is known from an earlier snapshot by offset, epoch and hash. Without
+snapshots, a leader's own announcement in an epoch is compared with its later log. If that log has a
+record of a later epoch below the announced high watermark, or ends below it, the leader dropped
+committed records. If the replica lost power, the evidence reports that.
 
-Why it proves something: a leader announces a high watermark when every replica in sync holds what
-lies below it, and such a record stays in every log that had it. It may be fetched again; but until
-then the replica could be elected without it, and that is how acknowledged messages are lost.
+Why it proves something: a leader announces a high watermark only when every in-sync replica holds
+all records below it. Such a record must stay in every log that has it. A replica that dropped the
+record can fetch it again. But until then the replica can be elected without it, and acknowledged
+messages are lost that way.
 
-What would not prove it: a follower that truncates what its leader never had; a record that only
-looks dropped because the log's beginning was deleted, or the replica was moved away and came back
-(then no truncation is recorded); an announcement of which nobody knows what the leader held then.
-What it held is taken from its first copy after the announcement (a step's copies are made when all
-brokers have been asked): if it held another record before, it dropped that one, which was committed
-too. The announcement must be older than the copy that still has the record. After an unclean
-election of a later epoch than the announcement's, and after a power loss of that replica, it is
-allowed.
+What would not prove it: a follower may truncate records that its leader never had. A record may
+seem dropped because the log's beginning was deleted, or because the replica was moved away and came
+back. In both cases no truncation is recorded. An announcement proves nothing if the leader's log at
+that time is unknown. The check takes that log from the first copy after the announcement. In a
+scenario, the copies of a step are made after all brokers were asked. If the leader held another
+record before that copy, it dropped that record, which was committed too. The announcement must be
+older than the copy that still has the record. The anomaly is allowed after an unclean election of a
+later epoch, and after a power loss of that replica.
 """
 
 import re
@@ -60,10 +61,11 @@ _FOLLOWED = re.compile(r"^follower of broker (?P<leader>\d+): epoch (?P<epoch>\d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """What a replica's files held.
+    """One copy of a replica's log, from its files.
 
     Attributes:
-        asked_ns: The brokers had been asked before the files were copied; -1 if none answered.
+        asked_ns: The brokers had answered by this time, before the files were copied; -1 if none
+            answered.
     """
 
     snapshot: str
@@ -76,12 +78,12 @@ class Dropped:
     """Committed records that a replica no longer has.
 
     Attributes:
-        node: Whose log.
-        first, last, count: Of their offsets.
-        had: The copy in which they were seen; None: as a leader the replica had announced them.
-        lacks: The log in which they are missing, or others stand in their place.
+        node: The replica's node.
+        first, last, count: The first and the last offset, and the number of records.
+        had: The copy that still has the records. None: the replica announced them as a leader.
+        lacks: The log that lacks the records, or holds other records at their offsets.
         after: The snapshot of that log.
-        announced: The answer that says that they were committed.
+        announced: The announcement that shows that the records were committed.
     """
 
     node: str
@@ -95,7 +97,7 @@ class Dropped:
 
 
 def _same(log: ReplicaLog, other: ReplicaLog) -> Mask:
-    """Tell which records of a log stand in another one, too, at their offsets."""
+    """Return which records of a log are also in another log, at the same offsets."""
     if not len(other.offsets):
         return np.zeros(len(log.offsets), dtype=np.bool_)
     at = np.minimum(np.searchsorted(other.offsets, log.offsets), len(other.offsets) - 1)
@@ -106,14 +108,14 @@ def _same(log: ReplicaLog, other: ReplicaLog) -> Mask:
 
 
 def _copies(group: Group) -> dict[str, list[Copy]]:
-    """Return the copies of each node's log that can be read, the oldest first."""
+    """Return the readable copies of each node's log, the oldest first."""
     facts, states = group.facts, group.table("replica_states")
     copies: dict[str, list[Copy]] = {}
     for snapshot in (*facts.step_isrs, FINAL):
         told = select(states, equal(states, "snapshot", snapshot))
         asked_ns = int(ints(told, "observed_ns").max(initial=-1))
         if snapshot == FINAL:
-            asked_ns = _NEVER_NS  # Everything that was ever announced is older.
+            asked_ns = _NEVER_NS  # All announcements are older than the final copy.
         for node, log in sorted(group.logs.get(snapshot, {}).items()):
             unit = node if snapshot == FINAL else f"{snapshot}/{node}"
             if unit not in facts.unreadable_nodes and (snapshot != FINAL or log.whole):
@@ -123,7 +125,10 @@ def _copies(group: Group) -> dict[str, list[Copy]]:
 
 
 def _lost_between(group: Group, one: Copy, other: Copy) -> Mask:
-    """Tell which records of a copy the next copy of the replica lacks, or has others for."""
+    """Return which records of a copy the replica's next copy lacks or replaces.
+
+    A record counts only if a truncation or a disk loss is recorded for it.
+    """
     start = other.log.start if group.facts.forgets else 0
     lost = ~_same(one.log, other.log) & (one.log.offsets >= start)
     if group.facts.compacted:
@@ -140,7 +145,7 @@ def _lost_between(group: Group, one: Copy, other: Copy) -> Mask:
 
 
 def _by_copies(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
-    """Return how many records were looked at, and what was dropped between two copies."""
+    """Return the number of compared records, and the records dropped between two copies."""
     copies = _copies(group)
     rows, found = 0, list[Dropped]()
     for mine in copies.values():
@@ -156,7 +161,7 @@ def _by_copies(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
 def _held(
     copy: Copy, told: Announcements, copies: dict[str, list[Copy]]
 ) -> Iterator[tuple[Announcement, Mask]]:
-    """Yield announcements, and which records of a copy their leader held then, below its mark."""
+    """Yield announcements, each with the records of a copy that its leader held below the mark."""
     for node, logs in copies.items():
         before_ns = -1
         for later in logs:
@@ -172,7 +177,7 @@ def _held(
 def _committed(
     one: Copy, other: Copy, lost: Mask, held: list[tuple[Announcement, Mask]]
 ) -> Iterator[Dropped]:
-    """Yield what of the lost records leaders held and had announced, if any of it."""
+    """Yield the lost records that leaders had held and announced as committed."""
     known = [(announced, lost & mask) for announced, mask in held if (lost & mask).any()]
     if not known:
         return
@@ -192,7 +197,7 @@ def _committed(
 
 
 def _by_own_word(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
-    """Return how many records were looked at, and what leaders dropped that they had announced."""
+    """Return the number of compared records, and announced records that their leader dropped."""
     rows, found = 0, dict[str, Dropped]()
     for snapshot in sorted(group.logs, key=lambda name: (name in {FINAL, CRASH}, name)):
         for node, log in sorted(group.logs[snapshot].items()):
@@ -206,7 +211,7 @@ def _by_own_word(group: Group, told: Announcements) -> tuple[int, list[Dropped]]
 
 
 def _replaced(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
-    """Yield what has records of later epochs in its place."""
+    """Yield announced records that records of later epochs have replaced."""
     parts = runs(log)
     at = own.highest_before(np.maximum(parts.epochs, 0))
     over = np.flatnonzero((at >= 0) & (parts.firsts < own.marks[at]))
@@ -227,7 +232,7 @@ def _replaced(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dr
 
 
 def _missing(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
-    """Yield what is no longer there at the end, when nothing can come any more."""
+    """Yield announced records that are missing at the end of a final log."""
     highest = own[int(np.argmax(own.marks))]
     end = max(log.read_end, log.start)
     if snapshot == FINAL and end < highest.high_watermark:
@@ -244,7 +249,7 @@ def _missing(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dro
 
 
 def _broker(node: str) -> int:
-    """Return a broker's number: n2 is 2; -2 of what is none."""
+    """Return a broker's number (`n2` is 2), or -2 if the name is not a broker's."""
     number = node.removeprefix("n")
     return int(number) if number.isdecimal() else -2
 
@@ -286,7 +291,7 @@ def _by_disk(group: Group, dropped: Dropped) -> list[str]:
 
 
 def _labels(group: Group, dropped: Dropped) -> Labels:
-    # Those of its epoch and of earlier ones were over when it was called committed.
+    # Unclean elections up to that epoch were over when the record was committed.
     unclean = unclean_elections(group).took_after(dropped.first, dropped.announced.epoch)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     excuses += _by_disk(group, dropped)
@@ -297,7 +302,7 @@ def _labels(group: Group, dropped: Dropped) -> Labels:
 
 
 def _how(group: Group, dropped: Dropped) -> list[str]:
-    """Return what is known of how the records went, a phrase each."""
+    """Return one phrase for each known cause of the records' removal."""
     by_disk = [each for each in _by_disk(group, dropped) if each in _SUFFERED]
     told = [f"{dropped.node} {_SUFFERED[excuse]}" for excuse in by_disk]
     led = dropped.announced if f"n{dropped.announced.broker}" == dropped.node else None
@@ -306,15 +311,16 @@ def _how(group: Group, dropped: Dropped) -> list[str]:
 
 
 def _cuts(group: Group, node: str, offset: int, led: int) -> list[Truncation]:
-    """Return the recorded truncations of a replica that may have dropped what was committed.
+    """Return the recorded truncations of a replica that may have dropped committed records.
 
     Args:
         group: The partition.
-        node: Whose.
-        offset: What was dropped.
-        led: The epoch that the replica led when it had it; -1 if another one did. A follower asks
-            for the end of its newest epoch, and is told of that one or of the newest before it that
-            its leader has. So a leader that has a later one up to this told of an older one before.
+        node: The replica's node.
+        offset: The first dropped offset.
+        led: The epoch in which the replica led and held the record; -1 if another replica led. A
+            follower asks its leader for the end of its newest epoch. The answer names that epoch or
+            the newest earlier epoch in the leader's log. So an answer with an older epoch predates
+            `led` if the leader has a newer epoch up to `led`.
     """
     own = [each for each in truncations_of(group, offset) if each.node == node]
     found = []
@@ -374,7 +380,7 @@ def _why(group: Group, found: Anomaly) -> str:
     if found.evidence.get("before") is None:
         cuts = not_earlier(group, cuts, number_in(found, "announced_asked_ns"))
     cut_how = ", or ".join(cut_text(each) for each in cuts)
-    # Behind a lower one the log grew again with what it has, so another thing may have taken more.
+    # After a lower truncation, the log grew again. Another cause may have dropped more.
     sure = any(each.from_offset == first for each in cuts)
     cut_how += ", which may have dropped them" * (not sure)
     kept = [each for each in holders(group, first, last + 1, epoch) if each != node]
@@ -410,7 +416,10 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _above_the_end(group: Group, node: str, end: int) -> list[str]:
-    """Return that a checkpoint has an epoch that begins behind its log: no truncation leaves it."""
+    """Return a phrase if a node's checkpoint has an epoch that starts above its log's end.
+
+    A truncation always removes such an epoch.
+    """
     above = [line for line in checkpoints(group).get(node, ()) if line[1] > end]
     if not above:
         return []

@@ -1,10 +1,10 @@
-"""From what a run left to its tables, in steps that tasks do side by side.
+"""Build a run's tables from its streams and logs, in steps that tasks do in parallel.
 
-A small run is one step. Of a big one each unit (a writer, a node) is looked at first, which divides
-it into parts (`parts.py`). Each part is a step that writes files
-(`record/parts/<unit>-<part>.<table>.parquet`, sorted by place). Then each table is a step that puts
-them together, place by place: so nobody ever holds more than one part, or one place of one table.
-Both engines take the same steps; only what could not be read comes back from them.
+A small run is one step. For a big run, a first step divides each unit (a writer or a node) into
+parts (`parts.py`). Then each part is a step, and writes files named
+`record/parts/<unit>-<part>.<table>.parquet`, sorted by place. Finally, each table is a step that
+merges these files, place by place. So no task holds more than one part, or one place of one table.
+Spark and the local engine run the same steps. A step returns only what could not be read.
 """
 
 import fcntl
@@ -43,22 +43,22 @@ from results.record.tables import LIVE, TABLES
 from results.record.whole import drafts, written_whole
 
 SMALL_BYTES = 64 << 20
-"""A run whose streams and logs are smaller is one step."""
+"""A run with fewer bytes of streams and logs than this is one step."""
 _MOVES = "assignments"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Something that a task does for a run.
+    """One step of a run's compaction, done by one task.
 
     Attributes:
         root: The run's folder.
-        unit: Which of its units is looked at, or read if it is a part; None for all at once, or
-            where a table is put together.
-        number: Of the unit.
-        table: Which table is put together; empty otherwise.
-        files: What it is put together of, by name: all that the parts wrote.
-        bytes: About how much is read.
+        unit: The unit to divide into parts, or the part to read. None: the whole run is one step,
+            or the step merges a table.
+        number: The unit's number.
+        table: The table to merge; otherwise empty.
+        files: The names of the files to merge: all that the parts wrote.
+        bytes: About how many bytes the step reads.
     """
 
     root: Path
@@ -71,12 +71,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What comes back from a step.
+    """The result of a step.
 
     Attributes:
-        problems: What could not be read.
-        parts: Of a unit that was looked at.
-        files: That a part wrote, by name.
+        problems: Problems that kept data from being read.
+        parts: The parts of the unit, if the step divided a unit.
+        files: The names of the files that a part wrote.
     """
 
     problems: Sequence[Problem] = ()
@@ -86,24 +86,24 @@ class Found:
 
 Steps = Sequence[Step]
 Doer = Callable[[Steps], Iterable[tuple[Step, Found]]]
-"""Takes steps in any order, or side by side."""
+"""A function that does the given steps, in any order or in parallel."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """A unit of a big run, on its way into tables."""
+    """The state of one unit of a big run while its parts are read."""
 
     root: Path
     number: int
     parts: list[Unit] = field(default_factory=list)
     problems: dict[int, list[Problem]] = field(default_factory=dict)
-    """Of each part; those of the look by -1."""
+    """The problems of each part. Key -1: the problems of the step that divided the unit."""
     first: dict[str, BrokenStream] = field(default_factory=dict)
     files: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """That each part wrote."""
+    """The names of the files that each part wrote."""
 
     def due(self) -> dict[int, Unit]:
-        """Return the parts that are still to be read: again, where a stream turned out broken."""
+        """Return the parts to read next. A part of a broken stream is read again."""
         unread = {at: part for at, part in enumerate(self.parts) if at not in self.problems}
         if unread:
             return unread
@@ -120,7 +120,7 @@ class _Reading:
         return again
 
     def told(self) -> list[Problem]:
-        """Return what could not be read of the unit, each thing once."""
+        """Return the unit's problems, each only once."""
         rest = [
             each for at in sorted(self.problems) for each in self.problems[at]
             if not isinstance(each, BrokenStream)
@@ -133,11 +133,11 @@ class _Reading:
 
 
 def compact(roots: Iterable[Path], do: Doer) -> None:
-    """Work out the tables of runs.
+    """Build the tables of runs.
 
     Args:
-        roots: Their folders.
-        do: Takes steps.
+        roots: The runs' folders.
+        do: Does the steps.
     """
     sizes = {root: _bytes(RunPaths(root)) for root in roots}
     small = [Step(root=root, bytes=size) for root, size in sizes.items() if size < SMALL_BYTES]
@@ -150,10 +150,10 @@ def compact(roots: Iterable[Path], do: Doer) -> None:
 
 
 def sweep_left(root: Path) -> None:
-    """Remove what an ended compaction left: parts, and tables that are not whole.
+    """Remove the files of an interrupted compaction: parts, and incomplete tables.
 
     Args:
-        root: The run's folder. If another check works on it, nothing is removed.
+        root: The run's folder. If another check works on this folder, nothing is removed.
     """
     with suppress(OSError), alone(root, wait=False):
         _sweep(root)
@@ -161,10 +161,10 @@ def sweep_left(root: Path) -> None:
 
 @contextmanager
 def alone(root: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the parts of a run and the places in its streams, which two checks would mix up.
+    """Lock a run's folder, so that two checks do not mix up its parts.
 
     Raises:
-        BlockingIOError: Another check holds them, and it is not to be waited for.
+        BlockingIOError: Another check holds the lock, and `wait` is false.
     """
     folder = os.open(RunPaths(root).record, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -182,7 +182,7 @@ def _sweep(root: Path) -> None:
 
 
 def _compact(small: Steps, sizes: Mapping[Path, int], do: Doer) -> None:
-    """Take small runs in a step, and big ones, whose sizes are given, in parts."""
+    """Build the tables of small runs in one step each, and of big runs in parts."""
     big = list(sizes)
     looks = []
     for root in big:
@@ -206,13 +206,13 @@ def _compact(small: Steps, sizes: Mapping[Path, int], do: Doer) -> None:
     for _ in do(puts):
         pass
     for root in big:
-        _sweep(root)  # Before the notes: with these, nobody would work on the run again.
+        _sweep(root)  # Before the notes, because a run with notes is not compacted again.
         told = [each for (of, _), each in sorted(readings.items()) if of == root]
         write_notes(RunPaths(root), [problem for each in told for problem in each.told()])
 
 
 def _files(root: Path, readings: Mapping[tuple[Path, int], _Reading]) -> tuple[str, ...]:
-    """Return what all parts of a run wrote, by name: one that is missing later is an error."""
+    """Return the names of all files that a run's parts wrote, to notice if one is missing later."""
     return tuple(
         sorted(
             file
@@ -231,7 +231,7 @@ def _part_of(step: Step) -> Part:
 
 
 def _read(readings: dict[tuple[Path, int], _Reading], do: Doer) -> None:
-    """Have all parts read, until none of a broken stream has more than it should have."""
+    """Read all parts, until no part has rows from behind the break in a broken stream."""
     while True:
         due = [
             Step(root=root, unit=unit, number=number, bytes=unit.part.bytes if unit.part else 0)
@@ -248,16 +248,16 @@ def _read(readings: dict[tuple[Path, int], _Reading], do: Doer) -> None:
 
 
 _ORDER = sorted(TABLES, key=lambda name: name not in {"replica_records", "polls", "sends"})
-"""The biggest tables first."""
+"""The names of the tables, the biggest tables first."""
 
 
 def take(step: Step, read_node: NodeReader, look: NodeLooker) -> Found:
-    """Take a step.
+    """Do one step.
 
     Args:
-        step: Which.
+        step: The step.
         read_node: Reads a node's files.
-        look: Tells what replicas it has.
+        look: Lists the replicas of a node.
     """
     if step.table:
         _put_together(step)
@@ -274,7 +274,7 @@ def take(step: Step, read_node: NodeReader, look: NodeLooker) -> Found:
 
 
 def _bytes(paths: RunPaths) -> int:
-    """Return how much a run left: streams (as they were when unpacked) and nodes' logs."""
+    """Return the size of a run's streams (unpacked) and of its nodes' logs, in bytes."""
     kept = (paths.nodes, paths.snapshots)
     logs = [file for folder in kept for file in folder.rglob("*.log")]
     streams = [_stream_bytes(path) for path in paths.live.glob(f"*{STREAM_SUFFIX}")]
@@ -292,7 +292,7 @@ def _stream_bytes(path: Path) -> int:
     try:
         return stream_bytes(path)
     except OSError:
-        return 0  # That it cannot be read is told by who reads it.
+        return 0  # The task that reads the stream reports the error.
 
 
 def _looked_at(unit: Unit, look: NodeLooker) -> Found:
@@ -313,7 +313,7 @@ def _write_part(step: Step, unit: Unit, read_node: NodeReader) -> Found:
     folder = _parts(step.root)
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{step.number:06}-{part.number:06}"
-    for left in folder.glob(f"{stem}.*"):  # Of a first time, with more rows than it should have.
+    for left in folder.glob(f"{stem}.*"):  # Files of an earlier try, with too many rows.
         left.unlink()
     for name in (ASSIGNS, TOUCHES):
         if name in tables:
@@ -336,12 +336,12 @@ def _put_together(step: Step) -> None:
 
 
 def _written(step: Step, name: str) -> list[Path]:
-    """Return the files that parts wrote of a table."""
+    """Return the files that parts wrote for a table."""
     return [_parts(step.root) / file for file in step.files if file.split(".")[1] == name]
 
 
 def _leave_out(step: Step) -> list[Path]:
-    """Write what assignments leave out, as one more part of their table, and return that."""
+    """Write the rows that assignments leave out as one more part of the table; return its path."""
     root = step.root
     assigns, touches = (
         [pq.read_table(path) for path in _written(step, name)] for name in (ASSIGNS, TOUCHES)
@@ -361,9 +361,9 @@ def _leave_out(step: Step) -> list[Path]:
 
 
 def _by_place(name: str, files: Sequence[TableFile]) -> Iterator[pa.Table]:
-    """Yield the rows of each place in order; rows that belong to none stand where `ordered` does.
+    """Yield the rows of each place in order. Rows without a place come where `ordered` puts them.
 
-    The latter are few, and are sorted together.
+    Rows without a place are few, and are sorted together.
     """
     places: set[Place | None] = {place for file in files for place in file.row_groups}
     homeless = _homeless(name, files) if None in places else {}
@@ -378,7 +378,7 @@ def _by_place(name: str, files: Sequence[TableFile]) -> Iterator[pa.Table]:
 
 
 def _homeless(name: str, files: Sequence[TableFile]) -> "dict[_Rank, pa.Table]":
-    """Return the rows whose row groups tell of no place, by what they say of it."""
+    """Return the rows without a complete place, by the columns of the place that they have."""
     (rows,) = _sorted(name, None, [file for file in files if None in file.row_groups])
     said = zip(*(rows[each].to_pylist() for each in PLACE), strict=True)
     found: dict[_Rank, pa.Table] = {}
@@ -394,12 +394,12 @@ _Rank = tuple[tuple[bool, str | int], ...]
 
 
 def _rank(place: Iterable[str | int | None]) -> _Rank:
-    """Return what sorts places as `ordered` does: what is unknown comes last."""
+    """Return a key that sorts places as `ordered` does, with unknown values last."""
     return tuple((each is None, 0 if each is None else each) for each in place)
 
 
 def _in_turn(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa.Table] | None:
-    """Yield the rows of a place part by part, if each part's keys are behind those of another."""
+    """Return the rows of a place part by part, or None if the parts' key ranges overlap."""
     reaches = [file.reach(place, sort_keys(name)) for file in files]
     by_key = sorted(
         ((reach, at) for at, reach in enumerate(reaches) if reach is not None),
@@ -412,13 +412,13 @@ def _in_turn(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa
 
 
 def _is_behind(later: Reach, earlier: Reach) -> bool:
-    """Tell whether the keys of a part are greater than another's, as far as both are known."""
+    """Return whether a part's keys are greater than another part's, as far as both are known."""
     known = min(len(later[0]), len(earlier[1]))
     return later[0][:known] > earlier[1][:known]
 
 
 def _gathered(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa.Table]:
-    """Yield the rows of files one after the other, in tables that are worth a row group."""
+    """Yield the rows of files in order, in tables with about the size of a row group."""
     waiting: list[pa.Table] = []
     for file in files:
         waiting.append(ordered(name, file.rows_of(place)))
@@ -431,6 +431,6 @@ def _gathered(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[p
 
 def _sorted(name: str, place: Place | None, files: Sequence[TableFile]) -> Iterator[pa.Table]:
     parts = [file.rows_of(place) for file in files]
-    whole = joined(parts)  # In the order of units and parts, which decides where keys are the same.
+    whole = joined(parts)  # Sorted by unit and part, which decides the order of equal keys.
     parts.clear()
     yield ordered(name, whole)

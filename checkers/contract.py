@@ -1,8 +1,8 @@
-"""What each judge allows.
+"""The anomalies that each judge allows, with the reasons.
 
-`contract` allows what the plan and its faults asked for (see `record-and-verdict`'s table),
-`strict` only what is always allowed, `jepsen` knows Jepsen's kinds only, and allows what Jepsen
-does.
+A judge is a rule for the verdict. The judge `contract` allows what the plan and its faults asked
+for (see the table in `record-and-verdict`). The judge `strict` allows only what is always allowed.
+The judge `jepsen` knows only Jepsen's anomalies, and allows what Jepsen allows.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,7 +49,7 @@ REASONS: Mapping[str, str] = {
         " committed (Kafka's documentation of the consumer)"
     ),
 }
-"""Why each row of the contract's table allows what it does, and where that is written."""
+"""The reason for each row of the contract's table, with its source."""
 
 _CHECKS: Mapping[str, Checker] = {each.name: each for each in reversed(CHECKERS)}
 _JEPSENS = frozenset(
@@ -60,19 +60,19 @@ _JEPSEN_ALLOWS: Mapping[str, frozenset[str]] = {
     "with write-write dependencies": frozenset({"G1c", "G1c-process", "G1c-realtime"}),
     "with subscribe": frozenset({"poll-skip", "nonmonotonic-poll"}),
 }
-"""What Jepsen allows beside what is always allowed, and in which of its modes."""
+"""The anomalies that only Jepsen allows, by Jepsen's mode."""
 
 
 def allowed(
     name: str, excuses: Iterable[str], judge: Judge, *, facts: RunFacts | None = None
 ) -> str | None:
-    """Return why a judge allows an anomaly, None if it does not.
+    """Return the reason why a judge allows an anomaly, or None if it does not.
 
     Args:
-        name: Of the anomaly.
-        excuses: Rows of the contract's table that fit it.
-        judge: Who judges.
-        facts: Of the run, for what depends on it.
+        name: The anomaly's name.
+        excuses: The rows of the contract's table that apply to this anomaly.
+        judge: The judge.
+        facts: The run's context, for reasons that depend on the run.
     """
     check = _CHECKS[name]
     if check.always_allowed or (Excuse.ALWAYS in check.excuses and Excuse.ALWAYS in excuses):
@@ -90,21 +90,21 @@ def allowed(
 
 
 def _jepsens_modes(facts: RunFacts) -> list[str]:
-    """Return the rows of `_JEPSEN_ALLOWS` that fit a run."""
+    """Return the rows of `_JEPSEN_ALLOWS` that apply to a run."""
     fits = (facts.ww_deps, facts.plan.workload == "groups")
     return [mode for mode, fit in zip(_JEPSEN_ALLOWS, fits, strict=True) if fit]
 
 
 def doubts(name: str, excuses: Iterable[str], judge: Judge) -> tuple[str, ...]:
-    """Return the premises that an anomaly lacks because of what nobody can tell of faults.
+    """Return the premises that an anomaly lacks because a fault's effect on disks is unknown.
 
-    Only where a loss would be allowed if it were known: what nothing allows is not made better by
-    not being known.
+    A premise counts only if the loss would be allowed when it is certain. An anomaly that nothing
+    allows stays a violation.
 
     Args:
-        name: Of the anomaly.
-        excuses: What the checker noted; of these, `DISK_DOUBTS`.
-        judge: Who judges.
+        name: The anomaly's name.
+        excuses: The excuses that the checker noted. Only excuses in `DISK_DOUBTS` count.
+        judge: The judge.
     """
     if judge is not Judge.CONTRACT or not _CHECKS[name].excuses.issuperset(DISK_EXCUSES):
         return ()

@@ -1,9 +1,9 @@
-"""What the controllers wrote of a partition: the records of their log, from all its copies.
+"""The records about a partition in the controllers' log (the KRaft metadata log), from all copies.
 
-Each node that takes part in the quorum, or follows it, has a copy. A record counts if it is
-committed, and if all copies that reach its place have it alike. Where copies differ, one of them
-is wrong, and nothing in a record says which: that is `metadata-divergence`, and the controllers
-may have done nothing wrong. If nobody knows how far the log was committed, no record counts.
+Each controller and each broker has a copy. A record counts if it is committed and all copies that
+reach its offset agree. If copies differ, one copy is wrong, but nothing shows which copy.
+`metadata-divergence` reports such a difference. The controllers may still be right. If the
+committed end of the log is unknown, no record counts.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,14 @@ _Written = tuple[int, int, tuple[int, ...], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What the controllers wrote of a partition in one record of their log.
+    """One record about a partition in the controllers' log.
 
     Attributes:
-        offset: Of that record.
-        leader, epoch, isr: Of the partition from then on; leader -1: none.
-        unclean: Whether they called its election unclean.
-        follows: Whether no record in dispute stands between it and the entry before.
+        offset: The offset of that record.
+        leader, epoch, isr: The partition's leader, leader epoch and ISR from then on; leader -1:
+            none.
+        unclean: Whether the record marks the election as unclean.
+        follows: Whether no disputed record lies between this entry and the entry before.
     """
 
     offset: int
@@ -42,9 +43,9 @@ class Log:
     """The controllers' log of a partition.
 
     Attributes:
-        copies: Whose copies have committed records of it.
-        entries: The records that all copies have alike, in their order.
-        disputed: The offsets of the others.
+        copies: The nodes with a copy that has committed records of the partition.
+        entries: The records on which all copies agree, in order.
+        disputed: The offsets of the records on which copies differ.
     """
 
     copies: tuple[str, ...] = ()
@@ -53,26 +54,26 @@ class Log:
 
 
 def controllers_log(group: Group) -> Log:
-    """Return what the controllers wrote of a partition, as far as it was committed."""
+    """Return the committed records about a partition in the controllers' log."""
     return group.view(_controllers_log)
 
 
 def entries(group: Group) -> tuple[Entry, ...]:
-    """Return the records that all copies have alike, in the order of the controllers' log."""
+    """Return the records on which all copies of the controllers' log agree, in order."""
     return controllers_log(group).entries
 
 
 def undisputed(group: Group) -> tuple[Entry, ...]:
-    """Return all records, none if some are in dispute.
+    """Return all records of the partition, or none if some are disputed.
 
-    So what they do not have was not written.
+    So a record that is missing from the result was never written.
     """
     log = controllers_log(group)
     return () if log.disputed else log.entries
 
 
 def elected(group: Group, epoch: int) -> Entry | None:
-    """Return the controllers' record of the election that began an epoch, if it names one only."""
+    """Return the record of the election that began an epoch; None if the leader is not certain."""
     led = [each for each in entries(group) if each.epoch == epoch and each.leader >= 0]
     sure = len({each.leader for each in led}) == 1 and led[0].follows
     return led[0] if sure else None
@@ -80,7 +81,7 @@ def elected(group: Group, epoch: int) -> Entry | None:
 
 @once
 def isr_before(group: Group, epoch: int) -> frozenset[int] | None:
-    """Return the ISR just before the election that began an epoch; None: that is not known."""
+    """Return the ISR just before the election that began an epoch; None: not known."""
     written = entries(group)
     at = next(
         (at for at, each in enumerate(written) if each.epoch == epoch and each.leader >= 0), 0
@@ -114,7 +115,7 @@ def _controllers_log(group: Group) -> Log:
 
 
 def _copies(group: Group) -> dict[str, dict[int, set[_Written]]]:
-    """Return what each node's copy has at each offset; two things if it was read twice."""
+    """Return each node's copy: the records at each offset, two if they were read differently."""
     rows = group.table("leadership")
     log = select(rows, equal(rows, "source", CONTROLLERS_LOG) & present(rows, "isr"))
     log = select(log, ints(log, "log_offset") >= 0)
@@ -130,10 +131,10 @@ def _copies(group: Group) -> dict[str, dict[int, set[_Written]]]:
 
 
 def _end(group: Group, node: str, copy: dict[int, set[_Written]]) -> int:
-    """Return the last offset that a copy reaches for certain.
+    """Return the last offset that a copy certainly reaches.
 
-    That is its last record of the partition; or, of a node whose files were read to their ends,
-    what it had fetched by the word of a leader.
+    The result is at least the copy's last record of the partition. If the node's files were read to
+    their ends, records that the node had fetched according to a leader's answer count too.
     """
     whole = node in group.facts.collected_nodes - group.facts.unreadable_nodes
     return max(*copy, group.facts.quorum.marks.get(node, 0) - 1 if whole else 0)

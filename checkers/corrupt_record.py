@@ -1,19 +1,20 @@
-"""corrupt-record: a record is not what its writer sent, though it is one of this run's.
+"""corrupt-record: a record of this run differs from what its writer sent.
 
-Definition: a reader was given a record, or a final log holds one, with a value that was sent to
-this partition, and its payload, key, headers or time stamp differ from what was sent.
+Definition: a reader got a record, or a final log holds one, with a value that was sent to this
+partition. But its payload, key, headers or timestamp differ from what was sent.
 
-Why it proves something: all of them follow from the value and the time stamp in the payload
-(`results.record.contents`), so every byte is known. The producer sums the batch before it leaves
-the process, brokers, followers and readers look at that sum, and so does whoever reads the
-segments: a batch that does not match is never judged here. What differs behind a sum that is right
-was written so by a broker, and summed again.
+Why it proves something: key, headers and payload follow from the value and the timestamp in the
+payload (`results.record.contents`), so every byte is known. The producer computes the batch's
+checksum before it sends the batch. Brokers, followers, readers and Logquake's segment reader verify
+that checksum. A batch with a wrong checksum is never judged here. So if a record differs behind a
+right checksum, a broker wrote it that way and computed a new checksum.
 
-What would not prove it: a value that was not sent there, which is a `phantom`; a time stamp that
-the broker sets (`LogAppendTime`); headers in a message format that has none; a record of before
-messages had such contents. A flipped bit lies behind a wrong sum, so that a fault that flips one
-excuses nothing. But a cleaner copies records without a look at the sum, and makes a new one: with
-compaction, what lay on some node from the flipped batch on is allowed to be damaged.
+What would not prove it: a value that was not sent to the partition is a `phantom`. A timestamp that
+the broker sets (`LogAppendTime`) does not count. Headers do not count in a message format without
+headers. Old records, from before messages had such contents, do not count. A fault that flips a bit
+excuses nothing, because the checksum is wrong then. But a log cleaner copies records without
+verifying the checksum, and computes a new one. With compaction, damage is allowed from the flipped
+batch on.
 """
 
 from dataclasses import dataclass
@@ -38,14 +39,14 @@ _WORDS = {PAYLOAD: "payload", KEY: "key", HEADERS: "headers", TIME: "time stamp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrupt:
-    """A record at an offset that is not as it was sent.
+    """A record that differs from what was sent.
 
     Attributes:
-        offset, value: Where, and which.
-        damage: What differs, in bits: of all who have it.
-        op_id, read_ns: The first poll that returned it, and when that ended; -1: none did.
-        polls: How many polled records there are damaged.
-        nodes: Whose logs hold it so.
+        offset, value: The record's offset and value.
+        damage: The parts that differ in any copy, as bits.
+        op_id, read_ns: The first poll that returned the record, and its end; -1: no poll did.
+        polls: The number of damaged polled records at this offset.
+        nodes: The nodes whose logs hold the damaged record.
     """
 
     offset: int
@@ -58,19 +59,19 @@ class Corrupt:
 
     @property
     def parts(self) -> list[str]:
-        """What differs, in words."""
+        """The parts that differ, in words."""
         return [word for bit, word in _WORDS.items() if self.damage & bit]
 
 
 def damaged_parts(log: ReplicaLog, offset: int) -> list[str]:
-    """Return what of a log's record is not as it was sent, in words; nothing if all is."""
+    """Return the parts of a log's record that differ from what was sent, in words."""
     at = log.at(offset)
     damage = int(ints(log.records, "damage")[at]) if at is not None else 0
     return [word for bit, word in _WORDS.items() if damage > 0 and damage & bit]
 
 
 def _read(group: Group) -> tuple[int, list[Corrupt]]:
-    """Return how many polled records were looked at, and which are damaged."""
+    """Return the number of polled records that were compared, and the damaged ones."""
     polls = group.table("polls")
     bits, values = ints(polls, "damage"), ints(polls, "value")
     rows = np.flatnonzero((bits > 0) & sent_here(group, values))
@@ -85,7 +86,7 @@ def _read(group: Group) -> tuple[int, list[Corrupt]]:
 
 
 def _stored(group: Group, log: ReplicaLog) -> tuple[int, list[Corrupt]]:
-    """Return how many records of a final log were looked at, and which are damaged."""
+    """Return the number of a final log's records that were compared, and the damaged ones."""
     bits, values = ints(log.records, "damage"), log.values
     rows = np.flatnonzero((bits > 0) & sent_here(group, values))
     found = [
@@ -98,7 +99,10 @@ def _stored(group: Group, log: ReplicaLog) -> tuple[int, list[Corrupt]]:
 
 
 def _merged(one: Corrupt, other: Corrupt) -> Corrupt:
-    """Return what two tell of one record; the first poll is the former's."""
+    """Return two findings on one record merged into one.
+
+    The first finding's poll is kept if it has one.
+    """
     by = one if one.polls else other
     return Corrupt(
         offset=one.offset,
@@ -169,7 +173,7 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return who changed it, by which logs hold it so, which hold it intact, and who read it."""
+    """Return which broker or client changed a record, judged by the logs and the readers."""
     nodes, offset, value = texts_in(found, "logs_of"), found.offset, number_in(found, "value")
     intact = [node for node in nodes_at(group, offset, value) if node not in nodes]
     whole = f"; {hold(intact)} it intact" if intact else ""
@@ -202,7 +206,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _read_intact(group: Group, offset: int, value: int) -> str:
-    """Return how many reads returned a record as it was sent, for people; empty if none did."""
+    """Return a clause with the number of reads that returned the record intact, or ""."""
     polls = group.table("polls")
     here = (ints(polls, "offset") == offset) & (ints(polls, "value") == value)
     count = int((here & (ints(polls, "damage") == 0)).sum())
@@ -211,7 +215,7 @@ def _read_intact(group: Group, offset: int, value: int) -> str:
 
 
 def _changed_when_served(group: Group, found: Anomaly, intact: list[str]) -> str:
-    """Return who changed what no log holds so."""
+    """Return which broker or client changed a record that no log holds in the damaged form."""
     offset, value = found.offset, number_in(found, "value")
     reads, count = reads_of(group, offset, [value]), number_in(found, "polls")
     first = number_in(found, "op_id")

@@ -1,4 +1,4 @@
-"""Which truncations can have dropped a record, and whether the logs that had it were cut."""
+"""Find the truncations that can have dropped a record."""
 
 from checkers.acknowledger import Acked, acknowledgers, looks_at, moved, read_whole
 from checkers.columns import NONE
@@ -11,11 +11,12 @@ from checkers.witnesses import Truncation, by_node, truncations_of, which_cut
 def may_have_dropped(group: Group, record: Acked) -> list[Truncation]:
     """Return the truncations that may have dropped a record, the last leader's first.
 
-    A log that ended beyond the offset before the send had another record there. Its only truncation
-    there dropped that one: without a second one, this record never came to stand there.
+    A log that ended above the offset before the send held another record there. If the log was
+    truncated there only once, that truncation dropped the other record. So it did not drop this
+    record.
 
-    A line's "epoch 0 ends at offset 629" does not tell of which epoch the dropped records are: the
-    leader names the last epoch that both logs have.
+    A log line such as "epoch 0 ends at offset 629" does not show the epoch of the dropped records.
+    It names the last epoch that both logs have.
     """
     cuts = truncations_of(group, record.offset, since_ns=record.sent_ns)
     sure = was_spared(group) and not moved(group)
@@ -28,7 +29,7 @@ def may_have_dropped(group: Group, record: Acked) -> list[Truncation]:
 
 
 def _held_another(group: Group, record: Acked, node: str) -> bool:
-    """Tell whether a log was beyond a record's offset before its send, and was cut there once."""
+    """Return whether a log ended above the offset before the send, and was cut there only once."""
     before = [end for at_ns, end in looks_at(group, node) if at_ns <= record.sent_ns]
     ever = [cut for cut in truncations_of(group, record.offset) if cut.node == node]
     return before[-1:] > [record.offset] and len(ever) == 1
@@ -36,16 +37,16 @@ def _held_another(group: Group, record: Acked, node: str) -> bool:
 
 @once
 def nodes_that_had(group: Group, record: Acked) -> set[str]:
-    """Return the nodes that had a record before another leader can have come, as far as is seen."""
+    """Return the nodes that, by observation, had a record before another leader can have come."""
     by = acknowledgers(group, record)
     then = next_leader(group, record, by)
     return holders(group, record, by, then.not_before_ns if then else NONE)
 
 
 def cut_off(group: Group, record: Acked) -> str:
-    """Return for people that a record was cut off, and by whom; empty: nobody can have done it.
+    """Return, for a report, that a record was truncated, and by which nodes; empty if by none.
 
-    Nodes that had the record are told; without such, all that may have had it.
+    The nodes that certainly had the record are named. Without such nodes, all possible nodes are.
     """
     cuts = may_have_dropped(group, record)
     known = nodes_that_had(group, record) if cuts else set()
@@ -55,11 +56,11 @@ def cut_off(group: Group, record: Acked) -> str:
 
 
 def told_cuts(group: Group, record: Acked) -> list[str]:
-    """Return who truncated a record, by node, for a sentence: two nodes at most.
+    """Return the nodes that truncated a record, for a sentence: at most two nodes.
 
-    The lines of brokers' logs have no time of the run. A lower cut of a node that was not seen to
-    have the record may be an older one: it is told only if there are no others. With acks=1 no
-    other node needs to have had it at all.
+    The lines of brokers' logs have no time of the run. A node's truncation from a lower offset may
+    be older than the record. Such a node is named only if there are no others, or if it certainly
+    had the record. With acks=1, no other node needs to have had the record.
     """
     cuts, known = may_have_dropped(group, record), nodes_that_had(group, record)
     mine = [

@@ -1,21 +1,22 @@
-"""G0, G1c, and each with process and real-time order: ops that precede each other in a circle.
+"""G0 and G1c cycles, each also with process order and real-time order: ops that precede each other.
 
-Definition: a circle of dependencies between ops (`checkers/dependencies.py`): of write-write ones
-only (`G0`), or with at least one write-read one (`G1c`); with `-process`, the order in which one
-process did its ops may be part of it; with `-realtime`, that one op ended before another began.
+Definition: a cycle of dependencies between ops (`checkers/dependencies.py`). A `G0` cycle has only
+write-write dependencies. A `G1c` cycle has at least one write-read dependency. With the suffix
+`-process`, the cycle may also use the order of ops in one process. With `-realtime`, the cycle may
+also use that one op ended before another began.
 
-Why it proves something: who reads what another transaction wrote must come behind that
-transaction's commit. If two did so to each other, or one to another that began only later, then one
-of them was shown what was not committed yet.
+Why it proves something: a transaction that reads another transaction's write must come after the
+writer's commit. Two transactions cannot each come after the other. A transaction also cannot come
+after one that began later. So one transaction read a value before it was committed.
 
-What would not prove it: a circle that needs a write-write edge. Kafka promises no order between the
-writes of transactions that run at the same time: two may interleave in one partition one way, and
-in another the other way. Such circles are told, and always allowed. An op of unknown outcome never
-ends, so nothing comes behind it in real time.
+What would not prove it: a cycle that needs a write-write edge. Kafka promises no order between the
+writes of concurrent transactions. Two transactions may interleave in one order in one partition and
+in the opposite order in another. Such cycles are reported, but always allowed. An op of unknown
+outcome never ends, so no op comes after it in real time.
 
-A circle is told once, by its plainest kind: one without write-write edges before others, then one
-without process and real-time order. One anomaly a strongly connected component, with its smallest
-circle as witness.
+A cycle is reported once, as its plainest kind. Cycles without write-write edges come first, then
+cycles without process and real-time order. Each strongly connected component gives one anomaly,
+with its smallest cycle as the witness.
 """
 
 from collections import Counter
@@ -56,22 +57,23 @@ from results.record.verdict import Anomaly, Evidence, Words
 
 _WORDS = {WW: "write-write", WR: "write-read"}
 _SERVED = 3
-"""So many reads of a circle are told with who served them."""
+"""The maximum number of reads in a cycle for which the report names the broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """One op precedes another.
+    """An edge of the graph: one op precedes another.
 
     Attributes:
-        kind: write-write, write-read, process, realtime.
-        source, target: Op ids.
-        place, value, offset: What a dependency's source wrote, and where; empty and -1 for orders.
-        next_offset: Where the target wrote behind it; of a write-write edge only.
-        process: Whose order it is, -1 for others.
-        ended_ns, began_ns: Of an order: when the source ended and the target began.
-        early: What shows that the target read before the source's commit; empty if nothing does.
-        server, server_epoch: Which broker served a read, and in which epoch it led; or -1.
+        kind: write-write, write-read, process or realtime.
+        source, target: The ids of the two ops.
+        place, value, offset: The value that the source wrote, and where. For an order: empty and
+            -1.
+        next_offset: The offset of the target's next write; for a write-write edge only.
+        process: The process, for a process order; otherwise -1.
+        ended_ns, began_ns: For an order: when the source ended and when the target began.
+        early: Evidence that the target read before the source's commit; empty without evidence.
+        server, server_epoch: The broker that served a read, and its leader epoch; or -1.
         rest: The next record of the source's transaction, if the target did not get it; or -1.
     """
 
@@ -92,7 +94,7 @@ class Edge:
 
     @property
     def served(self) -> str:
-        """For people: who gave what to the target."""
+        """A phrase for reports: which broker gave which offset to the target."""
         who = f"the leader of {self.place}"
         if self.server >= 0:
             who = f"n{self.server}, leader of {self.place} in epoch {self.server_epoch},"
@@ -101,7 +103,7 @@ class Edge:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """A phrase for reports: why the source precedes the target."""
         if self.kind == Order.PROCESS:
             return f"op {self.source} came before op {self.target} in process {self.process}"
         if self.kind == Order.REALTIME:
@@ -115,13 +117,13 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycle:
-    """Ops that precede each other in a circle.
+    """A cycle of ops that precede each other.
 
     Attributes:
-        name: Of the anomaly.
-        needs_ww: Whether there is no such circle in its component without write-write edges.
-        ops: How many ops the component has.
-        edges: The smallest circle; empty for those that are only counted.
+        name: The name of the anomaly.
+        needs_ww: Whether every such cycle in the component has a write-write edge.
+        ops: The number of ops in the component.
+        edges: The edges of the smallest cycle; empty if the cycle is only counted.
     """
 
     name: str
@@ -132,14 +134,14 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Which circles count.
+    """A description of the cycles to search for.
 
     Attributes:
-        name: What they are called.
-        kinds: Of the dependencies that may be part of them.
-        through: The kind of one that must be.
-        orders: What else may be part of them.
-        shadows: A component is left out if any op of it was told by one of these names.
+        name: The anomaly's name.
+        kinds: The kinds of dependencies that a cycle may have.
+        through: The kind of dependency that a cycle must have.
+        orders: The orders that a cycle may use besides dependencies.
+        shadows: A component is skipped if one of these anomalies already reported one of its ops.
     """
 
     name: str
@@ -164,25 +166,28 @@ def _family(family: str, through: int, *kinds: int) -> tuple[Search, ...]:
 
 
 CONTRACTS = (*_family("G1c", WR, WR), *_family("G1c", WR, WW, WR), *_family("G0", WW, WW))
-"""What is not excused comes first, so that nothing that is can hide it."""
+"""The searches in their order. Searches without an excuse come first, so no excuse hides them."""
 JEPSENS = (
     Search(name="G0", kinds=(WW,), through=WW, orders=_PLAIN, shadows=()),
     Search(name="G1c", kinds=(WW, WR), through=WR, orders=_PLAIN, shadows=("G0",)),
     Search(name="G0-realtime", kinds=(WW,), through=WW, orders=_REALTIME, shadows=("G0",)),
     Search(name="G1c-realtime", kinds=(WW, WR), through=WR, orders=_REALTIME, shadows=NAMES),
 )
-"""Jepsen's search tells a component by its plainest kind, and knows no order of processes here."""
+"""Jepsen's searches.
+
+Jepsen reports a component as its plainest kind, without process order here.
+"""
 
 
 def cycles(
     dependencies: pa.Table, participants: pa.Table, searches: Sequence[Search] = CONTRACTS
 ) -> list[Cycle]:
-    """Return the circles among the ops of a run, as they are searched for; of each kind by op.
+    """Return the cycles among the ops of a run, in the order of the searches.
 
     Args:
-        dependencies: With columns `DEPENDENCIES`, of all partitions.
-        participants: With columns `PARTICIPANTS`, of all partitions.
-        searches: What to look for, in this order.
+        dependencies: Rows with the columns `DEPENDENCIES`, of all partitions.
+        participants: Rows with the columns `PARTICIPANTS`, of all partitions.
+        searches: The searches, in this order.
     """
     graph = _tangled(_graph(dependencies, participants))
     told = {name: np.zeros(len(graph.ops), dtype=np.bool_) for name in NAMES}
@@ -206,9 +211,9 @@ def cycles(
 
 
 def _graph(dependencies: pa.Table, participants: pa.Table) -> Precedence:
-    """Return the ops that depend on each other, and their dependencies.
+    """Return the graph of the ops that depend on each other.
 
-    Others need not be looked at: what comes before one of them comes before what is behind it.
+    An op without dependencies is left out. All ops before it also precede all ops after it.
     """
     told, first = np.unique(ints(participants, "op_id"), return_index=True)
     ends = (ints(dependencies, "source"), ints(dependencies, "target"))
@@ -229,7 +234,7 @@ def _graph(dependencies: pa.Table, participants: pa.Table) -> Precedence:
 
 
 def _tangled(graph: Precedence) -> Precedence:
-    """Return what is left without the ops that are in no circle of any kind."""
+    """Return the graph without the ops that are in no cycle of any kind."""
     may = entangled(graph)
     both = may[graph.sources] & may[graph.targets]
     graph = graph.part(np.flatnonzero(may), np.flatnonzero(both))
@@ -239,7 +244,7 @@ def _tangled(graph: Precedence) -> Precedence:
 
 
 def _fresh(graph: Precedence, search: Search, told: Mapping[str, Mask]) -> Iterator[Precedence]:
-    """Yield the components with a circle as searched for, without those told before; note them."""
+    """Yield the components with a cycle of the search that were not reported before; mark them."""
     graph = graph.with_edges(np.isin(graph.kinds, search.kinds))
     numbers = components(graph, search.orders)
     ends = numbers[graph.sources], numbers[graph.targets]
@@ -264,7 +269,8 @@ def _edge(graph: Precedence, hop: Hop, dependencies: pa.Table) -> Edge:
             began_ns=int(graph.invoked[target]),
         )
     mine = np.flatnonzero((graph.sources == source) & (graph.targets == target))
-    told = mine[np.argmax(graph.kinds[mine])]  # Who read what it wrote says more than who wrote on.
+    # A write-read edge is better evidence than a write-write edge.
+    told = mine[np.argmax(graph.kinds[mine])]
     row = dependencies.slice(int(graph.rows[told]), 1).to_pylist()[0]
     return Edge(
         source=one,
@@ -302,7 +308,10 @@ def _check(name: str, group: Group) -> Findings:
 
 
 def _excused(facts: RunFacts, cycle: Cycle) -> bool:
-    """Jepsen takes every circle for one that needs a write-write edge, once it infers any."""
+    """Return whether a cycle is allowed, because it may need a write-write edge.
+
+    For Jepsen's judge, each cycle is treated so if the run infers write-write edges.
+    """
     return cycle.needs_ww and facts.ww_deps
 
 
@@ -396,7 +405,7 @@ CHECKERS = tuple(
         check=partial(_check, name),
         scope=Scope.ACROSS,
         applies=_promised_order if name.startswith("G0") else seeks_cycles,
-        promise=None if name.startswith("G0") else Promise.TRANSACTIONS,  # Those are allowed.
+        promise=None if name.startswith("G0") else Promise.TRANSACTIONS,  # G0 is allowed.
         compares=f"{'write-write' if name.startswith('G0') else 'write-read'} dependencies",
         chapter=Chapter.TRANSACTIONS,
         looks_for=_looks_for(name),
@@ -407,4 +416,4 @@ CHECKERS = tuple(
     )
     for name in NAMES
 )
-"""One a kind."""
+"""One checker for each kind of cycle."""

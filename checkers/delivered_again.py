@@ -1,25 +1,26 @@
-"""delivered-again: a share group delivered a record again after it was accepted.
+"""delivered-again: a share group delivered a record again after the record was accepted.
 
-Definition: a member accepted or rejected a record, and the broker confirmed that; a member was then
-delivered the same record (offset and value), and had certainly acquired it after the confirmation.
+Definition: a member accepted or rejected a record, and the broker confirmed that. Later a member
+got the same record (offset and value) again. That member certainly acquired the record after the
+confirmation.
 
-Why it proves something: a record that is accepted, or rejected, is in its last state, and the share
-coordinator has that in its log before the broker confirms it (KIP-932). The next leader of the
-partition reads it from there. While a member holds a record, the broker refuses acknowledgements of
-others; one that comes after its lock has run out is refused.
+Why it proves something: an accepted or rejected record is in its final state. The share coordinator
+writes that state to its log before the broker confirms it (KIP-932). The partition's next leader
+reads the state from there. While a member holds a record, the broker refuses acknowledgements of
+other members. The broker also refuses an acknowledgement after the member's lock has expired.
 
-What would not prove it: an acknowledgement without an answer, or with an error; a release. A record
-that was acquired before the confirmation: its lock has run out, another member accepted it, and a
-poll of the first member returns it from its buffer. The client prefetches, so the acquisition time
-is unknown. Two lower bounds are recorded: the member's join, and its last empty poll less the
-longest request (`workloads.sharer`); the later one is `acquired_after_ns`. So the check cannot see
-what is delivered again to a member that joined before the confirmation and had no such poll after
-it.
+What would not prove it: an acknowledgement without an answer or with an error, or a release. A
+record that was acquired before the confirmation proves nothing. Its lock may have expired, and
+another member may have accepted it, before the first member's poll returns it from the buffer. The
+client prefetches, so the acquisition time is unknown. Two lower bounds are recorded: the member's
+join, and its last empty poll minus the longest request (`workloads.sharer`). The later bound is
+`acquired_after_ns`. So the check misses a delivery to a member that joined before the confirmation
+and had no empty poll after it.
 
-A replaced leader that has not learned of it delivers without asking the share coordinator. So every
-broker must have learned of the leader epoch of the confirmation, or a later one, before. Where an
-unclean election, or disks that lost it on every replica, may have cost the group's state, it is
-allowed.
+A replaced leader that does not know about its replacement delivers without asking the share
+coordinator. So every broker must first have learned the leader epoch of the confirmation, or a
+later one. The anomaly is allowed if an unclean election, or a loss on the disks of all replicas,
+may have taken the group's state.
 """
 
 import numpy as np
@@ -53,7 +54,7 @@ def _check(group: Group) -> Findings:
     bound_ns = np.append(since_ns, NEVER_NS)[at]
     again = np.flatnonzero(ints(given, "acquired_after_ns") > bound_ns)
     found = findings(
-        # Those after which nothing was acquired could not have failed.
+        # Confirmations after which no record was acquired could not have failed.
         int((since_ns < ints(given, "acquired_after_ns").max(initial=0)).sum()),
         again.tolist(),
         lambda row: _describe(group, done.slice(int(at[row]), 1), given.slice(int(row), 1)),
@@ -67,7 +68,7 @@ def _check(group: Group) -> Findings:
 
 
 def _describe(group: Group, done: pa.Table, given: pa.Table) -> Anomaly:
-    """Describe a delivery, by its row and that of the confirmation before."""
+    """Return the anomaly for a delivery, from its row and the row of the earlier confirmation."""
 
     def number(table: pa.Table, name: str) -> int:
         return int(ints(table, name)[0])

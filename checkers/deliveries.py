@@ -1,4 +1,4 @@
-"""What a share group delivered of a partition, and what its members made of it (KIP-932)."""
+"""The deliveries of a share group from a partition, and its members' acknowledgements (KIP-932)."""
 
 import numpy as np
 import pyarrow as pa
@@ -26,12 +26,12 @@ from results.record.shares import STATE_COPIES
 from results.record.terms import Outcome, ShareAct, Source
 
 TABLES = ("shared", "leadership", "replica_states", "replica_records")
-"""What both checks of it look at."""
+"""The tables that both checks on deliveries read."""
 _COPIES = ("offsets.topic.replication.factor", STATE_COPIES)
 _HOLDING = frozenset({
     "pause", "slow-disk", "disk-full", "read-only", HANDLES, PROCESSOR, MEMORY,
 })  # fmt: skip
-"""Faults that keep a broker from what it has learned of."""
+"""Faults that can delay a broker in applying a change that it knows."""
 _FINAL = (ShareAct.ACCEPT.value, ShareAct.REJECT.value)
 
 
@@ -42,7 +42,7 @@ def delivered(group: Group) -> pa.Table:
 
 
 def confirmed(group: Group) -> pa.Table:
-    """Return of each record the first confirmation that it is accepted, or rejected."""
+    """Return, for each record, the first confirmation that it was accepted or rejected."""
     rows = group.table("shared")
     rows = select(rows, equal(rows, "outcome", Outcome.OK.value) & equal(rows, "act", *_FINAL))
     rows = take(rows, order_of(ints(rows, "offset"), ints(rows, "value"), ints(rows, "told_ns")))
@@ -50,11 +50,11 @@ def confirmed(group: Group) -> pa.Table:
 
 
 def in_force_ns(group: Group, done: pa.Table) -> Ints:
-    """Return from when on each confirmation binds every leader of the partition.
+    """Return the time from which each confirmation binds every leader of the partition.
 
-    A replaced leader that has not learned of it goes on delivering, and is refused only as it
-    writes to the share coordinator. So every broker must have learned of the leader epoch of the
-    confirmation, or of a later one; `NEVER_NS`: not all are known to have.
+    A replaced leader may not know about its replacement and still deliver. Only its write to the
+    share coordinator is refused. So every broker must have learned the leader epoch of the
+    confirmation, or a later one. `NEVER_NS`: not all brokers are known to have learned it.
     """
     told_ns, place = ints(done, "told_ns"), (group.topic, group.partition)
     epochs = np.full(done.num_rows, NONE, dtype=np.int64)
@@ -67,7 +67,7 @@ def in_force_ns(group: Group, done: pa.Table) -> Ints:
 
 
 def _known_ns(group: Group, epoch: int) -> int:
-    """Return when the last broker had certainly learned of a leader epoch, or of a later one."""
+    """Return when every broker had certainly learned a leader epoch or a later one."""
     rows = group.table("leadership")
     rows = select(rows, equal(rows, "source", Source.METADATA.value) & present(rows, "observed_ns"))
     rows = select(rows, ints(rows, "leader_epoch") >= epoch)
@@ -80,10 +80,10 @@ def _known_ns(group: Group, epoch: int) -> int:
 
 
 def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
-    """Return by when a broker certainly has the role that its Metadata shows, which may come first.
+    """Return when a broker certainly has the role that its Metadata answer shows.
 
-    A pause, a disk that does not answer, or want of a resource may keep it from its role for as
-    long as it lasts.
+    The answer may come before the broker takes the role. A pause, a slow disk or a lack of a
+    resource can delay the role as long as the fault lasts.
     """
     if told_ns >= NEVER_NS:
         return NEVER_NS
@@ -96,11 +96,11 @@ def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
 
 
 def rows_in(records: pa.Table, among: pa.Table) -> Ints:
-    """Return of each record its row in a table that has each once; -1: it has none.
+    """Return, for each record, its row in another table; -1 if it has none.
 
     Args:
-        records: With offsets and values: an offset that was cut off may be given out again.
-        among: The same, of other records.
+        records: Rows with offset and value. A truncated offset may be used again by another value.
+        among: The other table, in which each pair of offset and value occurs once.
     """
     places = {
         key: at
@@ -113,16 +113,16 @@ def rows_in(records: pa.Table, among: pa.Table) -> Ints:
 
 
 def is_in(records: pa.Table, among: pa.Table) -> Mask:
-    """Tell which records are among others."""
+    """Return which records are among other records."""
     return np.asarray(rows_in(records, among) >= 0, dtype=np.bool_)
 
 
 def labels_of(group: Group) -> Labels:
-    """Return what allows that the group's state was lost, or takes the trust of that."""
+    """Return the excuses for a loss of the share group's state, and the broken premises."""
     broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
     return tuple(losses(group, *_COPIES)), broken
 
 
 def applies(facts: RunFacts) -> bool:
-    """Tell whether a run has a share group."""
+    """Return whether a run has a share group."""
     return shares.has_shares(facts.plan)

@@ -1,12 +1,12 @@
-"""Who depends on whom: the edges between ops that the rows of one partition show.
+"""Dependencies between ops: the edges that the rows of one partition show.
 
-Write-write: the op that sent the value at one place of the version order, and the op that sent the
-value at the next place. Write-read: the op that sent a value, and each ok op that read it. An op
-that reads what itself wrote, or writes twice in a row, does not depend on itself.
+A write-write edge goes from the op that sent a value to the op that sent the next value in the
+version order. A write-read edge goes from the op that sent a value to each ok op that read it. An
+op does not depend on itself if it reads its own write, or writes twice in a row.
 
-Under the contract a send that failed for certain wrote nothing that anybody may build upon (who
-reads it all the same: `G1a`), and a read_uncommitted reader does not depend on a transaction whose
-end it did not wait for. Jepsen takes every sender, and its histories know no such readers.
+Under the contract, a send that certainly failed has no edges. A read of such a send is `G1a`. A
+read_uncommitted reader does not depend on a transaction, because it did not wait for the end.
+Jepsen's judge uses every sender. Jepsen's histories have no read_uncommitted readers.
 """
 
 from collections.abc import Sequence
@@ -50,20 +50,26 @@ DEPENDENCIES = schema_of(
     next_offset=pa.int64(), server=pa.int64(), server_epoch=pa.int64(), rest=pa.int64(),
     early=pa.string(), place=_PLACE,
 )  # fmt: skip
-"""Op ids of both ends; the value that the source wrote, and where it stands; of `WW` where the
-target wrote the next one; of `WR` what shows that the target read it before the source's
-transaction was committed, null almost always; the partition's name. One row for each two ops and
-kind, the first by offset. Of `WR`, too: the broker that led all the while, and in which epoch; the
-next record of the source's transaction, if the target did not get it."""
+"""The columns of a dependency, with one row for each pair of ops and kind, the first by offset.
+
+`source` and `target` are op ids. The source wrote `value` at `offset`. For `WW`, the target wrote
+at `next_offset`. For `WR`, `early` is the evidence that the target read the value before the
+source's commit; it is almost always null. For `WR`, `server` and `server_epoch` are the broker that
+led during the whole read, and its epoch. `rest` is the next record of the source's transaction, if
+the target did not get it. `place` is the partition's name.
+"""
 PARTICIPANTS = schema_of(
     op_id=pa.int64(), process=pa.int64(), invoke_ns=pa.int64(), complete_ns=pa.int64()
 )
-"""The ops that sent or read something; `complete_ns` is null of those that did not end well:
-nothing is known to have come behind them. An op comes once from each of its partitions."""
+"""The columns of an op that sent or read something.
+
+`complete_ns` is null unless the op ended well: nothing is known to come after an op without an end.
+An op has one row for each of its partitions.
+"""
 
 
 def dependencies(group: Group) -> pa.Table:
-    """Return the dependencies that a partition shows, with columns `DEPENDENCIES`."""
+    """Return the dependencies that a partition shows, with the columns `DEPENDENCIES`."""
     sends = _writers(group)
     parts = [_write_read(group, sends)]
     if group.facts.ww_deps:
@@ -81,11 +87,11 @@ def dependencies(group: Group) -> pa.Table:
 
 
 def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.StringArray":
-    """Return which reads came before the commit of what they read, in words; null: not shown.
+    """Return evidence for each read that came before the commit of what it read; otherwise null.
 
-    An op reads before it commits. Where the marker of the op that wrote a record stands behind the
-    reader's own, in the same log, the reader had ended before that record was committed: if both
-    markers are their own, and no log lost anything there.
+    An op reads before it commits. Markers show the order of commits in one log. If the writer's
+    marker comes after the reader's marker, the reader read the record before the writer's commit.
+    Each marker must belong to its own op, and the logs must have lost nothing there.
     """
     source, target, kinds, _, offsets = columns[:5]
     said: list[str | None] = [None] * len(source)
@@ -115,9 +121,9 @@ def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.String
 
 
 def _shared(group: Group, sends: pa.Table, op_id: int, marker: int) -> bool:
-    """Tell whether the last record of its producer before a marker is of another op.
+    """Return whether the last record before a marker, from its producer, belongs to another op.
 
-    Then that marker ends the other op's transaction, and the op's own is not there.
+    In that case the marker ends the other op's transaction, and the op's own marker is missing.
     """
     log = group.final_log
     at = log.at(marker) if log is not None else None
@@ -132,10 +138,10 @@ def _shared(group: Group, sends: pa.Table, op_id: int, marker: int) -> bool:
 
 
 def _served(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """Return who led from before each read until after it, and in which epoch; -1: not known.
+    """Return the broker that led during each whole read, and its leader epoch; -1: not known.
 
-    Epochs only go up. One leader told before the read and after it that it leads in the epoch of
-    the record, and for long nobody told of a later one.
+    Leader epochs only increase. The leader itself reported the record's epoch before the read and
+    after it, and for some time no source reported a later epoch.
     """
     source, target, kinds, _, offsets = columns[:5]
     polls, log = group.table("polls"), group.final_log
@@ -144,7 +150,7 @@ def _served(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> tuple[Int
     told = select(rows, equal(rows, "source", Source.LIST_OFFSETS) & (epochs >= 0))
     led, brokers = ints(told, "leader_epoch"), ints(told, "leader")
     known = log is not None and len(log.offsets) and not followers_serve(group)
-    # Two leaders of one epoch: then nothing is known.
+    # If one epoch has two leaders, the server is unknown.
     if log is None or not known or len(unique_pairs(led, brokers)[0]) != len(np.unique(led)):
         unknown = np.full(len(source), NONE, dtype=np.int64)
         return unknown, unknown
@@ -153,7 +159,7 @@ def _served(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> tuple[Int
     wrote, read = (
         first_match(op, ints(table, "op_id")) for op, table in ((source, sends), (target, polls))
     )
-    begun = np.append(ints(sends, "invoke_ns"), NONE)[wrote]  # Nobody read it before.
+    begun = np.append(ints(sends, "invoke_ns"), NONE)[wrote]  # No op reads a value before its send.
     begun = np.maximum(begun, np.append(ints(polls, "invoke_ns"), NONE)[read])
     ended = np.append(ints(polls, "complete_ns"), NONE)[read]
     newest = np.append(np.maximum.accumulate(epochs[by_seen]), NONE)
@@ -168,14 +174,14 @@ def _served(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> tuple[Int
 
 
 def _firsts(told: pa.Table) -> Ints:
-    """Return when each leader epoch was first seen to answer, by epoch."""
+    """Return, sorted by epoch, when each leader epoch was first seen in an answer."""
     order = np.lexsort((ints(told, "observed_ns"), ints(told, "leader_epoch")))
     epochs = ints(told, "leader_epoch")[order]
     return ints(told, "observed_ns")[order][runs_of(epochs)[:-1]]
 
 
 def _rest(group: Group, sends: pa.Table, columns: Sequence[Ints], lasts: Ints) -> Ints:
-    """Return where the next record of a transaction stands of which a read got no more; or -1."""
+    """Return the offset of a transaction's next record that a read did not get; or -1."""
     source, _, kinds = columns[:3]
     log, nothing = group.final_log, np.full(len(source), NONE, dtype=np.int64)
     if log is None or not len(log.offsets):
@@ -189,14 +195,14 @@ def _rest(group: Group, sends: pa.Table, columns: Sequence[Ints], lasts: Ints) -
 
 
 def participants(group: Group) -> pa.Table:
-    """Return the ops that sent or read something in a partition, with columns `PARTICIPANTS`."""
+    """Return the ops that sent or read in a partition, with the columns `PARTICIPANTS`."""
     rows = pa.concat_tables(_ops(group.table(name)) for name in ("sends", "polls"))
     _, first = np.unique(ints(rows, "op_id"), return_index=True)
     return take(rows, first)
 
 
 def _ops(rows: pa.Table) -> pa.Table:
-    """Return the ops of a table's rows, with columns `PARTICIPANTS`."""
+    """Return the ops of a table's rows, with the columns `PARTICIPANTS`."""
     rows = rows.select([*PARTICIPANTS.names, "outcome"])
     rows = select(rows, present(rows, "op_id"))
     rows = take(rows, runs_of(ints(rows, "op_id"))[:-1])
@@ -220,7 +226,7 @@ def _write_write(group: Group, sends: pa.Table) -> tuple[Ints, ...]:
     ops = np.where(at >= 0, np.append(ints(sends, "op_id"), NONE)[at], NONE)
     source, target = ops[:-1], ops[1:]
     linked = (source >= 0) & (target >= 0) & (source != target)
-    # A value that stands at several places (`duplicate`) counts at its last one.
+    # A value at several offsets (`duplicate`) counts at its last offset.
     linked &= order.last_index(order.values[1:]) == np.arange(1, len(ops))
     columns = (source, target, order.values[:-1], order.offsets[:-1], order.offsets[1:])
     source, target, values, offsets, following = (column[linked] for column in columns)
@@ -245,22 +251,22 @@ def _write_read(group: Group, sends: pa.Table) -> tuple[Ints, ...]:
 
 
 def _kept(source: Ints, target: Ints, kind: Ints, *, offsets: Ints) -> tuple[Ints, Ints]:
-    """Return where the first row of each two ops and kind stands, and where the last one."""
+    """Return the first and the last row of each pair of ops and kind, by offset."""
     order = order_of(source, target, kind)
     back = offsets[order[1:]] < offsets[order[:-1]]
     for key in (source, target, kind):
         back &= key[order[1:]] == key[order[:-1]]
-    if back.any():  # Mostly rows come by their offsets.
+    if back.any():  # The rows are mostly sorted by offset.
         order = np.lexsort((offsets, kind, target, source))
     bounds = runs_of(source[order], target[order], kind[order])
     return order[bounds[:-1]], order[bounds[1:] - 1]
 
 
 def seeks_cycles(facts: RunFacts) -> bool:
-    """Tell whether a run's ops can depend on each other in a circle at all.
+    """Return whether the ops of a run can depend on each other in a cycle.
 
-    With the workload `log` each op writes to one partition or reads, never both: all that it can
-    show is an order of sends against real time, which `offset-order` finds.
+    With the workload `log`, each op either writes to one partition or reads. Such a run can only
+    show a wrong order of sends in real time, which `offset-order` reports.
     """
     return facts.plan.transactional or facts.history or facts.judge is Judge.JEPSEN
 

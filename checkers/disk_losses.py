@@ -1,22 +1,25 @@
-"""What power losses, wipes and flipped bits took: nobody promised that disks and memory last.
+"""Records that power losses, wipes and flipped bits took from disks and memory.
 
-Kafka leaves flushing to the kernel and relies on replicas that do not fail together. A record that
-every replica held in memory only when it lost power, or on a disk that was emptied or had said that
-it was flushed, or behind a bit that was flipped, was never promised; the contract allows its loss.
-If one replica that may have held it was spared, nothing is excused. Nor is anything if they were
-hit one after the other, and what one had lost it had fetched again before the last was hit: it left
-the ISR, and the ISR was full again, as one broker told in this order.
+Kafka leaves flushing to the kernel, and relies on replicas that do not fail together. A replica can
+lose a record in four ways: it lost power before a flush, its disk was wiped, its disk claimed a
+flush that never happened, or a bit flipped in an earlier batch. The contract allows the loss of a
+record that every replica lost in such a way. If one replica that may have held the record was not
+hit, the loss is not excused. The loss is also not excused if the replicas were hit one after
+another, and each was back in the ISR before the last was hit. The answers of a single broker must
+show that order.
 
-What was there when the fault came was acknowledged before the broker could answer again. An
-acknowledgement that a busy client saw later than that is not believed to be one of those.
+Records on a replica when the fault came were acknowledged before the broker could answer again. An
+acknowledgement that a busy client saw later does not count as one of these.
 
-Two things nobody can tell, and so they excuse nothing, but take the trust from what they would
-explain: a fault that was begun and never confirmed (it failed half-way, or the harness died) may
-have taken anything from its nodes until it was healed; and a fault that hit every member of the ISR
-as one broker had told it last, though not every replica, may have taken the only copies there were.
-The latter only of what was not known yet while that broker told of an ISR with a spared member: a
-record that was acknowledged then is on the spared one's disk, and its loss is the fault of whoever
-elected another (KIP-966), not of the disk.
+Two cases are uncertain. An uncertain case excuses nothing. But an anomaly that it would explain
+cannot be trusted:
+
+- A fault began and was never confirmed, because the fault failed halfway or the harness died. Until
+  its heal, such a fault may have taken any record from its nodes.
+- A fault hit every member of the ISR that a broker last reported, but not every replica. Such a
+  fault may have taken the only copies. This case covers only records that became known after that
+  broker last reported an ISR with a member that was not hit. An earlier acknowledged record is on
+  that member's disk. Its loss is the fault of the election (KIP-966), not of the disk.
 """
 
 import json
@@ -36,21 +39,23 @@ from results.record.terms import UNMEASURED
 _BROKEN = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _NS_PER_S = 1_000_000_000
 TOLD_LATE_NS = 2 * _NS_PER_S
-"""A broker that is in touch with the controllers tells their changes no later than that."""
+"""A broker that reaches the controllers reports a change of theirs within this time."""
 _STARTS_NS = 400_000_000
-"""No Kafka answers anybody sooner after its JVM was started: it takes seconds. Clients that were
-busy may say later than the brokers died what these had told them."""
+"""No broker answers sooner after its JVM was started, because a start takes seconds.
+
+So a busy client can record an answer of the old process up to this time later.
+"""
 LYING = "lost-flushes"
-"""The family of faults of disks that say they have flushed and have not, until power is gone."""
+"""The family of faults in which a disk claims a flush, but loses the data when power is lost."""
 _ANY = int(np.iinfo(np.int64).max)
 
 Json = Mapping[str, object]
 Span = tuple[str, int, int, int, str]
-"""Topic, partition, end of what is left, end of what was there, node; empty: any of the targets."""
+"""Topic, partition, end of the log after the fault, end before it, node; empty: any target."""
 
 
 def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
-    """Return what the faults that take records took, by their effects, or may have taken."""
+    """Return the records that faults took or may have taken from disks, by the faults' effects."""
     found: list[DiskLoss] = list(_unconfirmed(faults))
     for excuse in _SPANS:
         hit = select(faults, _costs(faults, excuse) & present(faults, "confirmed_ns"))
@@ -69,30 +74,30 @@ def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
 
 
 def _costs(faults: pa.Table, excuse: Excuse) -> Mask:
-    """Tell which faults may cost what an excuse is about: a lost flush what a power loss may."""
+    """Return which faults belong to an excuse. A lost flush counts as a power loss."""
     named = equal(faults, "kind", excuse.value)
     return named | is_of_family(faults, LYING) if excuse is Excuse.POWER else named
 
 
 def is_of_family(faults: pa.Table, family: str) -> Mask:
-    """Tell which faults are of a family, as the plan names it."""
+    """Return which faults belong to a family, as the plan names it."""
     told = [json_object(spec).get("family") == family for spec in texts(faults, "spec")]
     return np.array(told, dtype=np.bool_)
 
 
 def took_nothing(spec: Json, effect: Json) -> bool:
-    """Tell whether a fault that loses flushes was seen to have cut no log: that is its effect.
+    """Return whether the effect of a fault that loses flushes shows that it truncated no log.
 
-    Rows of old say the same of one that cut some, and lost no flush on another node.
+    Old rows show the same if the fault truncated some logs, but lost no flush on another node.
     """
     return effect.get("without_effect") == UNMEASURED and "incarnations" in spec
 
 
 def was_begun(faults: pa.Table) -> Mask:
-    """Tell which faults may have done something to their targets, confirmed or not.
+    """Return which faults may have had an effect on their targets, confirmed or not.
 
-    One that was left out has no targets. One that was refused before it began says so, and since it
-    was never in force nothing was healed; that is how rows of before `begun` was written are told.
+    A fault that was left out has no targets. A fault that was refused before it began is marked as
+    refused, and was never healed. Old rows without `begun` are recognised that way.
     """
     rows = zip(
         faults["targets"].to_pylist(), texts(faults, "spec"), texts(faults, "effect"),
@@ -111,7 +116,7 @@ def _was_begun(targets: list[str] | None, spec: str, effect: str, healed: bool) 
 
 
 def json_object(text: str) -> Json:
-    """Return a cell that holds a JSON object; an empty one if it does not."""
+    """Return the JSON object in a table cell, or an empty one if the cell holds none."""
     try:
         told = json.loads(text)
     except _BROKEN:
@@ -120,7 +125,7 @@ def json_object(text: str) -> Json:
 
 
 def _unconfirmed(faults: pa.Table) -> Iterator[DiskLoss]:
-    """Yield a loss of anything for each fault that may have come to pass unseen."""
+    """Yield, for each unconfirmed fault, a loss that covers all offsets."""
     told = zip(texts(faults, "spec"), texts(faults, "effect"), strict=True)
     looked = [took_nothing(json_object(spec), json_object(effect)) for spec, effect in told]
     lying = is_of_family(faults, LYING) & ~np.array(looked, dtype=np.bool_)
@@ -143,7 +148,7 @@ def _unconfirmed(faults: pa.Table) -> Iterator[DiskLoss]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Times:
-    """Of a fault, as `DiskLoss` has them."""
+    """The times of one fault, with the same names as in `DiskLoss`."""
 
     until_ns: int
     began_ns: int
@@ -151,7 +156,10 @@ class _Times:
 
 
 def _down_until_ns(excuse: Excuse, effect: str, confirmed_ns: int) -> int:
-    """Return when brokers were certainly down; with a flipped bit they run when it is confirmed."""
+    """Return when brokers were last certainly down.
+
+    With a flipped bit, the brokers already run again when the fault is confirmed.
+    """
     if excuse is not Excuse.FLIP:
         return confirmed_ns
     try:
@@ -161,7 +169,7 @@ def _down_until_ns(excuse: Excuse, effect: str, confirmed_ns: int) -> int:
 
 
 def heal_begun_ns(heal_effect: str, healed_ns: int) -> int:
-    """Return when the brokers of a fault were started again; -1 if nobody knows."""
+    """Return when the heal of a fault began to restart its brokers; -1 if unknown."""
     try:
         return healed_ns - round(float(json.loads(heal_effect)["took_s"]) * _NS_PER_S)
     except _BROKEN:
@@ -171,7 +179,7 @@ def heal_begun_ns(heal_effect: str, healed_ns: int) -> int:
 def _losses(
     excuse: Excuse, effect: str, nodes: frozenset[str], times: _Times
 ) -> Iterator[DiskLoss]:
-    """Yield a loss for each partition; an effect that cannot be read excuses nothing."""
+    """Yield a loss for each partition. An effect that cannot be parsed excuses nothing."""
     ends: dict[tuple[str, int], list[tuple[int, int, str]]] = {}
     try:
         for topic, partition, after, before, node in _SPANS[excuse](json.loads(effect)):
@@ -217,24 +225,27 @@ def _spans(rows: str, after: str, before: str) -> Callable[[Json], list[Span]]:
 _SPANS: Mapping[Excuse, Callable[[Json], list[Span]]] = {
     Excuse.POWER: _spans("replicas", "log_end_after", "log_end_before"),
     Excuse.WIPE: _spans("replicas", "log_start", "log_end"),
-    # A broker that finds the batch cuts its log there, and all behind it goes as well. One replica
-    # of each node has such a batch, and those of others are whole.
+    # A broker that finds the damaged batch truncates its log there, with all records
+    # behind it. One replica of each node has such a batch; the node's others stay whole.
     Excuse.FLIP: _spans("flips", "base_offset", "log_end"),
 }
-"""How the effect of each kind tells what of a log it took; the kinds are called as the excuses."""
+"""How to read the lost offsets from the effect of each kind.
+
+Kinds have the names of the excuses.
+"""
 
 
 def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
-    """Return the faults by which every replica of a partition lost an offset that it had.
+    """Return the faults by which every replica of a partition lost an offset.
 
     Args:
         group: The partition.
-        offset: Of the record, -1 if unknown.
-        known_ns: When it was known to stand there: its acknowledgement; -1 if unknown.
+        offset: The record's offset, -1 if unknown.
+        known_ns: When the record was known to be there (its acknowledgement); -1 if unknown.
 
     Returns:
-        Their excuses; or what keeps anybody from telling (`DISK_DOUBTS`); none if a replica must
-        have kept it.
+        The excuses of these faults, or the reasons why the loss is uncertain (`DISK_DOUBTS`). Empty
+        if some replica must have kept the record.
     """
     took = [
         loss
@@ -246,11 +257,11 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
     if not took:
         return ()
     replicas, blind = replicas_of(group), not group.shows_logs
-    # Where nobody shows who has a replica, any that are as many may be all of them.
+    # If replicas' places are unknown, any set of nodes of that size may be all replicas.
     plan = group.facts.plan
     all_of, least = (group.members, plan.least_insync) if blind else (None, None)
     sure = [loss for loss in took if loss.excuse != Excuse.UNCONFIRMED]
-    if offset < 0:  # Where it stood nobody knows, and so not whether it went with what they had.
+    if offset < 0:  # Without an offset, it is unknown whether the record was lost too.
         hit = _hit_together(group, took, offset, replicas, count=least)
         return (Excuse.LAST_COPIES.value,) if hit else ()
     if excuses := _hit_together(group, sure, offset, replicas, count=all_of):
@@ -264,10 +275,10 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
 
 @once
 def first_known_ns(group: Group, offset: int) -> int:
-    """Return when a record was first known to stand at an offset; -1 if it never was.
+    """Return when a record was first known to be at an offset; -1 if it never was.
 
-    Clients read ahead of their polls, so an acknowledgement may tell it earlier than a reader; and
-    a reader may have what no acknowledgement told.
+    The time comes from an acknowledgement or from a read, whichever is earlier. A reader may also
+    get a record that was not acknowledged.
     """
     sends, polls = group.table("sends"), group.table("polls")
     here = equal(sends, "acked", True) & (ints(sends, "offset") == offset)  # noqa: FBT003 - a value
@@ -277,18 +288,18 @@ def first_known_ns(group: Group, offset: int) -> int:
 
 
 def _told_until_ns(group: Group, loss: DiskLoss) -> int:
-    """Return until when what was told was told by brokers of before a loss.
+    """Return until when answers came from broker processes from before a loss.
 
-    Who was started then acknowledges nothing yet for a while.
+    A restarted broker acknowledges nothing for a short time.
     """
     slow = not group.facts.plan.is_reference and loss.excuse != Excuse.UNCONFIRMED
     return loss.until_ns + _STARTS_NS if slow and loss.until_ns >= 0 else loss.until_ns
 
 
 def replicas_of(group: Group) -> Collection[str]:
-    """Return whose replicas they are, by the nodes' files; without those, all who may have one.
+    """Return the nodes that hold the replicas; without the nodes' files, all possible nodes.
 
-    A fault that makes a topic again places its replicas itself.
+    A fault that recreates a topic assigns its replicas itself.
     """
     if remade := group.remade:
         return remade.replicas[group.partition]
@@ -306,14 +317,14 @@ def _hit_together(
     *,
     count: int | None = None,
 ) -> tuple[str, ...]:
-    """Return the excuses of losses that left none of some replicas whole at one time.
+    """Return the excuses of losses that left no given replica whole at one time.
 
     Args:
         group: The partition.
         took: The losses.
-        offset: Of the record.
-        replicas: Who may have one.
-        count: So many of them were it; None: all.
+        offset: The record's offset.
+        replicas: The nodes that may have a replica.
+        count: The number of these nodes that had one; None: all.
     """
     least = len(replicas) if count is None else count
     for last in took:
@@ -327,7 +338,7 @@ def _hit_together(
 def _hit_the_isr(
     group: Group, took: Sequence[DiskLoss], offset: int, *, known_ns: int = _ANY
 ) -> bool:
-    """Tell whether losses hit every member of an ISR that may have had an offset alone."""
+    """Return whether losses hit every member of an ISR that may have held the only copies."""
     hit = frozenset(node for loss in took for node in loss.nodes)
     return any(
         known_ns > wider_ns - TOLD_LATE_NS and _hit_together(group, took, offset, isr)
@@ -337,11 +348,12 @@ def _hit_the_isr(
 
 
 def _isrs(group: Group, loss: DiskLoss, hit: frozenset[str]) -> dict[frozenset[str], int]:
-    """Return the ISRs that brokers had told last before a fault began.
+    """Return the last ISRs that brokers reported before a fault began.
 
     Returns:
-        For each the last time when one who told it had told of a member that was spared; of the
-        one that knew first, since others may have been told late; -1 if nobody had.
+        For each ISR, the last time at which a broker that reported it still reported a member that
+        was not hit. If several brokers reported the ISR, the earliest such time counts, because a
+        broker may learn of a change late. -1: no broker reported such a member.
     """
     answers: dict[tuple[str, str, int], list[Told]] = {}
     for each in told_isrs(group):
@@ -356,10 +368,13 @@ def _isrs(group: Group, loss: DiskLoss, hit: frozenset[str]) -> dict[frozenset[s
 
 
 def all_lost(each: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return what excuses several losses at once: nothing if one is not, doubts if one is one.
+    """Return the excuses for several losses together.
+
+    If one loss has no excuse, the result is empty. If one loss is uncertain, the result lists the
+    doubts instead.
 
     Args:
-        each: What `lost_on_disks` says of each.
+        each: The results of `lost_on_disks`.
     """
     told = {excuse for excuses in each for excuse in excuses}
     if not each or not all(each):
@@ -368,7 +383,7 @@ def all_lost(each: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def last_copies_went(group: Group, offset: int) -> bool:
-    """Tell whether a fault may have taken the only copies of an offset that had to be there."""
+    """Return whether a fault may have taken the only copies of an offset."""
     took = [
         loss
         for loss in group.facts.disk_losses
@@ -378,7 +393,7 @@ def last_copies_went(group: Group, offset: int) -> bool:
 
 
 def _lacking(group: Group, loss: DiskLoss, at_ns: int) -> set[str]:
-    """Return the nodes of a loss that had been hit, and were not known to be whole, at a time."""
+    """Return the nodes that a loss had hit and that were not known to be whole again at a time."""
     if loss.began_ns > at_ns:
         return set()
     again = {
@@ -393,13 +408,13 @@ def _lacking(group: Group, loss: DiskLoss, at_ns: int) -> set[str]:
 
 
 def taken_from(group: Group, node: str, offsets: Ints, *, since_ns: int) -> dict[str, Mask]:
-    """Tell which offsets of a replica a fault of its disk took, by the fault's excuse.
+    """Return, by excuse, which offsets of a replica a fault took from its disk.
 
     Args:
         group: The partition.
-        node: Whose replica.
-        offsets: Which.
-        since_ns: What had been taken before had come back by then: the replica had it.
+        node: The replica's node.
+        offsets: The offsets.
+        since_ns: A time at which the replica had the records. Earlier losses do not count.
     """
     gone: dict[str, Mask] = {}
     for loss in group.facts.disk_losses:
@@ -411,16 +426,16 @@ def taken_from(group: Group, node: str, offsets: Ints, *, since_ns: int) -> dict
 
 
 def excuses_of_disk(group: Group, node: str, ends: tuple[int, int], *, since_ns: int) -> list[str]:
-    """Return what excuses, or takes the trust from, a stretch of offsets that a replica dropped.
+    """Return the excuses, or the doubts, for a range of offsets that a replica dropped.
 
     Args:
         group: The partition.
-        node: Whose replica.
-        ends: The first offset and the last one.
-        since_ns: When it still had them.
+        node: The replica's node.
+        ends: The first and the last offset.
+        since_ns: A time at which the replica still had the records.
     """
     taken = taken_from(group, node, np.array(ends, dtype=np.int64), since_ns=since_ns)
-    # One may have taken the end, and a later one what was left.
+    # One fault may have taken the end, and a later fault the rest.
     sure = [gone for excuse, gone in taken.items() if excuse != Excuse.UNCONFIRMED]
     if _all_of(sure):
         taken.pop(Excuse.UNCONFIRMED.value, None)

@@ -1,4 +1,4 @@
-"""How a replica came to hold another record than others do, or none, where both are committed."""
+"""Explain why a replica holds another committed record than other replicas, or none."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -25,12 +25,12 @@ from results.record.verdict import Anomaly
 
 
 def compared_logs(group: Group, found: Anomaly) -> tuple[Mapping[str, ReplicaLog], int]:
-    """Return the logs that were compared, and the first offset that differs."""
+    """Return the compared logs and the first offset at which they differ."""
     return group.logs.get(str(found.evidence.get("snapshot")), {}), found.offset
 
 
 def why_it_lacks(group: Group, found: Anomaly, node: str) -> str:
-    """Return how a replica may have come to lack a record that another one has."""
+    """Return how a replica may have come to lack a record that another replica has."""
     logs, first = compared_logs(group, found)
     having = [side for side in sides(logs, first) if not side.lacks]
     others = [other for side in having for other in side.nodes]
@@ -58,7 +58,7 @@ def why_it_lacks(group: Group, found: Anomaly, node: str) -> str:
 
 
 def _lost_from(group: Group, node: str, start: int, offset: int) -> str:
-    """Return what took a replica's log from some offset on, that it has filled again since."""
+    """Return what removed the end of a replica's log that has since grown again."""
     cuts = [each for each in truncations_of(group, offset) if each.node == node]
     by_disk = any(
         node in each.nodes
@@ -77,7 +77,7 @@ def _lost_from(group: Group, node: str, start: int, offset: int) -> str:
 
 
 def why_it_kept(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
-    """Return how a replica came to keep the record of an older epoch; `Proved` if rows show it."""
+    """Return how a replica kept the record of an older epoch; `Proved` if rows show it."""
     logs, first = compared_logs(group, found)
     stale, fresh = sorted(epochs, key=lambda node: epochs[node])
     newer = [node for side in sides(logs, first) if side.epoch == epochs[fresh]

@@ -1,18 +1,20 @@
 """double-vote: a voter of the controllers' quorum voted for two candidates in one epoch.
 
-Definition: two different votes of one voter in one epoch, from `quorum-state` files or from its own
-logs: whom it says that it voted for (each state that it goes through names it), whose request for
-its vote it granted, and itself as a candidate. Two votes differ if the candidates do, or, where
-both are known, their log folders (KIP-853: a disk that was replaced is another voter).
+Definition: one voter gave two different votes in one epoch. Votes come from `quorum-state` files
+and from the voter's own log lines. A log line shows the candidate that the voter voted for, a
+granted vote request, or the voter as a candidate itself. Two votes differ if the candidates differ.
+They also differ if both log folders are known and differ (KIP-853: a replaced disk is another
+voter).
 
-Why it proves something: a leader of an epoch is who was voted for by a majority, and two majorities
-have a voter in common. If no voter votes twice, an epoch has one leader; a voter that does may have
-made two, whether or not it came to that.
+Why it proves something: a majority elects the leader of an epoch, and two majorities share a voter.
+If no voter votes twice, an epoch has one leader. A voter that votes twice can give an epoch two
+leaders, even if that did not happen in this run.
 
-What would not prove it: a pre-vote (KIP-996), which is a question only, and may be granted to many;
-that a voter follows a leader for whom it did not vote, as all do who were outvoted; a vote without
-the folder beside one with it, because a `quorum-state` of version 0 forgets the folder. A voter
-whose logs were rotated away was perhaps not seen voting: `rows` says how many votes were seen.
+What would not prove it: a pre-vote (KIP-996) is only a question, and may be granted to several
+candidates. A voter may follow a leader that it did not vote for. A vote without a folder beside a
+vote with one proves nothing, because `quorum-state` version 0 does not store the folder. If a
+voter's log files were rotated away, some votes may be missing. `rows` shows how many votes were
+seen.
 """
 
 from dataclasses import dataclass
@@ -32,12 +34,12 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "double-vote"
 Vote = tuple[int, str]
-"""A candidate's id, and the id of its log folder, empty if it is not known."""
+"""A candidate's id, and the id of its log folder (empty if unknown)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubleVote:
-    """Two votes or more of a voter in an epoch."""
+    """Two or more different votes of one voter in one epoch."""
 
     node: str
     epoch: int

@@ -1,8 +1,8 @@
-"""Which records may have been truncated: what the excuses of weak promises are about.
+"""Which records may have been truncated, as the excuses for weak promises require.
 
-With acks=1, or after an unclean election, an acknowledged record may be dropped and its offset
-given to another one. Two records that both stand where they were acknowledged were never dropped,
-so that nothing excuses what is wrong between them.
+With acks=1, or after an unclean election, an acknowledged record may be dropped, and another record
+may get its offset. If two records are both at their acknowledged offsets, neither was dropped. So
+no excuse applies to an anomaly between these two records.
 """
 
 import numpy as np
@@ -19,9 +19,10 @@ _BEHIND_ALL = int(np.iinfo(np.int64).max)
 
 
 def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
-    """Tell which records do not stand at their offsets in the leader's final log.
+    """Return which records are not at their offsets in the leader's final log.
 
-    What no log tells may be gone: where there is none, and below its start, which retention moved.
+    Every record counts as dropped if there is no final log. A record below the log's start, which
+    retention moved, also counts.
     """
     log = group.final_log
     if log is None or not len(log.offsets):
@@ -30,12 +31,12 @@ def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
 
 
 def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
-    """Return what may have taken the marker of a transaction and left a record of it.
+    """Return the excuses for a lost marker of a transaction when its record is still in the log.
 
-    The next marker of its producer then decides for both. Whatever takes something behind the
-    record may have taken the marker: an unclean election, or disks that lost it on every replica.
-    So may an unclean election of the coordinator's own log, before all markers were written; those
-    elections nobody records.
+    Without the marker, the producer's next marker decides for both transactions. An unclean
+    election, or a loss on the disks of all replicas, can take a marker behind the record. An
+    unclean election of the coordinator's own log can also prevent a marker. Such elections are not
+    recorded.
 
     Args:
         group: The partition.
@@ -58,12 +59,12 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
 
 
 def taken_by_disks(group: Group, offsets: Ints, times_ns: Ints) -> dict[Excuse, Mask]:
-    """Tell which records every replica of the partition lost with its disk, by excuses.
+    """Return, by excuse, which records every replica of the partition lost with its disk.
 
     Args:
-        group: A partition's.
-        offsets: Of the records.
-        times_ns: When each was known to stand there.
+        group: The partition.
+        offsets: The records' offsets.
+        times_ns: When each record was known to be there.
     """
     if not group.facts.disk_losses:
         return {}

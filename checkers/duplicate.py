@@ -1,32 +1,31 @@
-"""duplicate: one value stands at two or more offsets of a partition.
+"""duplicate: one value is at two or more offsets of a partition.
 
-Definition: among polls and the leader's final log, one value at two or more offsets.
+Definition: among polls and the leader's final log, one value has two or more offsets.
 
-Why it proves something: every value is sent once, by one send. With an idempotent producer the
-broker must recognise what the client sends again by (producer id, epoch, sequence), and keep one
-copy. The evidence gives that triple for each copy: the same triple twice is the broker's fault;
-another epoch means that the client itself sent again.
+Why it proves something: each value is sent by one send. With an idempotent producer, the broker
+must recognise a retry by (producer id, epoch, sequence), and keep one copy. The evidence gives
+these three numbers for each copy. If they are equal, the broker is at fault. If the epochs differ,
+the client itself sent the value again.
 
-What idempotence does not promise: an idempotent producer without transactions may ask for another
-epoch of its id, or another id, when it no longer knows what its brokers have (librdkafka does on
-some OUT_OF_ORDER_SEQUENCE_NUMBER answers while a leader changes, librdkafka#4953, and after
-messages that timed out), and sends again what was not acknowledged. Brokers recognise repetitions
-within one epoch only (KIP-98, KIP-360): such a copy is labelled `new-producer-epoch`, if every copy
-has an epoch of its own, each copy of an id a later one than the copy before it, as brokers refuse
-an older one after it; and if no copy but the last is the acknowledged one, for a client sends again
-only what it has no answer for. In a transaction it is not: there the coordinator fences the older
-epoch.
+What idempotence does not promise: without transactions, an idempotent producer may ask for a new
+epoch or a new id, and then resend everything unacknowledged. librdkafka does so after messages
+timed out, and after some OUT_OF_ORDER_SEQUENCE_NUMBER answers during a leader change
+(librdkafka#4953). Brokers recognise retries only within one epoch (KIP-98, KIP-360). Such a copy
+gets the label `new-producer-epoch` under two conditions. First, every copy has its own epoch, and
+later copies of one id have later epochs, because brokers refuse an older epoch afterwards. Second,
+only the last copy may be the acknowledged one, because a client resends only messages without an
+answer. In a transaction this label is never given, because the coordinator fences the older epoch.
 
-Both are allowed only where something may have cost the client its answer: a fault, an election, a
-restart, a machine asleep. In a quiet time nobody can tell who is to blame: it is told, and not
-trusted. So it is where logs cannot be read, or where a copy was cleaned away, and no record that is
-left tells its epoch (`resent`).
+Such copies are allowed only if something may have cost the client its answer: a fault, an election,
+a restart, or a sleeping machine. In a quiet time, the cause is unknown, so the anomaly is reported
+but not trusted. The anomaly is also not trusted if logs cannot be read, or if a copy was cleaned
+away and no remaining record shows its epoch (`resent`).
 
-What would not prove it: retries without idempotence, which may write twice by design (allowed); a
-value polled twice at the same offset, which is merely a second read; what the harness sent twice
-(that is `malformed-history`); after an unclean election, a copy that was read, then truncated, and
-sent again to the new leader, who cannot know it: allowed as long as one copy at most is left in the
-final log. (Seen on 4.3.1: a reader saw offset 292, the leader from outside of the ISR got 296.)
+What would not prove it: retries without idempotence may write twice by design (allowed). A value
+polled twice at one offset is only a second read. A value that the harness sent twice is reported as
+`malformed-history`. After an unclean election, a copy may be read, truncated, and sent again to the
+new leader, which cannot know the first copy. That is allowed while the final log has at most one
+copy. (Seen on 4.3.1: a reader got offset 292, and the leader from outside the ISR got 296.)
 """
 
 from collections.abc import Sequence
@@ -71,7 +70,7 @@ NAME = "duplicate"
 
 
 def copies(group: Group) -> tuple[Ints, Ints]:
-    """Return the distinct (value, offset) among polls and the leader's final log, by value."""
+    """Return the distinct pairs of value and offset among polls and the leader's final log."""
     polls, log = group.table("polls"), group.final_log
     values, offsets = [ints(polls, "value")], [ints(polls, "offset")]
     if log is not None:
@@ -109,7 +108,7 @@ def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
     doubtful = bool(again) and _sent_in_quiet(group, value)
     excuses = [] if doubtful else again
     broken = [Premise.KNOWN_CAUSE.value] if doubtful else []
-    if other_epochs and not told:  # A broker that stores one epoch twice leaves this.
+    if other_epochs and not told:  # A broker that stores one epoch twice looks the same.
         broken.append(Premise.SHOWN_CAUSE.value)
     if _copies_left(group, value, offsets) <= 1:
         excuses += [Excuse.UNCLEAN.value] if _dropped_uncleanly(group, value, offsets) else []
@@ -118,7 +117,7 @@ def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
 
 
 def _sent_in_quiet(group: Group, value: int) -> bool:
-    """Tell whether nothing is known that could have cost the sender of a value its answer."""
+    """Return whether no known event could have cost the sender of a value its answer."""
     sends = group.table("sends")
     mine = ints(sends, "value") == value
     begun, ended = (ints(sends, name)[mine].tolist() for name in ("invoke_ns", "complete_ns"))
@@ -129,10 +128,10 @@ def _sent_in_quiet(group: Group, value: int) -> bool:
 
 
 def _sent_in_other_epochs(group: Group, value: int, offsets: list[int]) -> bool:
-    """Tell whether an idempotent client sent again, in a later epoch, what it had no answer for.
+    """Return whether an idempotent client may have resent an unanswered value in a later epoch.
 
-    Where nobody shows logs, no copy tells its epoch, nor does one that was cleaned away: it may
-    have.
+    If logs are not shown, or a copy was cleaned away, the epochs are unknown. Then a resend is
+    possible.
     """
     if not group.facts.idempotent or _in_transaction(group, value):
         return False
@@ -151,7 +150,7 @@ def _sent_in_other_epochs(group: Group, value: int, offsets: list[int]) -> bool:
 
 
 def _in_transaction(group: Group, value: int) -> bool:
-    """Tell whether a value was sent in a transaction."""
+    """Return whether a value was sent in a transaction."""
     sends, plan = group.table("sends"), group.facts.plan
     if plan.transactional and not plan.keys:
         return True
@@ -159,9 +158,9 @@ def _in_transaction(group: Group, value: int) -> bool:
 
 
 def _cleaned(group: Group, value: int, offsets: list[int]) -> bool:
-    """Tell whether no log has one of the copies, which a cleaner may have taken.
+    """Return whether a copy is in no log because of the cleaner, so that its epoch is unknown.
 
-    Nor does a record of the same writer that is left tell their epochs.
+    The result is false if a remaining record of the same writer shows the epochs.
     """
     if not group.facts.compacted or all(_written(group, value, at) for at in offsets):
         return False
@@ -170,20 +169,20 @@ def _cleaned(group: Group, value: int, offsets: list[int]) -> bool:
 
 
 def _acknowledged(group: Group, value: int) -> set[int]:
-    """Return the offsets at which a value was acknowledged, as far as they are known."""
+    """Return the known offsets at which a value was acknowledged."""
     sends = group.table("sends")
     acked = equal(sends, "acked", True) & (ints(sends, "value") == value)  # noqa: FBT003 - a value
     return {offset for offset in ints(sends, "offset")[acked].tolist() if offset >= 0}
 
 
 def _dropped_uncleanly(group: Group, value: int, offsets: list[int]) -> bool:
-    """Tell whether an unclean leader may have lacked every copy that is not in the final log."""
+    """Return whether an unclean leader may have lacked every copy that the final log lacks."""
     gone = [at for at in offsets if not _copies_left(group, value, [at])]
     return all(took_value_at(group, at, [value]) for at in gone)
 
 
 def _lost_copies(group: Group, value: int, offsets: list[int]) -> tuple[str, ...]:
-    """Return by which faults of disks every copy went that is not in the leader's final log."""
+    """Return the excuses by disk faults for all copies that the leader's final log lacks."""
     if not group.facts.disk_losses:
         return ()
     gone = [at for at in offsets if not _copies_left(group, value, [at])]
@@ -203,7 +202,7 @@ def _copies_left(group: Group, value: int, offsets: list[int]) -> int:
         here = ints(polls, "offset")[ints(polls, "value") == value]
         return len({*offsets} & {*here.tolist()})
     if log is None:
-        return len(offsets)  # Nothing tells that a copy is gone.
+        return len(offsets)  # Without a log, no copy is known to be missing.
     indices = [log.at(offset) for offset in offsets]
     return sum(index is not None and int(log.values[index]) == value for index in indices)
 
@@ -235,7 +234,7 @@ def _writer(group: Group, value: int, offset: int) -> str:
 
 
 def _written(group: Group, value: int, offset: int) -> tuple[int, int, int] | None:
-    """Return producer id, epoch and sequence of a copy, by the latest log that has it."""
+    """Return the producer id, epoch and sequence of a copy, from the latest log that has it."""
     newest = sorted(group.logs, key=lambda name: (name in {FINAL, CRASH}, name), reverse=True)
     for snapshot in newest:
         for node in sorted(group.logs[snapshot]):
@@ -247,7 +246,7 @@ def _written(group: Group, value: int, offset: int) -> tuple[int, int, int] | No
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return who wrote the value twice, from producer, epoch and sequence of its copies."""
+    """Return who wrote the value twice, judged by producer, epoch and sequence of its copies."""
     value, offsets = number_in(found, "value"), numbers_in(found, "offsets")
     known = [_written(group, value, offset) for offset in offsets]
     written = [each for each in known if each is not None]
@@ -280,7 +279,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _together(group: Group, value: int, offsets: Sequence[int]) -> list[int]:
-    """Return at which of some offsets one log holds a value; empty if none holds it twice."""
+    """Return the offsets at which one log holds a value; empty if no log holds it twice."""
     for log in (
         group.final_log,
         *(log for copies in group.logs.values() for log in copies.values()),
@@ -307,7 +306,7 @@ def _stored_again(
 
 
 def _wrote(group: Group, value: int, offset: int) -> str:
-    """Return who led when a copy was written, for people."""
+    """Return the leader that wrote a copy, for a report."""
     found = log_with(group, offset, value)
     return leader_of(group, int(found[0].epochs[found[1]]) if found else NONE)
 
@@ -344,7 +343,7 @@ def _in_epochs(written: Sequence[tuple[int, int, int]], leaders: Sequence[str]) 
 def _sent_again(
     group: Group, value: int, offsets: Sequence[int], written: Sequence[tuple[int, int, int]]
 ) -> str:
-    """Return why there are copies of several producer ids, or epochs of one id."""
+    """Return why the copies have several producer ids, or several epochs of one id."""
     ids = [each[0] for each in written]
     which, numbers = (
         ("ids", ids) if len(set(ids)) > 1 else ("epochs", [each[1] for each in written])
@@ -375,7 +374,7 @@ def _sent_again(
 
 
 def _went_on(group: Group, value: int, offset: int) -> str:
-    """Say so if the producer of a copy sent the next message under the same id and epoch."""
+    """Return a phrase if a copy's producer sent the next message with the same id and epoch."""
     found = log_with(group, offset, value)
     if found is None:
         return ""
@@ -388,7 +387,7 @@ def _went_on(group: Group, value: int, offset: int) -> str:
 
 
 def _went_back(group: Group, value: int, offset: int) -> str:
-    """Say so if the next record of a copy's producer is of an older epoch of it."""
+    """Return a phrase if the next record of a copy's producer has an older epoch."""
     found = log_with(group, offset, value)
     if found is None:
         return ""

@@ -1,4 +1,4 @@
-"""What an engine of the pipeline does."""
+"""The interface of an engine, which runs the checks: Spark, or this process."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,33 +14,33 @@ R = TypeVar("R")
 
 
 class Spread(Protocol):
-    """Has a piece of work done for each of some shares, by several at once if it can."""
+    """A function that runs a task for each share of the work, in parallel if it can."""
 
     def __call__(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-        """Return what the work gives for each share, in their order."""
+        """Return the task's result for each share, in the order of the shares."""
 
 
 def in_turn(do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-    """Do a piece of work for each share, one after the other: a `Spread` of this process."""
+    """Run a task for each share, one after the other: the `Spread` of a single process."""
     return [do(share) for share in shares]
 
 
 class Engine(Protocol):
-    """Does the work of the pipeline, somewhere.
+    """An engine: it runs the tasks that check runs, with Spark or in this process.
 
     Attributes:
-        name: As users call it.
-        here: Whether its tasks see the files of this machine.
+        name: The engine's name for users.
+        here: Whether its tasks can read the files of this machine.
     """
 
     name: str
     here: bool
 
     def compact(self, roots: Sequence[Path]) -> None:
-        """Work out the tables of runs from what they left."""
+        """Build the tables of runs from their streams and logs."""
 
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterable[Piece]:
         """Return the results of each group of the runs, in any order."""
 
     def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-        """Do a piece of work on files of this machine for each share: a `Spread`."""
+        """Run a task on files of this machine for each share; see `Spread`."""

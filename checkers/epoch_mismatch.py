@@ -1,17 +1,17 @@
-"""epoch-mismatch: a reader was given a record of another leader epoch than the logs have there.
+"""epoch-mismatch: a reader got a record with another leader epoch than the log has at that offset.
 
-Definition: a poll returned offset o with the leader epoch of its batch, and in the last leader's
-final log the record at o has another epoch.
+Definition: a poll returned an offset with the leader epoch of its batch. In the last leader's final
+log, the record at that offset has another epoch.
 
-Why it proves something: a leader writes its epoch into each batch that it appends, and whoever
-fetches the batch, replica or reader, gets it unchanged (KIP-101, KIP-320). Readers get only what is
-committed, and a committed record is never replaced. Two epochs at one offset are two records, even
-with the same value: the one that was read was cut off, and written or fetched again.
+Why it proves something: a leader writes its epoch into each batch that it appends. Each replica and
+each reader fetches the batch unchanged (KIP-101, KIP-320). Readers get only committed records, and
+a committed record is never replaced. So two epochs at one offset are two records, even with the
+same value. The record that was read was truncated, and then written or fetched again.
 
-What would not prove it: formats before 0.11, whose batches carry no epoch; an offset that the final
-log does not have (that is a loss, or retention). After an unclean election, and where every replica
-lost the offset on its disk, it is allowed: another record may have come there. The same value may
-only if its client had the time to send it again.
+What would not prove it: message formats before 0.11 have no epoch. An offset that the final log
+lacks is a loss, or retention. The anomaly is allowed after an unclean election, and if every
+replica lost the offset on its disk: another record may have taken the offset. If the value is the
+same, it is allowed only if the client had time to send the value again.
 """
 
 from dataclasses import dataclass
@@ -43,14 +43,14 @@ NAME = "epoch-mismatch"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """An offset with two epochs.
+    """An offset with two different epochs.
 
     Attributes:
-        offset: Where.
-        read, logged: The epoch that the first such reader was given, and the log's.
-        op_id, read_ns: That reader's poll, and when it ended; -1 if unknown.
-        value: What that reader was given, -1 if unknown.
-        polls: How many polled records of that offset disagree with the log.
+        offset: The offset.
+        read, logged: The epoch that the first such reader got, and the epoch in the log.
+        op_id, read_ns: That reader's poll, and its end; -1 if unknown.
+        value: The value that the reader got, -1 if unknown.
+        polls: The number of polled records of that offset that differ from the log.
     """
 
     offset: int
@@ -103,7 +103,7 @@ def _labels(group: Group, found: Mismatch) -> Labels:
 
 
 def _is_same(group: Group, found: Mismatch, mine: Sent) -> bool:
-    """Tell whether the log has the value that was read, and it was sent only once."""
+    """Return whether the log has the value that was read, and the value was sent only once."""
     log = group.final_log
     at = log.at(found.offset) if log is not None else None
     here = log is not None and at is not None and int(log.values[at]) == found.value
@@ -136,7 +136,7 @@ def _describe(group: Group, log: ReplicaLog, found: Mismatch) -> Anomaly:
 
 
 def _applies(facts: RunFacts) -> bool:
-    # Message formats before 0.11 have no epochs; readers of brokers that tell none get none.
+    # Message formats before 0.11 and brokers that report no epochs give readers none.
     return announces(facts) and facts.plan.keeps_producer_ids
 
 
@@ -188,13 +188,13 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _namers(group: Group, found: Anomaly, value: int) -> str:
-    """Return who may have named a wrong epoch of a record to its readers, for people."""
+    """Return which brokers may have named a wrong epoch of a record to readers."""
     op_id, reads = number_in(found, "op_id"), reads_of(group, found.offset, [value])
     polls = group.table("polls")
     there = (ints(polls, "offset") == found.offset) & (ints(polls, "value") == value)
     there &= ints(polls, "leader_epoch") == number_in(found, "read_epoch")
     ops = {op_id, *ints(polls, "op_id")[there].tolist()}
-    # The epoch that was named is what is in doubt: it does not tell who named it.
+    # The named epoch is in doubt, so it does not show which broker named it.
     who = {
         each: in_words(servers(group, value, {each: reads.get(each, NONE)}, by_epoch=False))
         for each in sorted(ops)
@@ -208,7 +208,7 @@ def _namers(group: Group, found: Anomaly, value: int) -> str:
 
 
 def _never_of(group: Group, found: Anomaly, value: int) -> str:
-    """Return what shows that a record that all logs hold is not of the epoch read; or nothing."""
+    """Return the evidence that a record is not of the epoch that was read; "" without evidence."""
     read, logged = number_in(found, "read_epoch"), number_in(found, "log_epoch")
     began, mine = _began(group, read), sent(group, value)
     if began == NEVER_NS:
@@ -222,10 +222,10 @@ def _never_of(group: Group, found: Anomaly, value: int) -> str:
 
 
 def _next(group: Group, epoch: int, last: int) -> bool:
-    """Tell whether the last epoch of all is just the one behind another.
+    """Return whether an epoch is directly followed by the last known epoch.
 
-    A leader names the end of the last epoch that both logs have (KIP-279): what its follower drops
-    from there on may be of any epoch between that one and the leader's.
+    A leader names the end of the last epoch that both logs have (KIP-279). The records that its
+    follower drops may be of any epoch between that epoch and the leader's epoch.
     """
     told = ints(group.table("leadership"), "leader_epoch").tolist()
     known = [*told, *(each.epoch for each in group.view(epoch_starts))]
@@ -233,7 +233,7 @@ def _next(group: Group, epoch: int, last: int) -> bool:
 
 
 def _cut_there(group: Group, offset: int, epoch: int) -> str:
-    """Say whose records of an epoch, from an offset on, were cut off for the leader of the next."""
+    """Return a clause on the nodes that truncated records of an epoch at an offset; or ""."""
     ends = f"epoch {epoch} ends at offset {offset} there"
     cuts = [each for each in truncations_of(group, offset) if each.reason.endswith(ends)]
     nodes = sorted({each.node for each in cuts})
@@ -244,14 +244,14 @@ def _cut_there(group: Group, offset: int, epoch: int) -> str:
 
 
 def _known_ns(group: Group, epoch: int) -> int:
-    """Return when an epoch was seen first: in an answer about leaders, or in a record's epoch."""
+    """Return when an epoch was first seen, in an answer about leaders or in a polled record."""
     polls = group.table("polls")
     read_ns = ints(polls, "complete_ns")[ints(polls, "leader_epoch") == epoch]
     return min(told_ns(group, epoch), int(read_ns[read_ns >= 0].min(initial=NEVER_NS)))
 
 
 def _read_value(group: Group, found: Anomaly) -> int:
-    """Return the value that the first such reader was given."""
+    """Return the value that the reader in an anomaly got."""
     polls = group.table("polls")
     here = (ints(polls, "op_id") == number_in(found, "op_id")) & (
         ints(polls, "offset") == found.offset
@@ -263,7 +263,10 @@ def _read_value(group: Group, found: Anomaly) -> int:
 
 
 def _began(group: Group, epoch: int) -> int:
-    """Return where an epoch begins in the logs; beyond all offsets if nothing is known of it."""
+    """Return the offset at which an epoch begins in the logs.
+
+    The result is above all offsets if nothing is known of the epoch.
+    """
     starts = [each.offset for each in group.view(epoch_starts) if each.epoch == epoch]
     if starts or not leaders_of(group, epoch):
         return min(starts, default=NEVER_NS)

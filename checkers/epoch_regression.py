@@ -1,20 +1,24 @@
-"""epoch-regression: a leader epoch went back, where it can only grow.
+"""epoch-regression: a leader epoch became smaller, although it can only grow.
 
-Definition: in metadata, down within one life of an observer (and in ZooKeeper, and along the
-metadata log below the quorum's high watermark); along a log, a batch with a smaller epoch than one
-before it (-1, no epoch, is ignored); in a checkpoint after a clean stop, a record of epoch e
-outside of [start of e, start of the next line), or a record where there is no line at all.
+Definition: the epoch decreases in one of these places.
 
-Why it proves something: an epoch is the only order of leaders that needs no clock. A leader appends
-in its own epoch, which is larger than all before it; a follower's log is a copy of that. Where
-checkpoint and records disagree, a follower that asks where an epoch ends is told a lie, and
-truncates too much or too little.
+- In metadata: within one process of an observer, in ZooKeeper, or along the metadata log below the
+  quorum's high watermark.
+- In a log: a batch has a smaller epoch than an earlier batch (-1, no epoch, is ignored).
+- In a checkpoint after a clean stop: a record of an epoch lies below the epoch's start, or at or
+  above the start of the next line. Or the checkpoint has no line at all.
 
-What would not prove it: a broker that was restarted, which forgets (another incarnation); answers
-that overlap in time, which have no order; another broker's belief, which may be older; records of
-message formats without an epoch; lines of the checkpoint without records, which are normal; records
-below the log's start, which are deleted while their file is still there, and whose lines are gone;
-the checkpoint of a broker that was killed, and an empty one where a fault hit the disk.
+Why it proves something: leader epochs are the only order of leaders that needs no clock. A leader
+appends with its own epoch, which is larger than all earlier epochs. A follower's log is a copy of
+the leader's log. If checkpoint and records disagree, a follower that asks where an epoch ends gets
+a wrong answer. Then the follower truncates too much or too little.
+
+What would not prove it: a restarted broker (another incarnation) forgets the epoch. Answers that
+overlap in time have no order. Another broker's view may be older. Records in message formats
+without an epoch do not count. Checkpoint lines without records are normal. Records below the log's
+start are deleted while their file still exists, and their checkpoint lines are already removed. The
+checkpoint of a killed broker does not count. An empty checkpoint does not count if a fault hit the
+disk.
 """
 
 from collections.abc import Iterator
@@ -51,18 +55,18 @@ _TOLD = (Source.METADATA, Source.ZOOKEEPER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regression:
-    """An epoch that is smaller than it may be.
+    """An epoch that is smaller than an earlier one.
 
     Attributes:
         source: metadata, zookeeper, metadata-log, log, or checkpoint.
-        node: Who told, or whose log.
-        epoch: The one that is too small (of a checkpoint: that of the record).
-        after: The larger one before it; of a checkpoint: -1.
-        offset: Of the first record, -1 of what was told.
-        count: How many rows or records are wrong like that.
-        where: For people: the place, and what was before it.
-        times_ns: Of what was told: when the larger one had been observed, and when the smaller
-            one was asked for.
+        node: The node that answered, or the node of the log.
+        epoch: The epoch that is too small; for a checkpoint, the record's epoch.
+        after: The larger epoch before it; for a checkpoint: -1.
+        offset: The first record's offset; -1 for answers.
+        count: The number of such rows or records.
+        where: A phrase for reports: the place, and what came before it.
+        times_ns: For answers: when the larger epoch was observed, and when the smaller one was
+            asked for.
     """
 
     source: str
@@ -76,7 +80,7 @@ class Regression:
 
 
 def _told(rows: pa.Table, source: str) -> tuple[int, list[Regression]]:
-    """Return how many answers of one observer in one life had one before, and what went back."""
+    """Return how many answers of one observer's process were compared, and any decrease."""
     observed_ns, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
     order = np.argsort(observed_ns, kind="stable")
     done = np.searchsorted(observed_ns[order], ints(rows, "asked_ns"), side="left")
@@ -102,7 +106,7 @@ def _told(rows: pa.Table, source: str) -> tuple[int, list[Regression]]:
 
 
 def _observers(group: Group, source: str) -> Iterator[pa.Table]:
-    """Yield the timed rows of each observer's lives that name an epoch."""
+    """Yield, for each process of each observer, the rows that have a time and an epoch."""
     rows = group.table("leadership")
     timed = present(rows, "observed_ns")
     named = select(rows, equal(rows, "source", source) & timed & (ints(rows, "leader_epoch") >= 0))
@@ -113,9 +117,9 @@ def _observers(group: Group, source: str) -> Iterator[pa.Table]:
 
 
 def _along_metadata(group: Group) -> Iterator[tuple[int, list[Regression]]]:
-    """Yield how many rows each node's metadata log has behind another one, and what fell.
+    """Yield, for each node's metadata log, the number of compared rows, and a decrease, if any.
 
-    Only those below the quorum's high watermark count.
+    Only rows below the quorum's high watermark count.
     """
     rows, end = group.table("leadership"), group.facts.quorum_high_watermark or 0
     written = present(rows, "log_offset") & (ints(rows, "leader_epoch") >= 0)
@@ -139,11 +143,11 @@ def _along_metadata(group: Group) -> Iterator[tuple[int, list[Regression]]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fall:
-    """The first of some epochs that is smaller than one before it.
+    """The first epoch in a sequence that is smaller than an earlier epoch.
 
     Attributes:
-        at: Its index.
-        count: How many are smaller than one before them.
+        at: The index of that epoch.
+        count: How many epochs are smaller than an earlier one.
     """
 
     at: int
@@ -153,7 +157,7 @@ class _Fall:
 
 
 def _fall(epochs: Ints) -> Iterator[_Fall]:
-    """Yield the fall of epochs in their order, if there is one."""
+    """Yield the first decrease in a sequence of epochs, if there is one."""
     top = np.maximum.accumulate(epochs)
     low = np.flatnonzero(epochs < top)
     if len(low):
@@ -172,7 +176,7 @@ def _along(log: ReplicaLog, snapshot: str) -> Iterator[Regression]:
 
 
 def _outside(log: ReplicaLog, lines: list[tuple[int, int]]) -> tuple[int, list[Regression]]:
-    """Return how many records have an epoch, and those that do not lie where their line says."""
+    """Return the number of records with an epoch, and the records outside their checkpoint line."""
     epochs, starts = np.array(lines, dtype=np.int64).reshape(-1, 2).T
     with_epoch = (log.epochs >= 0) & (log.offsets >= log.start)
     written, offsets = log.epochs[with_epoch], log.offsets[with_epoch]
@@ -203,7 +207,7 @@ def _outside(log: ReplicaLog, lines: list[tuple[int, int]]) -> tuple[int, list[R
 
 
 def _along_logs(group: Group) -> tuple[int, list[Regression]]:
-    """Return how many records have one with an epoch before them, and what fell, each but once."""
+    """Return the number of compared records, and each decrease of the epoch in a log once."""
     rows, fallen = 0, dict[tuple[str, int, int], Regression]()
     for snapshot, logs in sorted(group.logs.items()):
         for log in logs.values():
@@ -234,7 +238,7 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, regression: Regression) -> Labels:
-    # A node that never came back may keep metadata that the others dropped.
+    # A node that never came back may keep metadata records that the others truncated.
     left_behind = regression.source == Source.METADATA_LOG and not group.facts.recovered
     return (), (Premise.RECOVERED.value,) if left_behind else ()
 
@@ -301,10 +305,10 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _by_metadata(group: Group, found: Anomaly, node: str) -> str:
-    """Return whether a broker's earlier or its later word of an epoch was wrong.
+    """Return whether a broker's earlier or its later report of an epoch was wrong.
 
-    The controllers' log has each epoch that was given out behind a smaller one that it has; what
-    is older a snapshot may have taken, and anything a disk.
+    The controllers' log has every epoch that is larger than its own smallest epoch. Older epochs
+    may be in a snapshot. A disk fault may have taken any epoch.
     """
     after, known = number_in(found, "after"), {each.epoch for each in undisputed(group)}
     if min(known, default=after) < after and after not in known:
@@ -318,13 +322,13 @@ def _by_metadata(group: Group, found: Anomaly, node: str) -> str:
 
 
 def _fits(lines: list[tuple[int, int]], epoch: int, offset: int) -> bool:
-    """Tell whether a checkpoint gives an offset to an epoch."""
+    """Return whether a checkpoint assigns an offset to an epoch."""
     behind = [line for line in lines if line[1] <= offset]
     return bool(behind) and behind[-1][0] == epoch
 
 
 def _by_checkpoints(group: Group, found: Anomaly, node: str) -> str:
-    """Return whether a record or the checkpoint of its epochs is wrong, by the other replicas."""
+    """Return whether a record or its checkpoint is wrong, judged by the other replicas."""
     epoch, offset = number_in(found, "epoch"), found.offset
     held = sides(group.logs.get(FINAL, {}), offset)
     mine = next((each for each in held if node in each.nodes), None)
@@ -350,7 +354,7 @@ def _by_checkpoints(group: Group, found: Anomaly, node: str) -> str:
 
 
 def _by_copies(group: Group, found: Anomaly, node: str) -> str:
-    """Return who wrote a record whose epoch is out of order, by the copies of it."""
+    """Return which node wrote a record with an epoch out of order, judged by its copies."""
     source = str(found.evidence.get("where"))
     logs = group.logs.get(source if source in group.logs else FINAL, {})
     log, after = logs.get(node), number_in(found, "after")
@@ -375,12 +379,12 @@ def _by_copies(group: Group, found: Anomaly, node: str) -> str:
 
 
 def _too_early(group: Group, held: Side, offset: int) -> str:
-    """Return who wrote a record with an epoch that had not begun; empty if that is not shown.
+    """Return which leader wrote a record with an epoch that had not begun; empty if not shown.
 
     Args:
         group: The partition.
-        held: What the logs hold there: another record that was acknowledged there is gone.
-        offset: Where.
+        held: The record that the logs hold at the offset. An acknowledged record there must be it.
+        offset: The offset.
     """
     sends, epoch = group.table("sends"), held.epoch
     mine = (ints(sends, "offset") == offset) & (ints(sends, "value") == held.value)

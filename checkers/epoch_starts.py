@@ -1,8 +1,8 @@
-"""Where leader epochs begin: in the records of a log, and in `leader-epoch-checkpoint`.
+"""The start offsets of leader epochs: in the records of a log, and in `leader-epoch-checkpoint`.
 
-The file is told of what its broker knew when it stopped by itself. After a crash it may have lines
-that the broker would have corrected (KAFKA-16541), so that it proves nothing. An empty one, or none
-at all, is told too, but for a log whose disk a fault may have emptied or cut off.
+The checkpoint counts only if its broker stopped cleanly. After a crash, the file may have lines
+that the broker would have corrected (KAFKA-16541), so it proves nothing. An empty or missing
+checkpoint counts too, except if a fault may have emptied or truncated the log on disk.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,11 +19,11 @@ from results.record.declared import Sight
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochStart:
-    """The smallest offset of a leader epoch, as one replica has it.
+    """The smallest offset of a leader epoch on one replica.
 
     Attributes:
-        snapshot, node: Where: `final`, or a scenario's step.
-        by_records: Whether there is a record of the epoch; otherwise the checkpoint has a line.
+        snapshot, node: The snapshot (`final`, or a scenario's step) and the replica's node.
+        by_records: Whether a record has this epoch. Otherwise only a line of the checkpoint has it.
     """
 
     epoch: int
@@ -34,7 +34,7 @@ class EpochStart:
 
     @property
     def text(self) -> str:
-        """For people: `n2's first record of epoch 5 is at offset 250`."""
+        """The start in words, such as `n2's first record of epoch 5 is at offset 250`."""
         when = "" if self.snapshot in {FINAL, CRASH} else f" at the end of {self.snapshot}"
         if self.by_records:
             return f"{self.node}'s first record of epoch {self.epoch} is at {self.offset}{when}"
@@ -42,9 +42,9 @@ class EpochStart:
 
 
 def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
-    """Return the lines (epoch, start offset) of the final checkpoints that count, by node.
+    """Return, by node, the lines (epoch, start offset) of the final checkpoints that count.
 
-    A checkpoint without any line counts where the node's files could be read to their ends.
+    An empty checkpoint counts if the node's files could be read to their ends.
     """
     if not group.facts.shows(Sight.CHECKPOINTS):
         return {}
@@ -62,7 +62,7 @@ def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
 
 
 def _has_kept_its_disk(group: Group, node: str) -> bool:
-    """Tell whether a node's files were read, and no fault may have taken any of this partition."""
+    """Return whether a node's files were read and no fault may have taken data of the partition."""
     losses = [
         loss
         for loss in group.facts.disk_losses
@@ -71,13 +71,13 @@ def _has_kept_its_disk(group: Group, node: str) -> bool:
     return node in group.facts.proving_nodes and not losses
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Runs:
-    """Stretches of a log whose records have one epoch, by offset.
+    """The runs of successive records in a log that have one epoch, by offset.
 
     Attributes:
-        epochs: Of each, -1 where the records have none.
-        firsts, lasts: The offsets of its first and of its last record.
+        epochs: The epoch of each run, -1 if its records have none.
+        firsts, lasts: The offsets of each run's first and last record.
     """
 
     epochs: Ints
@@ -86,7 +86,7 @@ class Runs:
 
 
 def runs(log: ReplicaLog) -> Runs:
-    """Return the stretches of a log."""
+    """Return the runs of records with one epoch in a log."""
     fresh = np.ones(len(log.epochs) + 1, dtype=np.bool_)
     fresh[1:-1] = log.epochs[1:] != log.epochs[:-1]
     edges = np.flatnonzero(fresh)
@@ -105,9 +105,9 @@ def _of_records(snapshot: str, log: ReplicaLog) -> Iterator[EpochStart]:
 
 
 def epoch_starts(group: Group) -> list[EpochStart]:
-    """Return the smallest start that is known of each epoch, by epoch; a record's before a line's.
+    """Return the smallest known start of each epoch, by epoch; records count before checkpoints.
 
-    Of all snapshots: what a log held at some time, it was given by a leader.
+    All snapshots count, because every record that a log once held came from a leader.
     """
     found = [
         start
@@ -129,9 +129,10 @@ def epoch_starts(group: Group) -> list[EpochStart]:
 
 
 def goes_back(group: Group, log: ReplicaLog | None, offset: int) -> str:
-    """Return that behind a record a log goes back to an earlier epoch, for people; empty: no.
+    """Return a sentence if a log goes back to an earlier epoch behind a record; otherwise "".
 
-    Then no leader of its epoch need have begun there: the record may carry a wrong one.
+    In that case the record's epoch may be wrong, and no leader of that epoch need have started
+    there.
     """
     at = log.at(offset) if log is not None else None
     if log is None or at is None:

@@ -1,9 +1,12 @@
-"""How the pipeline fails; imports nothing, so that who only catches it pays for nothing."""
+"""Errors of the pipeline.
+
+This module imports nothing, so code that only catches these errors needs no heavy imports.
+"""
 
 
 class EngineError(Exception):
-    """An engine that cannot work here, in one sentence with the remedy."""
+    """An engine that cannot work here. The message is one sentence with the remedy."""
 
 
 class HistoryError(Exception):
-    """A file of histories that cannot be read, in one sentence with the line."""
+    """A history file that cannot be read. The message is one sentence with the line."""

@@ -1,7 +1,7 @@
-"""Everything that is worked out from one group: checks and statistics, ready to travel.
+"""The results of one group, i.e. its checks and statistics, in a form that can be sent.
 
-Both engines call `examine` for each group, and `gathered` once for what came back: so they cannot
-differ in more than where the work is done.
+Both engines call `examine` for each group, and then `gathered` once for all results. So the engines
+differ only in where the work is done.
 """
 
 from collections import defaultdict
@@ -27,13 +27,13 @@ class Piece:
     """One result of one group.
 
     Attributes:
-        run_id: As recorded in the tables.
-        topic, topic_id, partition: Which group; empty and -1 for the whole run.
-        kind: `CHECK` (the payload is a result in JSON), `STATISTIC` or `DERIVED` (Arrow IPC
-            streams), `DAMAGED` (a table that is not what was written; without a payload),
-            `UNCOVERED` (why nobody knows what the group reached, in UTF-8).
-        name: Of the checker, the statistic, the derivation, or the table.
-        payload: See `kind`.
+        run_id: The run id in the tables.
+        topic, topic_id, partition: The group; empty and -1 for the whole run.
+        kind: `CHECK` (the payload is a result in JSON), `STATISTIC` or `DERIVED` (the payload is an
+            Arrow IPC stream), `DAMAGED` (a table differs from what was written; no payload), or
+            `UNCOVERED` (why the group's coverage is unknown, in UTF-8).
+        name: The name of the checker, the statistic, the derivation, or the table.
+        payload: The result in bytes; see `kind`.
     """
 
     run_id: str
@@ -50,10 +50,10 @@ class Gathered:
     """All results of one run.
 
     Attributes:
-        checks: By place.
-        statistics: Every table of `STATISTICS`, rows by place.
-        uncovered: Where, and why, it could not be worked out what was reached. That decides
-            nothing.
+        checks: The checkers' results, by place.
+        statistics: Every table of `STATISTICS`, with rows in the order of places.
+        uncovered: The places whose coverage is unknown, with the reasons. They do not change the
+            verdict.
     """
 
     checks: Mapping[Place, list[CheckResult]]
@@ -62,12 +62,12 @@ class Gathered:
 
 
 def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> list[Piece]:
-    """Check one group, and work out its statistics.
+    """Check one group and compute its statistics.
 
     Args:
         facts: The run's context.
         tables: The group's rows by table.
-        place: Which group; partition -1 for the tables without a partition.
+        place: The group; partition -1 for the tables without a partition.
     """
     topic, topic_id, partition = place
     group = group_of(facts, tables, topic=topic, topic_id=topic_id, partition=partition)
@@ -109,16 +109,16 @@ def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> li
 
 def _figures(group: Group) -> dict[str, pa.Table]:
     if group.of_quorum or group.remade:
-        return {}  # It is none of the partitions that clients write to.
+        return {}  # Clients do not write to such a partition.
     return run_statistics(group) if group.partition < 0 else partition_statistics(group)
 
 
 def conclude(facts: RunFacts, pieces: Iterable[Piece]) -> list[Piece]:
-    """Check what needs more than one partition, from what `examine` derived of each.
+    """Run the checks that need more than one partition, on the tables that `examine` derived.
 
     Args:
         facts: The run's context.
-        pieces: Of all partitions of the run; what is not derived is left aside.
+        pieces: The pieces of all partitions of the run. Only derived tables are used.
 
     Returns:
         The results, at the place of the whole run.
@@ -138,7 +138,7 @@ def conclude(facts: RunFacts, pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def damaged(facts: RunFacts, names: Iterable[str], place: Place = RUN) -> list[Piece]:
-    """Return pieces that say which tables of a run are not what was written."""
+    """Return one piece for each table of a run that differs from what was written."""
     return _pieces(facts, place, DAMAGED, [(name, b"") for name in names])
 
 
@@ -156,7 +156,7 @@ def _pieces(
 
 
 def gathered(pieces: Iterable[Piece]) -> Gathered:
-    """Put the pieces of one run together, in the order of their places."""
+    """Return the pieces of one run together, in the order of their places."""
     checks: defaultdict[Place, list[CheckResult]] = defaultdict(list)
     uncovered: list[str] = []
     parts: dict[str, list[pa.Table]] = {
@@ -183,6 +183,6 @@ def pack(table: pa.Table) -> bytes:
 
 
 def unpack(payload: bytes) -> pa.Table:
-    """Return the table that `pack` wrote."""
+    """Return the table from the bytes that `pack` returned."""
     with pa.ipc.open_stream(payload) as reader:
         return reader.read_all()

@@ -1,4 +1,4 @@
-"""What is known of a run before its rows are looked at: plan, milestones, topics."""
+"""The facts of a run that are known before its rows are read: plan, milestones, topics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,35 +15,35 @@ from results.record.topics import CreatedTopic
 from results.record.values import SEQUENCE_BITS
 
 FINAL, CRASH = "final", "crash"
-"""Names of snapshots: after a stop, and after the death of the harness."""
+"""Names of snapshots: after a stop, and after a crash of the harness."""
 NOTED = "noted"
-"""The last look at the brokers before their stop: what they said, and no files."""
+"""The milestone of the last questions to the brokers before their stop; no files are copied."""
 CLEAN = "clean"
-"""How the harness notes that a node ended by itself when it was told to stop."""
+"""The harness's note for a node that ended by itself after a normal stop."""
 LOOKED, AUDITED = "looked", "audited"
-"""Milestones: the hosts were looked at before the run; after it, with what is not as it was."""
+"""Milestones of the checks of the hosts: before the run, and after it, with what changed."""
 
 _RETENTION = (
     "log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes",
 )  # fmt: skip
-"""Settings by which a broker drops the beginning of a log; -1: it keeps everything."""
+"""Settings that let a broker drop the beginning of a log; -1: the broker keeps everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskLoss:
-    """What a power loss, wipe or flipped bit left of a partition on some nodes.
+    """The loss of a partition's records on some nodes by a power loss, a wipe or a flipped bit.
 
     Attributes:
-        nodes: Those that were hit.
-        topic, partition: Which partition; "" and -1: any, for nobody knows what was taken.
-        end_after: At most so much of the log was left on each: its end, exclusive.
-        least_after: So much was left at least, on one of them; None: as much as on the others.
-        end_before: On one of them the log had reached that far.
-        until_ns: Until then, at least, none of their brokers ran again.
-        began_ns: Not before that was anything done to them.
+        nodes: The nodes that were hit.
+        topic, partition: The partition; "" and -1: any, because the lost records are unknown.
+        end_after: The end offset (exclusive) of the most that any node kept.
+        least_after: The end offset of the least that a node kept; None: as much as the others.
+        end_before: The largest log end offset on one of the nodes before the loss.
+        until_ns: Until then, at least, none of the nodes' brokers ran again.
+        began_ns: The earliest time at which the fault can have done anything.
         healed_ns: When the fault was over, -1 if it never was.
-        excuse: What it was, as the contract's table has it: `power-loss`; `unconfirmed-fault`: one
-            of them that was begun and not confirmed, and that may have taken anything.
+        excuse: The row of the contract's table, such as `power-loss`. `unconfirmed-fault`: the
+            fault began but was not confirmed, and may have taken any record.
     """
 
     nodes: frozenset[str]
@@ -63,21 +63,22 @@ class DiskLoss:
         return self.end_after if self.least_after is None else self.least_after
 
     def concerns(self, topic: str, partition: int) -> bool:
-        """Tell whether it may have taken records of a partition."""
+        """Return whether the loss may have taken records of a partition."""
         return (self.topic, self.partition) in {(topic, partition), ("", -1)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanOrder:
-    """An unclean election that a fault ordered of a partition.
+    """An unclean election of a partition that a fault ordered.
 
     Attributes:
-        topic, partition: Which.
-        after_epoch, epoch: As was seen, nobody led in the first and somebody in the second; -1 if
-            that was not seen.
-        leader: Who was elected, a node; empty if that was not seen.
-        began_ns: Before that nothing was done for it; -1 if unknown.
-        seen_ns: When it was seen; all who led before were dead by then, and stayed so. -1: never.
+        topic, partition: The partition.
+        after_epoch, epoch: The fault saw no leader in `after_epoch`, and a leader in `epoch`; -1 if
+            not seen.
+        leader: The node of the elected leader; empty if not seen.
+        began_ns: The earliest time at which the fault can have done anything; -1 if unknown.
+        seen_ns: When the election was seen. All earlier leaders were down by then and stayed down.
+            -1: never.
     """
 
     topic: str
@@ -90,25 +91,25 @@ class UncleanOrder:
 
     @property
     def known(self) -> bool:
-        """Whether it was seen, with its leader and its epoch."""
+        """Whether the election was seen, with its leader and its epoch."""
         return bool(self.leader) and self.epoch >= 0 and self.seen_ns >= 0
 
     def may_be(self, epoch: int) -> bool:
-        """Tell whether it may have begun a leader epoch; -1: nobody knows which."""
+        """Return whether the order may have begun a leader epoch. Epoch -1: unknown, so it may."""
         return epoch < 0 or not self.known or self.after_epoch < epoch <= self.epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemadeTopic:
-    """The last incarnation of a topic that a fault made again.
+    """The last incarnation of a topic that a fault deleted and recreated.
 
     Attributes:
-        topic, topic_id: Which.
-        replicas: The nodes that have one, by partition.
-        acked: Its records that were acknowledged with acks=all: partition, offset, value.
-        made_ns: When it was created; all of them were acknowledged after that.
-        healed_ns: When the fault was over; all of them were acknowledged before that.
-        confirmed: Whether the fault was. Then each partition had taken a record.
+        topic, topic_id: The topic's name and id.
+        replicas: The nodes with a replica, by partition.
+        acked: The records that were acknowledged with acks=all: partition, offset, value.
+        made_ns: When the topic was created; all `acked` records came after that.
+        healed_ns: When the fault was over; all `acked` records came before that.
+        confirmed: Whether the fault was confirmed. Then each partition had taken a record.
     """
 
     topic: str
@@ -125,16 +126,18 @@ class Disturbance:
     """A fault that may have been in force, confirmed or not.
 
     Attributes:
-        kind: What it did: `kill` also of a fault of another kind that killed its targets.
-        begun_ns, ended_ns: When it was asked for and when healed; beyond all times if never.
-        confirmed_ns: When it was seen to work; -1 if it never was.
-        healing_ns: When its heal began; -1 if nobody knows.
-        nodes: Its targets.
-        family: Of its kind; empty in records of old.
-        strikes: How often it broke connections of clients; -1 if nobody knows.
-        place: The topic and partition that it is about, be it named or drawn; None: of none.
-        controller: Whether a target led the controllers when it began.
-        ends: The nodes at the ends of the links that it cuts or makes bad.
+        kind: The fault's effect. A fault of another kind that killed its targets is also a `kill`.
+        begun_ns, ended_ns: When the fault was asked for, and when it was healed; never: the
+            maximum.
+        confirmed_ns: When the fault was seen to work; -1 if it never was.
+        healing_ns: When the heal began; -1 if unknown.
+        nodes: The fault's targets.
+        family: The family of the fault's kind; empty in old records.
+        strikes: How often the fault broke connections of clients; -1 if unknown.
+        place: The topic and partition that the fault concerns, from the plan or chosen at random;
+            None: no partition.
+        controller: Whether a target led the controllers when the fault began.
+        ends: The nodes at the ends of the links that the fault cuts or degrades.
     """
 
     kind: str
@@ -152,12 +155,12 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absence:
-    """A time in which a node's broker was certainly down, or stood still.
+    """A time in which a node's broker was certainly down or stopped.
 
     Attributes:
-        node: Whose.
-        from_ns, until_ns: From when to when at least.
-        gone: Whether its process had ended, so that another one came back.
+        node: The broker's node.
+        from_ns, until_ns: The absence lasted at least from the first time until the second.
+        gone: Whether the process had ended, so that a new process came back.
     """
 
     node: str
@@ -166,55 +169,58 @@ class Absence:
     gone: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)  # Not slotted: `numbers` is cached.
+@dataclass(frozen=True, kw_only=True)  # Not slotted, because `numbers` is cached.
 class RunFacts:
     """The context of a run's rows.
 
     Attributes:
-        run_id: Of the run's folder.
-        recorded_id: `run_id` in the tables; another one if the folder was moved.
-        plan: The plan; its defaults if it could not be read (see `problems`).
-        topics: As they were created.
+        run_id: The id in the name of the run's folder.
+        recorded_id: `run_id` in the tables. It differs if the folder was moved.
+        plan: The run's plan, or the default plan if it could not be read (see `problems`).
+        topics: The topics as they were created.
         milestones: How far the run came.
         reservations: Ranges of values (from, to; exclusive) that workers announced before use.
-        quorum_high_watermark: The metadata log's highest known high watermark, None if unknown.
-        quorum: What the leaders of the controllers' quorum told.
-        calm_from_ns: When the last fault was healed, from which the plan's budgets count (without
-            faults: when the main phase began); None if one may have been in force to the end.
-        silences: From when to when in the main phase, and later, neither clients nor observers
+        quorum_high_watermark: The highest known high watermark of the metadata log, None if
+            unknown.
+        quorum: What the leaders of the controllers' quorum reported.
+        calm_from_ns: When the last fault was healed. The plan's time limits count from then.
+            Without faults: when the main phase began. None: a fault may have been in force until
+            the end.
+        silences: The times in the main phase, or later, in which neither clients nor observers
             recorded anything.
-        problems: Sentences on what could not be read; any makes the verdict unknown at best.
-        plan_known: Whether the plan is the run's own: without it nobody knows what was promised.
-        unread: The tables of the record that cannot be read, and count as empty.
+        problems: Sentences on what could not be read. Any problem prevents a verdict better than
+            unknown.
+        plan_known: Whether the plan is the run's own. Without it, the promises are unknown.
+        unread: The tables of the record that cannot be read; they count as empty.
         cut_streams: Whether a live stream ended without its end mark, or could not be read.
-        unreadable_nodes: Nodes of whose files something could not be read; of a step's copies as
+        unreadable_nodes: The nodes with a file that could not be read; for a step's copies:
             `step-01/n2`.
-        collected_nodes: Nodes of whose final logs any was read.
-        step_isrs: Of a scenario: the ISR of its partition at the end of each step, nodes by the
+        collected_nodes: The nodes with at least one final log that was read.
+        step_isrs: In a scenario: the ISR of its partition (nodes) at the end of each step, by the
             step's name, in the order of the steps.
-        disk_losses: What power losses, wipes and flipped bits took.
+        disk_losses: The losses by power losses, wipes and flipped bits.
         unclean_orders: The unclean elections that faults ordered.
-        remade: Topics that faults made again, and that are judged beside the plan's.
+        remade: The topics that faults recreated. They are judged besides the plan's topics.
         disturbances: The faults that may have been in force.
-        absences: When which brokers were away for certain.
-        answers: Of each target of a fault that was never confirmed, and when that fault began: when
-            it had answered last by then, and first again; -1: not at all.
-        reigns: Who led each partition by the controllers' log, internal topics' ones too.
-        inner_cuts: What replicas of internal topics were recorded to truncate.
+        absences: The times in which brokers were certainly away.
+        answers: For each target of an unconfirmed fault, and that fault's begin: when the target
+            last answered before the begin, and first after it; -1: it did not.
+        reigns: The leaders of each partition by the controllers' log, with internal topics.
+        inner_cuts: The recorded truncations of replicas of internal topics.
         taking: How each partition's high watermark grew after the last heal, by its leaders.
-        story_broken: Whether a step of a scenario could not be played to its end.
-        judge: Whose definitions the checkers follow: Jepsen's own differ.
+        story_broken: Whether a step of a scenario could not be run to its end.
+        judge: The judge whose definitions the checkers follow; Jepsen's differ.
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
-        witnessed: Op ids of transactions of unknown outcome that certainly committed, because a
-            read_committed reader got one of their sends, in whichever partition.
-        moves_known: Whether assignments tell which partitions they leave out.
-        contents_known: Whether anybody looked at what messages hold beside their values.
-        history: Whether these are another recorder's client-side ops, with nothing else of a run:
-            no final reads, no replicas' logs, no faults.
-        picked: Of a history: which value stands at an offset with several, by (topic, partition)
-            and offset, where somebody knows.
-        names: Of a history: what values are called that are no integers.
-        declared: What can be seen of the system, beyond its clients.
+        witnessed: The op ids of transactions of unknown outcome that certainly committed, because a
+            read_committed reader got one of their sends, in any partition.
+        moves_known: Whether assignments show which partitions they leave out.
+        contents_known: Whether the rest of each message, besides its value, was compared.
+        history: Whether the ops are an imported history: client-side ops of another recorder,
+            without final reads, replicas' logs or faults.
+        picked: For a history: the value at an offset with several values, if known, by (topic,
+            partition) and offset.
+        names: For a history: the names of values that are no integers.
+        declared: What can be observed of the system besides its clients.
     """
 
     run_id: str
@@ -255,32 +261,32 @@ class RunFacts:
     declared: Declared = field(default_factory=Declared)
 
     def shows(self, sight: Sight) -> bool:
-        """Tell whether something can be seen of the system."""
+        """Return whether the system shows something."""
         return sight in self.declared.sees
 
     @property
     def brokers(self) -> tuple[int, ...]:
-        """The brokers' ids: those that the plan has, or 1, 2, ..."""
+        """The brokers' ids: the ids in the plan, or 1, 2, ..."""
         return self.plan.broker_ids or tuple(range(1, self.plan.nodes + 1))
 
     @property
     def played(self) -> tuple[Milestone, ...]:
-        """The milestones of the run itself: the audit of its hosts comes after its last second."""
+        """The milestones of the run itself, without the later check of its hosts."""
         return tuple(each for each in self.milestones if each.name != AUDITED)
 
     def milestone(self, name: str) -> Milestone | None:
-        """Return a milestone that the run reached, the last one of that name."""
+        """Return the last milestone of a name that the run reached."""
         return next((each for each in reversed(self.milestones) if each.name == name), None)
 
     @property
     def clients_end_ns(self) -> int | None:
-        """When clients were told to stop; of a record of before that was noted, when they had."""
+        """When clients were asked to stop; in older records, when they had stopped."""
         told = self.milestone(STOPPING) or self.milestone("final-reads")
         return told.at_ns if told is not None else None
 
     @property
     def workers_watched(self) -> int:
-        """How many workers were watched to their end; 0 in records of before anybody did."""
+        """The number of workers that were watched to their end; 0 in old records."""
         told = self.milestone(STOPPING)
         workers = told.detail.get("workers", "") if told else ""
         noted = int(workers) if workers.isascii() and workers.isdigit() else 0
@@ -288,26 +294,29 @@ class RunFacts:
 
     @property
     def clean_nodes(self) -> frozenset[str]:
-        """The nodes that ended by themselves when they were told to stop."""
+        """The nodes that ended by themselves after a normal stop."""
         stopped = self.milestone("stopped")
         detail = stopped.detail if stopped is not None else {}
         return frozenset(node for node, how in detail.items() if how == CLEAN)
 
     @property
     def proving_nodes(self) -> frozenset[str]:
-        """The nodes whose files prove what they lack: stopped cleanly, and read to their ends."""
+        """The nodes that stopped cleanly and had all files read.
+
+        What their logs lack was not there.
+        """
         return self.clean_nodes & self.collected_nodes - self.unreadable_nodes
 
     @property
     def snapshot(self) -> str:
-        """The name of the snapshot that the nodes' files are."""
+        """The name of the snapshot that the nodes' files are: `final` or `crash`."""
         return FINAL if self.milestone("stopped") else CRASH
 
     @property
     def whole_story(self) -> bool:
-        """Whether a scenario was played to its end, and the run too; true of an ordinary run.
+        """Whether a scenario and its run reached their ends; always true for an ordinary run.
 
-        A run that died has no milestone `failed`, but did not reach the end of its main phase.
+        A run that died has no milestone `failed`, but it did not reach the end of its main phase.
         """
         if self.plan.scenario is None:
             return True
@@ -316,19 +325,19 @@ class RunFacts:
 
     @property
     def recovered(self) -> bool:
-        """Whether every partition got a leader and a full ISR back before the final reads."""
+        """Whether every partition had a leader and a full ISR again before the final reads."""
         reached = self.milestone("recovered")
         return reached is not None and "failed" not in reached.detail
 
     @property
     def weak_acks(self) -> bool:
-        """Whether the producers asked for less than all acknowledgements."""
+        """Whether the producers asked for less than acks=all."""
         setting = self._client("acks", "request.required.acks") or self.plan.acks
         return setting in {"0", "1"}
 
     @property
     def no_acks(self) -> bool:
-        """Whether nothing was ever acknowledged."""
+        """Whether nothing was ever acknowledged (acks=0)."""
         return (self._client("acks", "request.required.acks") or self.plan.acks) == "0"
 
     @property
@@ -339,13 +348,13 @@ class RunFacts:
 
     @property
     def retries(self) -> bool:
-        """Whether producers send again by themselves."""
+        """Whether producers retry by themselves."""
         setting = self._client("retries", "message.send.max.retries")
         return setting != "0" if setting is not None else self.plan.retries != 0
 
     @property
     def resends_after_ns(self) -> int:
-        """How long a producer waits, at least, before it sends again what got no answer."""
+        """The least time that a producer waits before it retries a message without an answer."""
         return int(self._client("retry.backoff.ms") or 100) * 1_000_000
 
     @property
@@ -356,14 +365,14 @@ class RunFacts:
 
     @property
     def keeps_known(self) -> bool:
-        """Whether it can be told what brokers must keep: all records, or the last of each key."""
+        """Whether it is known what brokers must keep: all records, or the last of each key."""
         return not self.compacted or self.plan.keys > 0
 
     @property
     def forgets(self) -> bool:
-        """Whether the brokers may drop the beginning of a log, or nobody knows that they may not.
+        """Whether the brokers may drop the beginning of a log, or this is unknown.
 
-        Kafka keeps records for a week where nobody asks for less, and no run takes that long.
+        By default, Kafka keeps records for a week, and no run takes that long.
         """
         asked = any(
             each.get(name, "-1") != "-1" for each in self.plan.settings for name in _RETENTION
@@ -372,26 +381,26 @@ class RunFacts:
 
     @cached_property
     def numbers(self) -> dict[tuple[str, int], int]:
-        """The n of a value, by (topic, partition)."""
+        """The partition's number, which its values contain, by (topic, partition)."""
         return {place: n for n, place in enumerate(self.plan.topic_partitions, start=1)}
 
     def remade_at(self, topic: str, topic_id: str, partition: int) -> RemadeTopic | None:
-        """Return the topic made again that a partition is of; None if it is none of these."""
+        """Return the recreated topic to which a partition belongs, or None."""
         for each in self.remade:
             if (each.topic, each.topic_id) == (topic, topic_id) and partition in each.replicas:
                 return each
         return None
 
     def home_of(self, value: int) -> str:
-        """Return the partition that a value of this run was made for: `log-0-1`; else empty."""
+        """Return the partition for which a value of this run was made (`log-0-1`), or ""."""
         at = (value >> SEQUENCE_BITS) - 1
         places = self.plan.topic_partitions
         return "{}-{}".format(*places[at]) if 0 <= at < len(places) else ""
 
     def name_of(self, value: int) -> str:
-        """Return what people call a value: a scenario's messages have names, `message2 (value …)`.
+        """Return a value's name for reports. A scenario's messages: `message2 (value …)`.
 
-        The payload of a named message is its value and its name, so both say the same.
+        The payload of a scenario's message contains its value and its name.
         """
         if value in self.names:
             return f"value {self.names[value]}"

@@ -1,14 +1,15 @@
-"""fault-without-effect: the nemesis did less than the plan asked for; the harness's own anomaly.
+"""fault-without-effect: faults had less effect than the plan asked for; an anomaly of the harness.
 
-Definition: fewer confirmed faults than the plan's minimum (half of those scheduled, by default), or
-a family with none that somebody named. Of the families of `all`, and of the default, those with two
-faults or more that were begun count as named. A fault's row names its family in `spec`.
+Definition: fewer faults were confirmed than the plan's minimum (by default half of those
+scheduled), or a named family has no confirmed fault. With `all` or the default, the harness chooses
+the families. Then a family counts as named if at least two of its faults began. A fault's row names
+its family in `spec`.
 
-Why it proves something: that nothing was tried. A fault is confirmed by measurement (packets that
-were dropped, a process that is gone), so one without confirmation may never have happened, and a
-run that survived it survived nothing.
+Why it proves something: without a confirmed fault, nothing was tested. A fault is confirmed by a
+measurement, such as dropped packets or an ended process. A fault without confirmation may never
+have happened. If a run passes without faults, that proves nothing.
 
-What would not prove it: a fault that was confirmed and that the cluster shrugged off.
+What would not prove it: a confirmed fault that the cluster tolerated.
 """
 
 from collections import Counter
@@ -35,11 +36,11 @@ NAME = "fault-without-effect"
 PARTITION = "partition"
 _NAMED = 3
 _NOT_RUNNING = ("no broker runs", "not running")
-"""What a fault tells that found no process to hit."""
+"""Phrases in the message of a fault that found no running process."""
 
 
 def _families(faults: pa.Table) -> list[str]:
-    """Return what a plan's nemesis calls each fault; rows of old do not say so."""
+    """Return the name that a plan gives to each fault's family. Old rows lack it."""
     return [
         _field(spec, "family") or (kind if kind in NEMESIS_KINDS else PARTITION)
         for kind, spec in zip(texts(faults, "kind"), texts(faults, "spec"), strict=True)
@@ -55,9 +56,9 @@ def _expected(facts: RunFacts) -> list[str]:
 
 
 def _asked(group: Group) -> list[tuple[str, int, int]]:
-    """Return what the plan asks of the nemesis: kind, how many were confirmed, the least.
+    """Return what the plan requires of the faults: (kind, number confirmed, minimum).
 
-    Of a kind it is 1 if any was.
+    For a single kind, the number is 1 if any fault of the kind was confirmed.
     """
     plan, faults = group.facts.plan, group.table("faults")
     confirmed = select(faults, present(faults, "confirmed_ns"))
@@ -67,7 +68,7 @@ def _asked(group: Group) -> list[tuple[str, int, int]]:
     least = (scheduled + 1) // 2 if least is None else least
     wanted = _expected(group.facts)
     if plan.drawn and plan.faults is None:
-        # One that the end of the main phase cut short proves nothing; two that nobody saw do.
+        # One fault that the end of the main phase cut short proves nothing; two unconfirmed do.
         tried = Counter(_families(select(faults, was_begun(faults))))
         wanted = [family for family in wanted if tried[family] > 1]
     enough = [("faults", confirmed.num_rows, least)] if least > 0 else []
@@ -77,7 +78,7 @@ def _asked(group: Group) -> list[tuple[str, int, int]]:
 def _check(group: Group) -> Findings:
     asked = _asked(group)
     short = [each for each in asked if each[1] < each[2]]
-    # Where none of any kind was confirmed, the kinds say it.
+    # If no fault of any kind was confirmed, the kinds are reported instead of the number.
     kinds = [each for each in short if each[0] != "faults"]
     short = kinds if kinds and not max(each[1] for each in asked) else short
     found = findings(len(asked), short, lambda item: _describe(group, item))
@@ -119,13 +120,13 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _of_kind(faults: pa.Table, kind: str) -> Mask:
-    """Tell which faults are of a kind or family; all are, if that is `faults`."""
+    """Return which faults belong to a kind or family; with `faults`, all do."""
     called = zip(texts(faults, "kind"), _families(faults), strict=True)
     return np.array([kind in {"faults", *each} for each in called], dtype=np.bool_)
 
 
 def _seen(facts: RunFacts, fault: dict[str, Any]) -> str:
-    """Return what the witness of a fault that was not confirmed saw."""
+    """Return a sentence on what was observed of an unconfirmed fault."""
     of = ", ".join(fault["targets"] or ())
     asked_ns = -1 if fault["requested_ns"] is None else fault["requested_ns"]
     kind = f"{fault['kind']}{f' of {of}' if of else ''}"
@@ -148,7 +149,7 @@ def _seen(facts: RunFacts, fault: dict[str, Any]) -> str:
 
 
 def _never_begun(fault: dict[str, Any]) -> str:
-    """Say why a fault was never begun; nothing if it was, or if the record does not tell."""
+    """Return why a fault never began; empty if it began or if that is not recorded."""
     told = json_object(fault["spec"] or "")
     waited, why = told.get("waited"), told.get("without_effect")
     if not isinstance(waited, dict) or waited.get("came") is not False:
@@ -160,7 +161,7 @@ def _never_begun(fault: dict[str, Any]) -> str:
 
 
 def _ended(facts: RunFacts, nodes: Sequence[str], until_ns: int) -> str:
-    """Say which of a fault's targets had ended before it began, though no fault had done that."""
+    """Return a clause if a target had ended by itself before the fault began."""
     ended = [
         f"{each.detail.get('node')} was found ended at {seconds(each.at_ns)}, code"
         f" {each.detail.get('code') or 'unknown'}"
@@ -171,7 +172,7 @@ def _ended(facts: RunFacts, nodes: Sequence[str], until_ns: int) -> str:
 
 
 def _found_gone(fault: dict[str, Any]) -> dict[str, str]:
-    """Return of targets whose process the heal found gone, too: which, and which it started."""
+    """Return the targets whose process the heal also found ended, with the process it started."""
     told = json_object(fault["heal_effect"] or "")
     before, seen, gone = (told.get(name) for name in ("pid_before", "processes", "was_gone"))
     if not isinstance(before, dict) or not isinstance(seen, list) or not isinstance(gone, list):
@@ -185,10 +186,10 @@ def _found_gone(fault: dict[str, Any]) -> dict[str, str]:
 
 
 def _answered(facts: RunFacts, node: str, at_ns: int, healed: str) -> str:
-    """Say when a target that did not run had answered, and whether anything had ended it.
+    """Return when a target that did not run last answered, and whether a fault had ended it.
 
     Args:
-        facts: Of the run.
+        facts: The run's context.
         node: The target.
         at_ns: When the fault began.
         healed: What the heal found and did; empty: not recorded.

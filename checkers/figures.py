@@ -1,4 +1,4 @@
-"""The figures of a verdict, from the statistics of a run."""
+"""The figures in a verdict, computed from the statistics of a run."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ from results.record.verdict import UNCOVERED
 def figures(
     facts: RunFacts, statistics: Mapping[str, pa.Table], uncovered: Sequence[str] = ()
 ) -> dict[str, object]:
-    """Return what `verdict.json` has as `stats`.
+    """Return the `stats` object of `verdict.json`.
 
     Args:
         facts: The run's context.
         statistics: Every table of `STATISTICS` by name.
-        uncovered: Where, and why, it could not be worked out what was reached.
+        uncovered: The places whose coverage is unknown, with the reasons.
     """
     return {
         **_ops(statistics["totals"]),
@@ -38,7 +38,10 @@ def figures(
 
 
 def _stopped(facts: RunFacts) -> dict[str, object]:
-    """What ended the run before its time, and when: a violation, a person; or who did not look."""
+    """Return what ended the run early, and when: a violation or a user.
+
+    If the live watcher ended early, the time until which it watched is returned instead.
+    """
     told: dict[str, object] = {}
     if (cut := facts.milestone(INTERRUPTED)) is not None:
         told["interrupted_at_s"] = round(cut.at_ns / NS_PER_S, 1)
@@ -91,7 +94,7 @@ def _rate(facts: RunFacts, offered: pa.Table) -> dict[str, object]:
 
 
 def _phases(facts: RunFacts) -> dict[str, float]:
-    """Seconds from each milestone to the next one, named by the former."""
+    """Return the seconds from each milestone to the next; the key is the first milestone's name."""
     stones = facts.played
     return {
         one.name: round((other.at_ns - one.at_ns) / NS_PER_S, 3) for one, other in pairwise(stones)
@@ -99,10 +102,10 @@ def _phases(facts: RunFacts) -> dict[str, float]:
 
 
 def _longest_unavailable_s(availability: pa.Table) -> dict[str, int]:
-    """Return for each partition the most seconds in a row with sends tried and none ok.
+    """Return, by partition, the longest time in seconds in which sends were tried and none was ok.
 
     Args:
-        availability: By topic and partition, then by time.
+        availability: Rows by topic, partition and time.
     """
     topics, names = codes(availability, "topic")
     partitions, ok = ints(availability, "partition"), ints(availability, "ok") > 0
@@ -115,7 +118,7 @@ def _longest_unavailable_s(availability: pa.Table) -> dict[str, int]:
 
 
 def _elections(leaders: pa.Table) -> int:
-    """How many times a partition was seen to get another leader or epoch after its first."""
+    """Return how often a partition was seen with a new leader or epoch after its first one."""
     led = [row for row in leaders.to_pylist() if row["leader"] >= 0]
     places = {(row["topic"], row["topic_id"], row["partition"]) for row in led}
     return len(led) - len(places)

@@ -1,4 +1,4 @@
-"""From what a kernel found to `Findings`: evidence for the first, counts for the rest."""
+"""Build `Findings` from what a checker found: evidence for the first items, counts for the rest."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,14 +26,16 @@ def findings(
     *,
     gaps: tuple[str, ...] = (),
 ) -> Findings:
-    """Describe the first items, those without excuse and doubt before others, and count the rest.
+    """Return findings that describe the first items and count the rest.
+
+    Items without an excuse and without a broken premise are described first.
 
     Args:
-        rows: How many rows were looked at.
-        items: What was found, by offset.
-        describe: Gives an item's anomaly, without labels.
-        labels: Gives an item's excuses and broken premises.
-        gaps: What could not be looked at, and why.
+        rows: The number of compared rows.
+        items: The items that were found, by offset.
+        describe: Returns an item's anomaly, without labels.
+        labels: Returns an item's excuses and broken premises.
+        gaps: What could not be checked, and why.
     """
     labelled = [(item, labels(item)) for item in items]
     if len(items) > MAX_DESCRIBED:
@@ -47,13 +49,13 @@ def findings(
 
 
 def could_not_show(found: Findings, why: str, *, given: bool = True) -> Findings:
-    """Return what was found; if nothing could have failed, with a sentence that says why.
+    """Return findings, with a reason added if nothing could be compared.
 
     Args:
-        found: Of a kernel.
-        why: What the run lacks, and what could not show therefore.
-        given: Whether the rows are there that any run has to have; without them nobody knows what
-            could have shown, and the verdict is unknown.
+        found: The checker's findings.
+        why: What the run lacks, and which anomaly could not show for that reason.
+        given: Whether the rows exist that every run must have. Without such rows, it is unknown
+            what could have failed, and the verdict is unknown.
     """
     if found.rows or found.anomalies or not given:
         return found
@@ -63,7 +65,7 @@ def could_not_show(found: Findings, why: str, *, given: bool = True) -> Findings
 def anomaly_at(
     group: Group, name: str, *, sentence: str, evidence: Evidence, offset: int = -1
 ) -> Anomaly:
-    """Return an anomaly at the place of a group."""
+    """Return an anomaly of a group's partition."""
     return Anomaly(
         name=name,
         sentence=sentence,
@@ -77,7 +79,7 @@ def anomaly_at(
 
 
 def with_stacks(group: Group, anomaly: Anomaly) -> Anomaly:
-    """Return a liveness anomaly with what the servers' JVMs told of their threads, if they did."""
+    """Return a liveness anomaly with the deadlocks from the servers' thread dumps, if any."""
     told = group.facts.milestone(STACKS)
     if told is None:
         return anomaly
@@ -88,29 +90,29 @@ def with_stacks(group: Group, anomaly: Anomaly) -> Anomaly:
 
 
 def number_in(found: Anomaly, name: str) -> int:
-    """Return a number of an anomaly's evidence; -1 where it has none."""
+    """Return a number from an anomaly's evidence, or -1."""
     value = found.evidence.get(name)
     return value if isinstance(value, int) else -1
 
 
 def numbers_in(found: Anomaly, name: str) -> list[int]:
-    """Return a list of numbers of an anomaly's evidence; empty where it has none."""
+    """Return a list of numbers from an anomaly's evidence, or an empty list."""
     value = found.evidence.get(name)
     return [each for each in value if isinstance(each, int)] if isinstance(value, list) else []
 
 
 def texts_in(found: Anomaly, name: str) -> list[str]:
-    """Return a list of texts of an anomaly's evidence, or a single one; empty where none is."""
+    """Return a list of texts, or a single text, from an anomaly's evidence, or an empty list."""
     value = found.evidence.get(name)
     texts = value if isinstance(value, list) else [value]
     return [each for each in texts if isinstance(each, str)]
 
 
 def known(number: int) -> int | None:
-    """Return a number that was recorded, None for a null."""
+    """Return the number, or None if it is negative (null)."""
     return number if number >= 0 else None
 
 
 def seconds(time_ns: int) -> str:
-    """Return a time of the run for people: `31.204 s`."""
+    """Return a time of the run for reports: `31.204 s`."""
     return f"{time_ns // 1_000_000 / 1000:.3f} s" if time_ns >= 0 else "an unknown time"

@@ -1,6 +1,6 @@
-"""What a run's folder says, file by file, with sentences on what of it cannot be read.
+"""Read a run's folder, file by file.
 
-Whatever is missing or broken is told, and never an exception.
+A missing or broken file gives a sentence, never an exception.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,21 +24,21 @@ from results.record.topics import CreatedTopic, load_topics
 
 BROKEN = (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError,
           pa.ArrowException)  # fmt: skip
-"""What reading a file raises that anybody may have written."""
+"""The exceptions that reading a file of unknown origin can raise."""
 LATER = frozenset({"commits", "kept_commits", "transforms", "shared"})
-"""Tables that the records of before they were recorded do not have."""
+"""Tables that older records lack, because they were not yet recorded."""
 
 
 def notes_file(paths: RunPaths) -> Path:
-    """What ingest has to say of a record; written last, it marks the tables as complete."""
+    """Return the file of ingest's notes. It is written last, and marks the tables as complete."""
     return paths.record / "ingest.json"
 
 
 def ingest_notes(paths: RunPaths) -> Mapping[str, Any]:
-    """Return what ingest noted.
+    """Return the notes of ingest.
 
     Raises:
-        OSError, ValueError: There are no notes, or they cannot be read.
+        OSError, ValueError: The notes are missing or cannot be read.
     """
     notes = parse_json(read_text(notes_file(paths), root=paths.root))
     if not isinstance(notes, dict):
@@ -47,19 +47,22 @@ def ingest_notes(paths: RunPaths) -> Mapping[str, Any]:
 
 
 def version_of(notes: Mapping[str, Any]) -> int:
-    """Return the version of ingest that wrote some notes; 0 if they tell none."""
+    """Return the version of ingest that wrote some notes; 0 if they do not name it."""
     return int(notes.get("ingest", notes.get("reads", 0)))
 
 
 def tables_of(paths: RunPaths) -> frozenset[str]:
-    """Return which tables a run's record has to have: not those that came after it."""
+    """Return the tables that a run's record must have.
+
+    Tables that were added later are left out.
+    """
     return frozenset(TABLES) - (LATER - _seals(paths).keys())
 
 
 def readable_tables(paths: RunPaths) -> dict[str, Path]:
-    """Return the Parquet files of a run that have their columns, by table.
+    """Return the Parquet files of a run that have the right columns, by table.
 
-    Their pages are looked at by whoever reads them: see `layout.DamagedError`.
+    Their pages are checked only when they are read: see `layout.DamagedError`.
     """
     files = [TableFile(name, paths.table(name)) for name in TABLES]
     seals = _seals(paths)
@@ -68,11 +71,14 @@ def readable_tables(paths: RunPaths) -> dict[str, Path]:
 
 
 def _seals(paths: RunPaths) -> Mapping[str, str]:
-    """Return the seals of a run's tables, by table; those of an early ingest have none."""
+    """Return the checksums (seals) of a run's tables, by table.
+
+    Tables of an early ingest have none.
+    """
     try:
         return dict(ingest_notes(paths).get("seals", {}))
     except BROKEN:
-        return {}  # That the notes cannot be read is told as such.
+        return {}  # Unreadable notes are reported elsewhere.
 
 
 def _sealed(file: TableFile, seals: Mapping[str, str]) -> bool:
@@ -80,9 +86,9 @@ def _sealed(file: TableFile, seals: Mapping[str, str]) -> bool:
 
 
 def load_table(paths: RunPaths, name: str, columns: Sequence[str] = ()) -> pa.Table:
-    """Return a table of a run, or some columns of it; empty if it cannot be read.
+    """Return a table of a run, or some of its columns; empty if it cannot be read.
 
-    Only for tables that are small, or for few columns: it lies in this process's memory as a whole.
+    Use this only for small tables or few columns, because the whole result is in memory.
     """
     schema = TABLES[name] if not columns else pa.schema([TABLES[name].field(c) for c in columns])
     file = TableFile(name, paths.table(name))
@@ -93,14 +99,14 @@ def load_table(paths: RunPaths, name: str, columns: Sequence[str] = ()) -> pa.Ta
 
 
 def pieces_of(paths: RunPaths, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield some columns of a table of a run, piece by piece, as far as it can be read."""
+    """Yield some columns of a run's table in pieces, as far as the table can be read."""
     file = TableFile(name, paths.table(name))
     with suppress(DamagedError):
         yield from file.pieces(columns) if file.sound else ()
 
 
 def read_plan(paths: RunPaths) -> tuple[Plan, list[str]]:
-    """Return the plan of a run; a default one, and why, if it cannot be read."""
+    """Return the plan of a run. If it cannot be read, return the default plan and the reason."""
     try:
         return plan_from(load_plan(paths.plan)), []
     except PlanError as broken:
@@ -108,7 +114,7 @@ def read_plan(paths: RunPaths) -> tuple[Plan, list[str]]:
 
 
 def read_declared(paths: RunPaths, plan: Plan) -> tuple[Declared, list[str]]:
-    """Return what a run's system declared; that nothing can be seen, and why, if nobody knows."""
+    """Return what a run's system declared. If unknown, declare that it shows nothing, and why."""
     try:
         return load_declared(paths.system, plan), []
     except DeclaredError as broken:
@@ -117,7 +123,7 @@ def read_declared(paths: RunPaths, plan: Plan) -> tuple[Declared, list[str]]:
 
 
 def read_milestones(paths: RunPaths) -> tuple[list[Milestone], list[str]]:
-    """Return how far a run came, up to the first line that cannot be read: one a line."""
+    """Return a run's milestones up to the first unreadable line. Each line is one milestone."""
     try:
         milestones = load_milestones(paths.milestones)
         lines = b"\n".join(read_lines(paths.milestones)).splitlines()
@@ -130,7 +136,7 @@ def read_milestones(paths: RunPaths) -> tuple[list[Milestone], list[str]]:
 
 
 def read_topics(paths: RunPaths) -> tuple[list[CreatedTopic], list[str]]:
-    """Return the topics of a run; none, and why, if they cannot be read."""
+    """Return the topics of a run; if they cannot be read, none and the reason."""
     try:
         return load_topics(paths.topics), []
     except BROKEN as broken:
@@ -138,7 +144,7 @@ def read_topics(paths: RunPaths) -> tuple[list[CreatedTopic], list[str]]:
 
 
 def read_steps(paths: RunPaths) -> tuple[list[Step], list[str]]:
-    """Return the steps up to the first line that cannot be read; they are told one a line."""
+    """Return a scenario's steps up to the first unreadable line. Each line is one step."""
     try:
         steps = load_steps(paths.steps)
         lines = b"\n".join(read_lines(paths.steps)).splitlines()
@@ -150,7 +156,7 @@ def read_steps(paths: RunPaths) -> tuple[list[Step], list[str]]:
 
 
 def read_notes(paths: RunPaths) -> tuple[str, list[Problem], list[str]]:
-    """Return the run id in the tables, what ingest could not read, and why the notes cannot be."""
+    """Return the run id in the tables, what ingest could not read, and errors of the notes."""
     if not notes_file(paths).exists():
         return _id_in_tables(paths), [], []
     try:

@@ -1,20 +1,20 @@
-"""forbidden-election: a leader was elected that may have lacked what was committed.
+"""forbidden-election: a leader was elected that may have lacked committed records.
 
-Definition: the metadata log has a leader that was in neither the ISR nor the ELR (KIP-966) before,
-and then was the whole ISR, though the plan allows no unclean elections, no fault ordered one, and
-it is not who had led last; or the metadata log or ZooKeeper has a leader outside of the ISR of the
-same row.
+Definition: the check finds two kinds of elections. First, the metadata log names a new leader that
+was in neither the ISR nor the ELR (KIP-966) before, and is alone in the ISR afterwards. The plan
+allows no unclean elections, no fault ordered one, and the new leader is not the last leader.
+Second, the metadata log or ZooKeeper names a leader outside the ISR of the same row.
 
 Why it proves something: only an in-sync replica, or one that is known to have had everything, has
-all that was committed. Whoever elects another one breaks the promise, even where by luck nothing
-was lost this time.
+all committed records. The election of another replica breaks the promise, even if nothing was lost
+this time.
 
-What would not prove it: an unclean election that the plan allows or a fault ordered; the last known
-leader, which KIP-966 brings back when the ISR and the ELR are empty; a leader that joined the ISR
-with others when a reassignment ended; what stands above the quorum's high watermark. A node that
-never came back may keep metadata records that the others dropped: without a recovery it is not
-trusted. A record of it that not all copies have alike says nothing: one of them is wrong. Before
-the metadata log there are no rows of elections, and only the second counts.
+What would not prove it: an unclean election that the plan allows or that a fault ordered. KIP-966
+allows the last known leader if ISR and ELR are empty. A leader may join the ISR with other replicas
+when a reassignment ends. Records above the quorum's high watermark do not count. A node that never
+came back may keep metadata records that the others truncated. So the metadata log is not trusted if
+the run did not recover. A record on which copies differ proves nothing, because one copy is wrong.
+Without a metadata log, only the second kind can be found.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,14 +39,14 @@ NAME = "forbidden-election"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forbidden:
-    """An election that must not have been.
+    """An election that is not allowed.
 
     Attributes:
         source: metadata-log or zookeeper.
-        leader, epoch: Who was elected, and in which epoch.
-        isr: Of the same row.
+        leader, epoch: The elected leader, and its epoch.
+        isr: The ISR of the same row.
         before: The ISR of the row before; None if it does not matter.
-        log_offset: In the metadata log, -1 elsewhere.
+        log_offset: The offset in the metadata log; otherwise -1.
     """
 
     source: str
@@ -58,7 +58,7 @@ class Forbidden:
 
 
 def _told(group: Group, source: str) -> tuple[Entry, ...]:
-    """Return what a source has of the partition, in its order."""
+    """Return a source's entries on the partition, in order."""
     if source == CONTROLLERS_LOG:
         return entries(group)
     rows = group.table("leadership")
@@ -72,13 +72,13 @@ def _told(group: Group, source: str) -> tuple[Entry, ...]:
 
 
 def _forbidden(group: Group, source: str, told: Sequence[Entry]) -> Iterator[Forbidden]:
-    # A reassignment may end with one of the new replicas, elected and alone in the ISR.
+    # A reassignment may end with a new replica as leader and as the only one in the ISR.
     moved = any(each.kind == "reassignment" for each in group.facts.disturbances)
     unclean_is_forbidden = not group.facts.plan.unclean_elections and not moved
     led, before, sure = NONE, None, True
     for each in told:
         leader = each.leader
-        sure &= each.follows  # A record in dispute may name another leader.
+        sure &= each.follows  # A disputed record may name another leader.
         lacking = each.unclean and each.isr == (leader,) and leader != led and sure
         lacking = lacking and unclean_is_forbidden and not _ordered(group, each.epoch)
         if leader >= 0 and (lacking or leader not in each.isr):
@@ -94,14 +94,14 @@ def _forbidden(group: Group, source: str, told: Sequence[Entry]) -> Iterator[For
 
 
 def _ordered(group: Group, epoch: int) -> bool:
-    """Tell whether a fault may have ordered the election that began an epoch."""
+    """Return whether a fault may have ordered the election that began an epoch."""
     here = (group.topic, group.partition)
     orders = (each for each in group.facts.unclean_orders if (each.topic, each.partition) == here)
     return any(each.may_be(epoch) for each in orders)
 
 
 def _elections(told: Sequence[Entry]) -> int:
-    """Return how often entries in order name another leader, or another epoch of it."""
+    """Return how often successive entries name another leader, or another epoch."""
     named = [(NONE, NONE), *((each.leader, each.epoch) for each in told)]
     return sum(one != other and other[0] >= 0 for one, other in pairwise(named))
 

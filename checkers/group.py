@@ -1,7 +1,7 @@
-"""What a kernel is given: the rows of one partition (or of one whole run), with views of them.
+"""The input of a checker: the rows of one partition (or of one whole run), with views of them.
 
-The views that several kernels need (the leader before the stop, its final log, what is certainly
-committed) are worked out once a group.
+Several checkers need the same views: the last leader, its final log, the committed sends. Each view
+is computed once for a group.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -36,20 +36,20 @@ from results.record.terms import QUORUM_TOPIC, Isolation, Judge, Outcome, Phase,
 T = TypeVar("T")
 P = ParamSpec("P")
 KEY = ("run_id", *PLACE)
-"""What names a group."""
+"""The columns that identify a group."""
 _NO_END = np.iinfo(np.int64).max
 _READ_AGAIN = ("logs", "final_log", "committed", "doubtful", "final_polls")
 """The views of a group that hold columns of its tables."""
 _KEPT = 1 << 16
-"""So many answers about a group are kept at most (`once`)."""
+"""The maximum number of cached answers about a group (`once`)."""
 _ISR_FROM = (Source.ZOOKEEPER, Source.METADATA)
 LEADER_SOURCES = (Source.LIST_OFFSETS, Source.ZOOKEEPER)
-"""Who knows for certain who leads, the better one first: a leader itself, and ZooKeeper."""
+"""Sources that certainly know the leader, the best one first: the leader itself, then ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leader:
-    """A broker that led a partition in an epoch; -1: which broker, or which epoch, is not known."""
+    """A broker that led a partition in an epoch; -1: the broker or the epoch is not known."""
 
     broker: int
     epoch: int
@@ -60,17 +60,17 @@ class Leader:
         return f"n{self.broker}" if self.broker >= 0 else "an unknown leader"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)  # Not slotted: its columns are cached.
+@dataclass(frozen=True, kw_only=True, eq=False)  # Not slotted, because columns are cached.
 class ReplicaLog:
-    """One replica's log in one snapshot; columns by offset, worked out when they are asked for.
+    """One replica's log in one snapshot, with columns by offset that are computed on demand.
 
     Attributes:
-        node: Whose.
-        start, end: Log start offset, and log end offset (exclusive): the files', or, of the final
-            snapshot, what the broker said before its stop, if that is more and if it did not stop
-            cleanly: after a clean stop files that can be read prove what they lack.
-        whole: Whether its records could be read up to that end.
-        records: Its rows of `replica_records`.
+        node: The replica's node.
+        start, end: The log start offset and the log end offset (exclusive) in the files. In the
+            final snapshot, the end may be the broker's last reported one, if that is higher and the
+            broker did not stop cleanly. After a clean stop, readable files prove what they lack.
+        whole: Whether the records could be read up to that end.
+        records: The log's rows of `replica_records`.
     """
 
     node: str
@@ -81,7 +81,7 @@ class ReplicaLog:
 
     @cached_property
     def offsets(self) -> Ints:
-        """Where each record stands."""
+        """The offset of each record."""
         return ints(self.records, "offset")
 
     @cached_property
@@ -91,7 +91,7 @@ class ReplicaLog:
 
     @cached_property
     def values(self) -> Ints:
-        """Each record's value, -1 where the payload holds none."""
+        """Each record's value, -1 if the payload has none."""
         return ints(self.records, "value")
 
     @cached_property
@@ -101,35 +101,35 @@ class ReplicaLog:
 
     @cached_property
     def controls(self) -> Ints:
-        """Whether each record is a marker of a transaction: 0 or 1."""
+        """Whether each record is a transaction's marker: 0 or 1."""
         return ints(self.records, "control")
 
     @property
     def producer_ids(self) -> Ints:
-        """Who wrote each record; not cached, because only few ask."""
+        """Each record's producer id. Not cached, because few checkers use it."""
         return ints(self.records, "producer_id")
 
     @property
     def producer_epochs(self) -> Ints:
-        """In which epoch of the producer."""
+        """Each record's producer epoch."""
         return ints(self.records, "producer_epoch")
 
     @property
     def sequences(self) -> Ints:
-        """Under which sequence number of the producer."""
+        """Each record's producer sequence number."""
         return ints(self.records, "sequence")
 
     @property
     def read_end(self) -> int:
-        """Behind the last record that could be read."""
+        """The offset behind the last record that could be read."""
         return int(self.offsets[-1]) + 1 if len(self.offsets) else 0
 
     def has(self, value: int) -> bool:
-        """Tell whether a value stands at any offset."""
+        """Return whether the log holds a value at any offset."""
         return bool((self.values == value).any())
 
     def holds(self, offsets: Ints, values: Ints) -> Mask:
-        """Tell which values stand at their offsets."""
+        """Return which values are in the log at their offsets."""
         if not len(self.offsets):
             return np.zeros(len(offsets), dtype=np.bool_)
         at = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
@@ -138,23 +138,23 @@ class ReplicaLog:
         )
 
     def at(self, offset: int) -> int | None:
-        """Return the index of the record at an offset, None if there is none."""
+        """Return the index of the record at an offset, or None."""
         index = int(np.searchsorted(self.offsets, offset))
         here = index < len(self.offsets) and int(self.offsets[index]) == offset
         return index if here else None
 
 
-@dataclass(frozen=True, kw_only=True)  # Not slotted: its views are cached.
+@dataclass(frozen=True, kw_only=True)  # Not slotted, because views are cached.
 class Group:
     """The rows of one group.
 
     Attributes:
         facts: The run's context.
-        tables: Every table of the record by name, in `ordering`'s order; empty where the group has
-            no rows. A run's group holds the tables without a partition.
-        topic, topic_id, partition: Which partition; empty and -1 for a whole run.
-        derived: What derivations worked out of all partitions of the run; of a group that is the
-            run's across them, otherwise empty.
+        tables: Every table of the record by name, in `ordering`'s order; empty if the group has no
+            rows. The group of a whole run holds the tables without a partition.
+        topic, topic_id, partition: The partition; empty and -1 for a whole run.
+        derived: The tables that derivations computed from all partitions of the run. Only the group
+            of a whole run has them.
     """
 
     facts: RunFacts
@@ -166,17 +166,17 @@ class Group:
 
     @property
     def of_quorum(self) -> bool:
-        """Whether these are the rows of the controllers' log."""
+        """Whether the rows are those of the controllers' log."""
         return self.topic == QUORUM_TOPIC
 
     @property
     def remade(self) -> RemadeTopic | None:
-        """The topic, if a fault made it again; None of all others."""
+        """The topic, if a fault recreated it; otherwise None."""
         return self.facts.remade_at(self.topic, self.topic_id, self.partition)
 
     @property
     def members(self) -> int:
-        """How many replicas the partition is to have."""
+        """The number of replicas that the partition should have."""
         remade = self.remade
         return len(remade.replicas[self.partition]) if remade else self.facts.plan.replication
 
@@ -190,7 +190,10 @@ class Group:
         return self.tables[name]
 
     def view(self, work: "Callable[[Group], T]") -> T:
-        """Return what some work on the group gives; it is done once, whoever asks."""
+        """Return the result of a function of the group.
+
+        The function runs only once for each group.
+        """
         if work not in self._views:
             self._views[work] = work(self)
         return cast("T", self._views[work])
@@ -201,11 +204,11 @@ class Group:
 
     @cached_property
     def answers(self) -> dict[object, Any]:
-        """What was asked of the group already (`once`)."""
+        """The cached answers about the group (`once`)."""
         return {}
 
     def forget(self) -> None:
-        """Let go of what can be read again, if it takes much memory."""
+        """Drop cached columns that can be read again, if they need much memory."""
         if self._shelf is not None and self._shelf.full:
             for name in _READ_AGAIN:
                 self.__dict__.pop(name, None)
@@ -214,15 +217,14 @@ class Group:
 
     @cached_property
     def _shelf(self) -> Shelf | None:
-        """Where the columns of big tables are kept, None if there are none."""
+        """The cache for the columns of big tables, None if there are none."""
         return shelf_of(self.tables.values())
 
     @cached_property
     def leader(self) -> Leader | None:
-        """Who led before the stop: the highest epoch that answered ListOffsets, seen last.
+        """The leader before the stop: the highest epoch that answered ListOffsets, seen last.
 
-        Before Kafka 2.1 such an answer names no epoch, and claims nothing: then it is whom
-        ZooKeeper named last.
+        Before Kafka 2.1, that answer names no epoch, so the last leader in ZooKeeper is used.
         """
         seen = self.table("leadership")
         claims = (ints(seen, "leader") >= 0) & (ints(seen, "leader_epoch") >= 0)
@@ -251,9 +253,9 @@ class Group:
         return logs
 
     def _gone(self) -> Iterator[tuple[str, str]]:
-        """Yield the final logs of which nothing is left where all else of their nodes was read.
+        """Yield final logs that are missing although everything else of their nodes was read.
 
-        The last leader had one, and so had who was in the ISR after the recovery.
+        The last leader had such a log, and so did each member of the ISR after the recovery.
         """
         had = {self.leader.node} if self.leader else set()
         had |= final_isr(self) if self.facts.recovered else set()
@@ -262,7 +264,7 @@ class Group:
 
     @cached_property
     def _log_rows(self) -> Mapping[tuple[str, str], tuple[int, int]]:
-        """From which row to which (exclusive) each replica's log goes, by snapshot and node."""
+        """The range of rows (end exclusive) of each replica's log, by snapshot and node."""
         records = self.table("replica_records")
         (snapshot, snapshots), (node, nodes) = codes(records, "snapshot"), codes(records, "node")
         return {
@@ -280,10 +282,10 @@ class Group:
 
     @cached_property
     def log_start(self) -> int:
-        """No offset below this one need be anywhere: 0 where nobody asked for retention.
+        """The lowest offset that must still be in logs: 0 if retention was not asked for.
 
-        With retention it is where the last leader's log starts; without that log, where any does.
-        Where nobody shows logs, final reads began there.
+        With retention, the last leader's log starts there. Without that log, the highest start of
+        any log counts. If the system shows no logs, the final reads began there.
         """
         if not self.facts.forgets:
             return 0
@@ -294,19 +296,19 @@ class Group:
 
     @property
     def shows_logs(self) -> bool:
-        """Whether its system shows replicas' logs, and which of them counts: who led last."""
+        """Whether the system shows replicas' logs, and leader epochs to find the last leader."""
         return {Sight.REPLICA_LOGS, Sight.LEADER_EPOCHS} <= self.facts.declared.sees
 
     @property
     def shows_cuts(self) -> bool:
-        """Whether its system shows which replicas were cut: brokers' own logs tell it."""
+        """Whether the system shows which replicas were truncated, by brokers' own log files."""
         return self.shows_logs and self.facts.shows(Sight.BROKER_LOGS)
 
     @cached_property
     def _reads_begin(self) -> int:
-        """The first offset that final reads returned, of the isolation that began last.
+        """The first offset that final reads returned, for the isolation that began last.
 
-        If they returned nothing, all before their end may have been dropped.
+        If the final reads returned nothing, everything below their end may have been dropped.
         """
         reads, polls = self.table("final_reads"), self.final_polls
         begun = [0]
@@ -321,8 +323,9 @@ class Group:
     def committed(self) -> pa.Table:
         """The sends that are certainly committed.
 
-        A plain one if it was acknowledged (acks is not 0); one of a transaction if its commit
-        succeeded, or if a read_committed reader got any of the transaction's sends.
+        A plain send is committed if it was acknowledged, with acks other than 0. A send of a
+        transaction is committed if the commit succeeded, or if a read_committed reader got any of
+        the transaction's sends.
         """
         sends = self.table("sends")
         in_txn = present(sends, "txn_id")
@@ -333,25 +336,25 @@ class Group:
 
     @cached_property
     def doubtful(self) -> pa.Table:
-        """The sends of transactions that did not certainly commit: aborted, or nobody knows."""
+        """The sends of transactions that did not certainly commit: aborted or unknown."""
         sends = self.table("sends")
         in_txn = select(sends, present(sends, "txn_id"))
         return select(in_txn, ~within(ints(in_txn, "value"), ints(self.committed, "value")))
 
     @cached_property
     def final_polls(self) -> pa.Table:
-        """What the final reads returned."""
+        """The records that the final reads returned."""
         polls = self.table("polls")
         return select(polls, equal(polls, "phase", Phase.FINAL.value))
 
     @cached_property
     def final_reads_complete(self) -> bool:
-        """Whether there were final reads, and all of them came to their end."""
+        """Whether there were final reads, and all of them reached their end."""
         reads = self.table("final_reads")
         return bool(reads.num_rows) and bool(equal(reads, "complete", True).all())  # noqa: FBT003 - a value
 
     def truncated(self, offsets: Ints) -> Mask:
-        """Tell which offsets some replica is recorded to have truncated."""
+        """Return which offsets some replica is recorded to have truncated."""
         cuts = self.table("truncations")
         starts, ends = ints(cuts, "from_offset"), ints(cuts, "to_offset")
         order = np.argsort(starts)
@@ -360,9 +363,9 @@ class Group:
         return np.asarray(offsets < np.append(NONE, reached)[before], dtype=np.bool_)
 
     def _noted_end(self, node: str, snapshot: str) -> int:
-        """Return the last end of a replica's log that was observed after all sends had ended.
+        """Return the last log end of a replica that was observed after all sends had ended.
 
-        Brokers repeat nothing that did not change, but at the last look each says it once more.
+        Observers record only changes, but the last observation records each log end once more.
         """
         ended = self.facts.milestone("final-reads")
         if snapshot != FINAL or ended is None:
@@ -401,12 +404,12 @@ class Group:
 def once(
     work: Callable[Concatenate[Group, P], T],
 ) -> Callable[Concatenate[Group, P], T]:
-    """Have a question about a group worked out once for the same arguments, whoever asks.
+    """Cache a function of a group, so that it runs once for the same arguments.
 
-    Several anomalies are about one lost record, and each tells who had it and what befell it.
+    Several anomalies can be about one lost record, and each asks the same questions.
 
     Args:
-        work: Its arguments can be keys of a mapping, and nobody changes what it returns.
+        work: The function. Its arguments must be hashable, and its result must not be changed.
     """
 
     @wraps(work)
@@ -423,10 +426,10 @@ def once(
 
 
 def claimed_mark(group: Group, snapshot: str, node: str) -> int:
-    """Return what a replica claims as its high watermark, -1: nothing.
+    """Return the high watermark that a replica claims, or -1.
 
-    A step's may be told twice, by the broker and by its file. The file is up to 5 s old, and after
-    a truncation or a power loss it claims too much.
+    For a scenario's step, both the broker and its file may claim one. The file is up to 5 s old.
+    After a truncation or a power loss, the file claims too much.
     """
     states = group.table("replica_states")
     mine = equal(states, "snapshot", snapshot) & equal(states, "node", node)
@@ -436,9 +439,9 @@ def claimed_mark(group: Group, snapshot: str, node: str) -> int:
 
 
 def final_isr(group: Group) -> frozenset[str]:
-    """Return the nodes of the last known ISR: of the highest epoch, seen last.
+    """Return the nodes of the last known ISR, in the highest epoch.
 
-    ZooKeeper has the ISR itself; Metadata is what some broker knows of it, and old ones no epoch.
+    ZooKeeper has the ISR itself. Metadata shows what one broker knows; old brokers name no epoch.
     """
     rows = group.table("leadership")
     told = (select(rows, equal(rows, "source", name) & present(rows, "isr")) for name in _ISR_FROM)
@@ -457,9 +460,9 @@ def group_of(
     topic_id: str = "",
     partition: int = -1,
 ) -> Group:
-    """Return a group with every table of the record, those not given empty, all in order.
+    """Return a group with every table of the record, in order. Tables not given are empty.
 
-    What names the group is no column of its tables: at ten million rows that would be a gigabyte.
+    The columns that identify the group are dropped: at ten million rows, they need a gigabyte.
     """
     given = {name: ordered(name, _bare(tables[name])) for name in TABLES if name in tables}
     if "polls" in given and facts.judge is Judge.JEPSEN and facts.plan.transactional:
@@ -469,16 +472,16 @@ def group_of(
 
 
 def _read_committed(polls: pa.Table) -> pa.Table:
-    """Return what readers were given that Jepsen has where there are transactions.
+    """Return the polls that Jepsen's rules use in a run with transactions: read_committed only.
 
-    Our watchers are shown what is aborted later; by Jepsen's rules that would be an anomaly, and
-    the others would jump over it.
+    Logquake's read_uncommitted watchers also read aborted records. By Jepsen's rules that would be
+    an anomaly, and the other readers would seem to skip these records.
     """
     return select(polls, equal(polls, "isolation", Isolation.READ_COMMITTED.value))
 
 
 def _bare(table: pa.Table) -> pa.Table:
-    """Return a table without the columns of the group's name, each column in one piece."""
+    """Return a table without the columns that identify the group, each column as one chunk."""
     if is_shelved(table):
         return table
     rest = [name for name in table.column_names if name not in KEY]
@@ -487,5 +490,8 @@ def _bare(table: pa.Table) -> pa.Table:
 
 @cache
 def _nothing() -> Mapping[str, pa.Table]:
-    """Return every table without rows; made once, because most groups have few of them."""
+    """Return every table without rows.
+
+    The result is cached, because most groups lack most tables.
+    """
     return {name: _bare(schema.empty_table()) for name, schema in TABLES.items()}

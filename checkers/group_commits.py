@@ -1,17 +1,17 @@
-"""What a group had committed of a partition when a member asked, and what the member was told.
+"""The offset that a group had committed when a member asked, and the answer that the member got.
 
-A group's position is a register that its members write, and read when a partition is given to
-them. Requests overlap, get lost, and are tried again; so what a member may be told lies between two
-bounds, each worked out from what the clients saw alone.
+A group's committed offset is a register. Members write it, and read it when a partition is assigned
+to them. Requests overlap, get lost and are retried. So the possible answers lie between two bounds.
+Both bounds follow only from what clients observed.
 
-- The least: some commit was acknowledged before the question was asked. What may stand there is the
-  last of those, or any commit that nobody can tell to have come before it: one that was under way
-  together with it, or that had no answer. One without an answer may still come, as long as its
-  process lives: its client tries again. Once another process of its thread has begun it is dead,
-  and the group takes nothing of it (its generation, or member epoch, is over). One that waited for
-  its answer while a fault held packets may have been sent twice, and its first copy arrive after
-  the fault: Kafka's coordinators store whatever a member of the present generation sends.
-- The most: the highest position that anybody had tried to commit before the answer was there.
+- The lower bound needs a commit that was acknowledged before the question. The register may hold
+  the last such commit. It may also hold a commit that is not certainly older: one that overlapped
+  it, or one without an answer. A commit without an answer may still arrive while its process lives,
+  because the client retries. When the thread's next process has begun, the old process is dead. The
+  group then accepts nothing from it, because its generation or member epoch is over. A commit that
+  waited during a fault that held packets may have been sent twice. Its first copy may arrive after
+  the fault, because coordinators accept any commit of the current generation.
+- The upper bound is the highest offset that any member had tried to commit before the answer.
 """
 
 from collections.abc import Iterator
@@ -33,36 +33,39 @@ from results.record.plan import Plan
 from results.record.terms import GroupAct, Outcome
 
 TABLES = ("commits", "assignments", "kept_commits", "leadership", "replica_states")
-"""What the checkers of groups look at."""
+"""The tables that the checkers of groups read."""
 _NEVER = int(np.iinfo(np.int64).max)
 _NONE = -1
-"""Nothing was committed: below each position."""
+"""No commit. This is lower than every committed offset."""
 _ANY = -1
 _KILLS = "kill"
 OFFSETS = "__consumer_offsets"
 _COPIES = "offsets.topic.replication.factor"
-"""Three, or as many as there are nodes, unless the plan sets it."""
+"""The setting for the number of copies: by default three, or fewer if there are fewer nodes."""
 _RETRIES_NS = NS_PER_S
-"""No client sends a request a second time sooner: the shortest time-out that a swarm draws."""
+"""No client retries a request sooner. This is the shortest timeout that a swarm chooses."""
 _ON_ITS_WAY_NS = 5 * NS_PER_S
-"""How long a copy is under way after a fault, beside TCP's own wait. That doubles, so it may be as
-long as the fault was."""
+"""The time that a copy needs to arrive after a fault, besides TCP's own wait.
+
+TCP's wait doubles with each retry, so it may last as long as the fault.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a member was told of its group's position.
+    """The answer to a member's question for its group's committed offset.
 
     Attributes:
         group_id: The group.
-        op_id, process: The op in which the member asked, and whose it was.
-        asked_ns, told_ns: When it asked, and when it had the answer.
-        offset: The answer, -1: nothing is committed.
-        committed_by: The op whose commit it is, by its metadata; -1 if nobody knows.
-        least, most: The bounds of it; -1 if nothing need be, or was tried to be, committed.
-        last_op_id, last_ns: The last commit that was acknowledged before: its op, and when it was
-            acknowledged; -1 if there was none.
-        most_op_id: The op that tried to commit the most.
+        op_id, process: The op in which the member asked, and its process.
+        asked_ns, told_ns: The times of the question and of the answer.
+        offset: The answer; -1: nothing is committed.
+        committed_by: The op that committed the offset, by the commit's metadata; -1 if unknown.
+        least: The lowest correct answer; -1 if no commit was acknowledged before.
+        most: The highest correct answer; -1 if no member had tried to commit.
+        last_op_id, last_ns: The last commit acknowledged before the question: its op, and the time
+            of its acknowledgement; -1 if there was none.
+        most_op_id: The op that tried to commit the highest offset.
     """
 
     group_id: str
@@ -81,12 +84,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Commits:
-    """The commits of one group in a partition, by the time at which they were asked for.
+    """The commits of one group in a partition, sorted by the time of the request.
 
     Attributes:
-        sure: Which were acknowledged.
-        done_ns: When it was acknowledged, or its process was dead.
-        over_ns: When no copy of it could come any more.
+        sure: Whether each commit was acknowledged.
+        done_ns: When each commit was acknowledged, or its process was dead.
+        over_ns: After this time no copy of the commit can arrive.
     """
 
     op_id: Ints
@@ -98,13 +101,13 @@ class _Commits:
 
 
 def group_id_of(plan: Plan, process: int) -> str | None:
-    """Return the group of a process, None if it has none."""
+    """Return the group of a process, or None if it has none."""
     workers = min(plan.workers, plan.concurrency)
     return group_of(process % plan.concurrency, plan, workers=workers) if process >= 0 else None
 
 
 def answers(group: Group) -> list[Answer]:
-    """Return what members were told of a partition, in the order of the record."""
+    """Return the answers that members got about a partition, in the order of the record."""
     return group.view(_worked_out)
 
 
@@ -129,7 +132,7 @@ def _of_group(group: Group, group_id: str, rows: pa.Table) -> Iterator[Answer]:
         tried = np.flatnonzero(commits.asked_ns < told_ns)
         highest = tried[np.argmax(commits.offset[tried])] if len(tried) else _NONE
         last = np.flatnonzero(before)[-1] if before.any() else _NONE
-        # Whatever was over before the last one was asked for is written over by it.
+        # The last acknowledged commit overwrites every commit that was over before its request.
         may = tried[commits.over_ns[tried] >= commits.asked_ns[last]] if last >= 0 else tried
         yield Answer(
             group_id=group_id,
@@ -165,11 +168,11 @@ def _commits(group: Group, rows: pa.Table) -> _Commits:
 
 
 def _held_ns(facts: RunFacts, asked_ns: Ints, done_ns: Ints) -> Ints:
-    """Return until when a first copy of each commit may have been held; -1: there was only one."""
+    """Return until when a first copy of each commit may have been delayed; -1: only one copy."""
     held_ns = np.full(len(asked_ns), _NONE, dtype=np.int64)
     again = done_ns - asked_ns >= _RETRIES_NS
     for fault in facts.disturbances:
-        if fault.kind != _KILLS:  # The connection of a process that ends is gone at once.
+        if fault.kind != _KILLS:  # A process that ends loses its connections at once.
             lasted_ns = min(fault.ended_ns, NEVER_NS // 2) - fault.begun_ns
             met = again & (asked_ns <= fault.ended_ns) & (done_ns >= fault.begun_ns)
             held_ns[met] = np.maximum(held_ns[met], fault.begun_ns + 2 * lasted_ns + _ON_ITS_WAY_NS)
@@ -177,7 +180,7 @@ def _held_ns(facts: RunFacts, asked_ns: Ints, done_ns: Ints) -> Ints:
 
 
 def _dead_ns(group: Group, processes: Ints) -> Ints:
-    """Return when the next process of each one's thread had begun."""
+    """Return, for each process, when the next process of its thread had begun."""
     moves, step = group.table("assignments"), group.facts.plan.concurrency
     joins = select(moves, equal(moves, "kind", SUBSCRIBE))
     begun: dict[int, list[tuple[int, int]]] = {}
@@ -195,16 +198,16 @@ def _dead_ns(group: Group, processes: Ints) -> Ints:
 
 
 def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
-    """Return what allows that a position was forgotten, or takes the trust of that.
+    """Return the excuses for a forgotten committed offset, and the broken premises.
 
-    The group's positions are records of `__consumer_offsets`: an unclean election may cost its last
-    ones, and so may disks that lost them on each replica. In which of its partitions they are is
-    not known here: any that was hit may be the one.
+    A group's commits are records of `__consumer_offsets`. An unclean election may lose its last
+    records, and so may disks on all replicas. The group's partition of that topic is not known
+    here, so any partition that was hit may be the one.
 
     Args:
-        group: The partition whose position it is.
-        known_ns: When it was acknowledged.
-        missed_ns: When it was not there.
+        group: The partition of the committed offset.
+        known_ns: When the commit was acknowledged.
+        missed_ns: When the commit was missing.
     """
     facts = group.facts
     taken = _taken_by_disks(facts, known_ns)
@@ -224,7 +227,7 @@ def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
 
 
 def _taken_by_disks(facts: RunFacts, known_ns: int) -> list[list[DiskLoss]]:
-    """Return what may have cost a position that was acknowledged then, partition by partition."""
+    """Return, by partition, the disk losses that may have taken a commit acknowledged at a time."""
     taken: dict[int, list[DiskLoss]] = {}
     for loss in facts.disk_losses:
         cost = loss.topic in {OFFSETS, ""} and loss.end_after < loss.end_before

@@ -1,4 +1,4 @@
-"""What several checks of groups, transactions and liveness say of who did it, for their reasons."""
+"""Sentences on the responsible broker, shared by checks of groups, transactions and liveness."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ _FETCHED_ELSEWHERE = "replica.selector.class"
 
 
 def coordinators(facts: RunFacts, topic: str, key: str, span: tuple[int, int]) -> tuple[Reign, ...]:
-    """Return who may have coordinated a group or a transaction at some time in a span.
+    """Return the leaders that may have coordinated a group or a transaction in a time span.
 
     Args:
         facts: The run's context.
         topic: `reigns.GROUPS` or `reigns.TRANSACTIONS`.
         key: The group's name, or the transactional id.
-        span: From when to when, in nanoseconds since the run's start.
+        span: Begin and end, in nanoseconds since the run's start.
 
     Returns:
-        Leader epochs of the partition that has it; none if the record does not have them.
+        The leader epochs of the key's partition of that topic; empty if they are not recorded.
     """
     partition = partition_of(facts.reigns, topic, key)
     led = between(facts.reigns, (topic, partition), span) if key else ()
@@ -33,7 +33,7 @@ def coordinators(facts: RunFacts, topic: str, key: str, span: tuple[int, int]) -
 
 
 def as_leaders(led: Sequence[Reign], *, joint: str = ", or ") -> str:
-    """Return coordinators for people: `n3, leader of __consumer_offsets-1 in epoch 0`."""
+    """Return coordinators for a report: `n3, leader of __consumer_offsets-1 in epoch 0`."""
     if not led:
         return ""
     place = f"{led[0].topic}-{led[0].partition}"
@@ -43,15 +43,16 @@ def as_leaders(led: Sequence[Reign], *, joint: str = ", or ") -> str:
 
 
 def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
-    """Return who led the partition in a span, for people; empty if that is not certain.
+    """Return the partition's leader in a time span, for a report; empty if that is not certain.
 
     Args:
         group: The partition.
-        span: From when to when clients were answered.
-        offset: Of a record that they were given: no leader of an epoch before its own had it.
+        span: Begin and end of the time in which clients got answers.
+        offset: The offset of a record that clients got. A leader of an earlier epoch did not have
+            it.
 
     Returns:
-        `n1, its leader in epoch 0`: the only one that may have answered clients then.
+        The only leader that may have answered clients then: `n1, its leader in epoch 0`.
     """
     log = group.final_log
     at = log.at(offset) if log is not None else None
@@ -59,7 +60,7 @@ def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
     reigns = between(group.facts.reigns, (group.topic, group.partition), span)
     decided = {(each.leader, each.epoch) for each in reigns}
     led = led_between(group, *span)
-    # A broker that the controllers had replaced may not have heard of it.
+    # A broker that the controllers replaced may not know about it.
     led = tuple(
         each
         for each in led
@@ -73,15 +74,15 @@ def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
 
 
 def took_elsewhere(group: Group, node: str, span: tuple[int, int]) -> str:
-    """Return of which other partition of the topic a broker took records in a time, as its leader.
+    """Return another partition of the topic in which a broker, as leader, took records meanwhile.
 
     Args:
-        group: The partition that is not meant.
-        node: Who led the other one.
-        span: From when to when, after the last heal.
+        group: The partition that is excluded.
+        node: The leader of the other partition.
+        span: Begin and end, after the last heal.
 
     Returns:
-        `log-0-1 (high watermark 40 to 50)`; empty if nothing shows any.
+        `log-0-1 (high watermark 40 to 50)`; empty if the record shows none.
     """
     others = [
         (grew, f"{each.topic}-{each.partition}")
@@ -96,23 +97,26 @@ def took_elsewhere(group: Group, node: str, span: tuple[int, int]) -> str:
 
 
 def followers_serve(group: Group) -> bool:
-    """Tell whether followers may answer fetches, by the brokers' settings."""
+    """Return whether followers may answer fetches, by the brokers' settings."""
     return any(_FETCHED_ELSEWHERE in each for each in group.facts.plan.settings)
 
 
 def fetched_from(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
-    """Return who answered fetches in a span, as `served_by` does; empty if followers may have."""
+    """Return the broker that answered fetches in a time span, like `served_by`.
+
+    The result is empty if followers may have answered.
+    """
     return "" if followers_serve(group) else served_by(group, span, offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ends:
-    """What a log has of the transactions of some records, one entry a record; -1 where nothing.
+    """The end of the transaction of each given record in a log; -1 if there is none.
 
     Attributes:
-        producers: Who wrote the record.
-        markers: Where the first marker of that producer behind the record stands.
-        hashes: Of that marker.
+        producers: The producer id of each record.
+        markers: The offset of the producer's first marker behind each record.
+        hashes: The hash of that marker.
     """
 
     producers: Ints
@@ -121,7 +125,7 @@ class Ends:
 
 
 def ends_of(log: ReplicaLog | None, offsets: Ints) -> Ends:
-    """Return how the transactions of the records at some offsets of a log end there."""
+    """Return how the transactions of the records at some offsets end in a log."""
     nothing = np.full(len(offsets), NONE, dtype=np.int64)
     if log is None or not len(log.offsets):
         return Ends(producers=nothing, markers=nothing, hashes=nothing)
@@ -129,7 +133,7 @@ def ends_of(log: ReplicaLog | None, offsets: Ints) -> Ends:
     here = log.offsets[at] == offsets
     producers = np.where(here, log.producer_ids[at], NONE)
     rows = np.flatnonzero(log.controls == 1)
-    # A producer and an offset in one number, so that one search finds the next of both.
+    # Producer and offset become one number, so one search finds a producer's next marker.
     known, owners = np.unique(log.producer_ids[rows], return_inverse=True)
     width = int(log.offsets[-1]) + 1
     keys = owners * width + log.offsets[rows]
@@ -147,23 +151,23 @@ def ends_of(log: ReplicaLog | None, offsets: Ints) -> Ends:
 
 
 def op_span(group: Group, table: str, op_id: int) -> tuple[int, int]:
-    """Return from when to when an op was under way, by its rows; -1 where that is not recorded."""
+    """Return the begin and the end of an op, by its rows; -1 if not recorded."""
     rows = select(group.table(table), equal(group.table(table), "op_id", op_id))
     begun, ended = (ints(rows, name) for name in ("invoke_ns", "complete_ns"))
     return int(begun.max(initial=-1)), int(ended.max(initial=-1))
 
 
 def kept_open(group: Group, stable: int, marker: int) -> str:
-    """Return who kept a transaction open whose marker is committed, for people; empty: not known.
+    """Return the leader that kept a transaction open although its marker is committed; or "".
 
-    A leader did that told the last stable offset at least twice with a high watermark beyond the
-    marker, from the first to the last answer that names it as leader of its epoch. Once is not
-    enough: the two are asked for one after the other.
+    Such a leader reported the last stable offset at least twice with a high watermark above the
+    marker. The reports come between the first and the last answer that names it as leader of its
+    epoch. One report is not enough, because the two offsets are asked for one after the other.
 
     Args:
         group: The partition.
         stable: The last stable offset, where the transaction begins.
-        marker: Where its marker stands.
+        marker: The offset of the transaction's marker.
 
     Returns:
         `n1, leader of epoch 0, from 23.828 s to 26.100 s`.

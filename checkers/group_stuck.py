@@ -1,23 +1,21 @@
-"""group-stuck: a group was given nothing of a partition that took messages, once all was healed.
+"""group-stuck: after all faults healed, a group got no record of a partition that took messages.
 
-Definition: after the last heal a message to the partition was acknowledged, and for longer than the
-plan's budget `[budgets] group_s` after both no member of the group was given any record of it. The
-same of a group that was given some and then nothing more: from the first message that was
-acknowledged behind its last read, or from the last time that a member joined, until clients were
-stopped.
+Definition: after the last heal, a message to the partition was acknowledged. For longer than the
+plan's limit `[budgets] group_s` after both events, no member of the group got any record of the
+partition. A group that got some records and then no more also counts. Its time begins with the
+first message acknowledged after its last read, or with the last join of a member. The time ends
+when clients were stopped.
 
-Why it proves something: a group deals every partition to one of its members. Who dies is missed
-after its session, its partitions go to others, and these read on from what was committed: so what
-arrives reaches the group. Our members subscribe to all topics, poll all the time, and join anew
-when they are thrown out. A group that reads nothing of a partition has lost it: nobody was given
-it, or its position lies where nothing is read.
+Why it proves something: a group assigns every partition to one of its members. If a member dies,
+its session expires, and its partitions go to other members. These members continue from the
+committed offset. So messages that arrive must reach the group. The run's members subscribe to all
+topics, poll all the time, and rejoin if they are removed. If a group reads nothing from a
+partition, no member has the partition, or the member's offset is wrong.
 
-Where clients were stopped before the budget was over nobody knows: a gap, if the group was given
-nothing at all since the heal.
-
-What would not prove it: a partition that took no message (that is `unavailable`); a machine that
-stood still; a record of polls that is cut. Times count from the last heal, and never behind the
-time at which clients were stopped.
+What would not prove it: a partition that took no message is reported as `unavailable`. A stopped
+machine does not count, and neither does a cut record of polls. If clients were stopped before the
+limit was over, the result is unknown. That is a gap if the group got nothing at all since the heal.
+Times count from the last heal until clients were stopped.
 """
 
 from dataclasses import dataclass
@@ -45,14 +43,14 @@ NAME = "group-stuck"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stuck:
-    """A group that was given nothing of the partition.
+    """A group that got nothing from the partition.
 
     Attributes:
         group_id: The group.
-        since_ns, until_ns: From the first message after the last heal, or after its last read,
-            until clients were stopped.
-        messages: How many the partition took meanwhile.
-        served: Whether it was given anything after the last heal.
+        since_ns, until_ns: From the first message after the last heal, or after the group's last
+            read, until clients were stopped.
+        messages: The number of messages that the partition took in that time.
+        served: Whether the group got anything after the last heal.
     """
 
     group_id: str
@@ -63,7 +61,7 @@ class Stuck:
 
     @property
     def lasted_s(self) -> float:
-        """How long that was."""
+        """How long the group got nothing, in seconds."""
         return (self.until_ns - self.since_ns) / NS_PER_S
 
 
@@ -80,7 +78,7 @@ def _taken_ns(group: Group, calm_ns: int, until_ns: int) -> Ints:
 
 
 def _kept(group: Group, sends: pa.Table) -> Mask:
-    """Tell which sends members of a group are given: of transactions, what was committed."""
+    """Return which sends a group's members can get; in transactions, only committed ones."""
     kept = equal(sends, "outcome", Outcome.OK.value)
     return kept if group.facts.plan.transactional else np.ones(sends.num_rows, dtype=np.bool_)
 
@@ -92,7 +90,7 @@ def _check(group: Group) -> Findings:
     if group.topic not in facts.plan.inputs:
         return Findings(rows=0, unshown=(f"no group reads {group.place}",))
     taken_ns = _taken_ns(group, facts.calm_from_ns, ended_ns)
-    if not len(taken_ns):  # That it took nothing is another check's.
+    if not len(taken_ns):  # Another check reports a partition that took nothing.
         why = "no message arrived after the last heal, so a group that reads nothing could not show"
         return Findings(rows=0, unshown=(why,))
     last_ns = _last_reads(group, facts.calm_from_ns, ended_ns)
@@ -109,7 +107,7 @@ def _check(group: Group) -> Findings:
 
 
 def _last_reads(group: Group, calm_ns: int, until_ns: int) -> dict[str | None, int]:
-    """Return when each group was last given something after the last heal."""
+    """Return when each group last got a record after the last heal."""
     polls = group.table("polls")
     times = ints(polls, "complete_ns")
     read = equal(polls, "outcome", Outcome.OK.value) & (times >= calm_ns) & (times < until_ns)
@@ -117,7 +115,7 @@ def _last_reads(group: Group, calm_ns: int, until_ns: int) -> dict[str | None, i
 
 
 def _last_times(group: Group, rows: pa.Table, name: str) -> dict[str | None, int]:
-    """Return the last time in rows of processes, by their groups."""
+    """Return the last time of each group in some rows that name a process of the group."""
     last: dict[str | None, int] = {}
     pairs = zip(ints(rows, "process").tolist(), ints(rows, name).tolist(), strict=True)
     for process, time_ns in pairs:
@@ -129,7 +127,7 @@ def _last_times(group: Group, rows: pa.Table, name: str) -> dict[str | None, int
 def _without(
     group: Group, taken_ns: Ints, read_ns: dict[str | None, int], ended_ns: int
 ) -> list[Stuck]:
-    """Return the groups that were given nothing of the last messages, as far as is known."""
+    """Return the groups that did not get the last messages."""
     facts, moves = group.facts, group.table("assignments")
     joined_ns = _last_times(group, select(moves, equal(moves, "kind", SUBSCRIBE)), "time_ns")
     found = []
@@ -138,7 +136,7 @@ def _without(
         later_ns = taken_ns[taken_ns > read_ns[group_id]] if served else taken_ns
         if not len(later_ns):
             continue
-        # Whoever joins moves the partitions of all: that takes time, and is no fault of a broker.
+        # A join moves partitions of all members. That takes time and is no broker's fault.
         begun_ns = joined_ns.get(group_id, 0) if served else 0
         found.append(
             Stuck(
@@ -192,7 +190,7 @@ def _describe(group: Group, stuck: Stuck) -> Anomaly:
 
 
 def _last_assigned(group: Group, stuck: Stuck) -> Evidence:
-    """Return which member was the last to be assigned the partition, and when."""
+    """Return the member that was last assigned the partition, and when."""
     moves = group.table("assignments")
     dealt = select(moves, equal(moves, "kind", DEALT))
     rows = zip(ints(dealt, "time_ns").tolist(), ints(dealt, "process").tolist(), strict=True)
@@ -242,19 +240,19 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _coordinated(group: Group, name: str, span: tuple[int, int]) -> str:
-    """Say who coordinated a group in a time, one after the other; empty if that is not known."""
+    """Return a clause with the group's coordinators in a time, in order; empty if unknown."""
     by = coordinators(group.facts, GROUPS, name, span)
     return f"; its coordinator was {as_leaders(by, joint=', then ')}" if by else ""
 
 
 def _gone(group: Group, name: str, last: tuple[int, int], until_ns: int) -> tuple[int, str] | None:
-    """Return when and how the last member of a group lost the partition; None if none did.
+    """Return when and how the last member of a group lost the partition; None if it did not.
 
     Args:
         group: The partition.
-        name: The group's.
-        last: The process that was assigned it last, and when; -1 if none was.
-        until_ns: By then.
+        name: The group's name.
+        last: The process that was last assigned the partition, and when; -1 if none was.
+        until_ns: The end of the time to search.
     """
     process, at_ns = last
     left = _left(group, process, at_ns, until_ns) if process >= 0 else None
@@ -278,7 +276,7 @@ def _gone(group: Group, name: str, last: tuple[int, int], until_ns: int) -> tupl
 
 
 def _left(group: Group, process: int, at_ns: int, until_ns: int) -> tuple[int, str] | None:
-    """Return when and how a member lost a partition that it was assigned; None if it did not."""
+    """Return when and how a member lost an assigned partition; None if it did not."""
     moves, step = group.table("assignments"), group.facts.plan.concurrency
     names = ("time_ns", "process")
     ends = []
@@ -295,7 +293,7 @@ def _left(group: Group, process: int, at_ns: int, until_ns: int) -> tuple[int, s
 
 
 def _position(group: Group, process: int, at_ns: int) -> int:
-    """Return from which offset on a member reads, by what it was assigned, and read since."""
+    """Return the offset from which a member reads, by its assignment and its reads since."""
     moves, polls = group.table("assignments"), group.table("polls")
     mine = equal(moves, "kind", DEALT) & equal(moves, "process", process)
     dealt = ints(select(moves, mine & (ints(moves, "time_ns") == at_ns)), "offset")
@@ -306,7 +304,7 @@ def _position(group: Group, process: int, at_ns: int) -> int:
 
 
 def _others(group: Group, name: str, position: int, span: tuple[int, int]) -> int:
-    """Return how many records from a position on others than the group were given in a time."""
+    """Return how many records above an offset the readers outside the group got in a time."""
     polls, plan = group.table("polls"), group.facts.plan
     times, offsets = ints(polls, "complete_ns"), ints(polls, "offset")
     late = select(polls, (offsets >= position) & (times >= span[0]) & (times <= span[1]))
@@ -319,7 +317,7 @@ def _others(group: Group, name: str, position: int, span: tuple[int, int]) -> in
 
 
 def _last_given(group: Group, name: str, until_ns: int) -> str:
-    """Say when a member of the group was given a record of the partition last, until a time."""
+    """Return a clause on when the group last got a record of the partition before a time."""
     polls, plan = group.table("polls"), group.facts.plan
     processes, times = ints(polls, "process"), ints(polls, "complete_ns")
     mine = [each for each in np.unique(processes).tolist() if group_id_of(plan, each) == name]
@@ -329,7 +327,7 @@ def _last_given(group: Group, name: str, until_ns: int) -> str:
 
 
 def _unanswered(group: Group, name: str, until_ns: int) -> str:
-    """Say so if no commit of the group was answered any more, and since when."""
+    """Return a clause if no commit of the group was answered any more, and since when."""
     table, plan = group.table("commits"), group.facts.plan
     mine = np.array(
         [group_id_of(plan, each) == name for each in ints(table, "process").tolist()],

@@ -1,8 +1,8 @@
-"""How a task gets the tables of a group: the seam between where records lie and what judges them.
+"""Readers that give a task the tables of a group, so that checks do not depend on storage.
 
-`GroupReader` is all that anything behind it knows. `StoredGroups` reads the record's own files, on
-a path that the task sees, `HandedGroups` a history's tables there; a route for records that only
-Spark can read brings the rows to the task otherwise, and calls `examine` with them: see
+All later steps know only the interface `GroupReader`. `StoredGroups` reads the record's own files,
+on a path that the task can read. `HandedGroups` reads the tables of an imported history there. If
+only Spark can read a record, another route brings the rows to the task, and calls `examine`: see
 `checkers/spark/engine.py`.
 """
 
@@ -24,31 +24,31 @@ from results.record.tables import TABLES
 from results.record.terms import QUORUM_TOPIC
 
 WHOLE_ROWS = 200_000
-"""A table of so many rows is read at once for all places of a run, rather than place by place."""
+"""A table with at most this many rows is read at once for all places, not place by place."""
 SHELVED_ROWS = 4_000_000
-"""Of a place with more rows of a table, columns are read when they are asked for."""
+"""If a place has more rows of a table than this, its columns are read only when needed."""
 
 
 class GroupReader(Protocol):
-    """Gives the tables of a run, group by group."""
+    """An interface that gives the tables of a run, group by group."""
 
     def rows(self) -> dict[Place, int]:
-        """Return how many rows each group of the run has, those of the run itself under `RUN`.
+        """Return how many rows each group of the run has. Rows of the run itself are under `RUN`.
 
         Raises:
-            DamagedError: What lies there is not what was written.
+            DamagedError: A file differs from what was written.
         """
 
     def tables(self, place: Place) -> Tables:
-        """Return the tables of one group; those without rows may be missing.
+        """Return the tables of one group. Tables without rows may be missing.
 
         Raises:
-            DamagedError: What lies there is not what was written.
+            DamagedError: A file differs from what was written.
         """
 
 
 class StoredGroups:
-    """A `GroupReader` for files that this process sees."""
+    """A `GroupReader` for files that this process can read."""
 
     def __init__(self, root: Path, facts: RunFacts) -> None:
         paths = RunPaths(root)
@@ -69,8 +69,8 @@ class StoredGroups:
     def tables(self, place: Place) -> Tables:
         """Return the tables of one group.
 
-        All files are read to their end before anything is raised, so that every damaged one is
-        known at once.
+        All files are read to their end before an error is raised, so that the error names every
+        damaged file.
         """
         tables: Tables = {}
         hurt, shelf = [], Shelf()
@@ -90,7 +90,7 @@ class StoredGroups:
 
     @cached_property
     def _whole(self) -> dict[TableFile, dict[Place, Tables]]:
-        """The files that are read at once, with what was read of them so far."""
+        """The files that are read at once, with the tables read so far."""
         return {file: {} for file in self._files if file.mixed or file.rows <= WHOLE_ROWS}
 
     def _of(self, file: TableFile, place: Place) -> Tables:
@@ -100,50 +100,53 @@ class StoredGroups:
         return read.get(place, {})
 
     def _look_at_the_rest(self, file: TableFile) -> None:
-        """Read what no group reads: its place may be wrong because the file is damaged."""
+        """Read the rows that belong to no group: a damaged file may have wrong places."""
         for place in set(file.row_groups):
             if place is not None and not is_judged(self._facts, place) and file not in self._whole:
                 file.read(place)
 
 
 def reader_of(root: Path, facts: RunFacts) -> GroupReader:
-    """Return what gives the tables of a run: those of its record, or of a history as handed over.
+    """Return a reader for the tables of a run's record, or of an imported history.
 
     Args:
-        root: On a path that this process sees.
+        root: The run's folder, on a path that this process can read.
         facts: The run's context.
     """
     return HandedGroups(root) if facts.history else StoredGroups(root, facts)
 
 
 def rows_of(file: TableFile, place: Place, shelf: Shelf) -> pa.Table:
-    """Return a table's rows of a place; if they are many, columns are read when asked for.
+    """Return a table's rows of a place. If there are many rows, columns are read only when needed.
 
     Args:
-        file: One that is not mixed.
-        place: Where.
-        shelf: Keeps the columns of all big tables of a group.
+        file: A table's file with one place in each row group.
+        place: The place (topic and partition).
+        shelf: The cache for columns of a group's big tables.
 
     Raises:
-        DamagedError: What lies there is not what was written.
+        DamagedError: The file differs from what was written.
     """
     if file.rows_by_place().get(place, 0) <= SHELVED_ROWS:
         return file.read(place)
-    # What kernels use of a table, it has.
+    # A shelved table has everything that checkers use of a table.
     return cast("pa.Table", file.shelved(place, shelf))
 
 
 def is_judged(facts: RunFacts, place: Place) -> bool:
-    """Tell whether a place is the run's: rows of other topics are not judged.
+    """Return whether the checkers judge a partition.
 
-    Of a topic that a fault made again, its last incarnation is: the others are gone by order.
+    Rows of topics outside the plan are not judged.
+
+    If a fault recreated a topic, only the topic's last incarnation is judged. The fault deleted the
+    earlier ones.
     """
     known = {(QUORUM_TOPIC, 0), *facts.numbers}
     return place == RUN or (place[0], place[2]) in known or facts.remade_at(*place) is not None
 
 
 def examine_places(facts: RunFacts, reader: GroupReader, *places: Place) -> Iterator[Piece]:
-    """Yield the results of some groups of a run; of one that is damaged, what is damaged."""
+    """Yield the results of some groups of a run. For a damaged group, yield the damaged tables."""
     for place in places:
         try:
             tables = reader.tables(place)

@@ -1,4 +1,4 @@
-"""What the configuration of a run promises, in sentences for people."""
+"""The guarantees that a run's configuration makes, in sentences for reports."""
 
 from collections.abc import Mapping
 
@@ -30,12 +30,12 @@ _SERVERS = "a broker runs until it is told to stop, or a fault hits it"
 
 
 def guarantees(facts: RunFacts) -> tuple[str, ...]:
-    """Return a sentence for each promise that the plan's settings make or give up."""
+    """Return one sentence for each promise that the plan's settings make or give up."""
     return tuple(promises(facts).values())
 
 
 def promises(facts: RunFacts) -> Mapping[Promise, str]:
-    """Return the same by promise."""
+    """Return the sentences of `guarantees` by promise."""
     made = {
         Promise.STORED: _acks(facts),
         **({} if _of_its_own(facts) else {Promise.LEADERS: _unclean(facts)}),
@@ -45,26 +45,26 @@ def promises(facts: RunFacts) -> Mapping[Promise, str]:
     }
     if facts.plan.transactional:
         made[Promise.TRANSACTIONS] = _transactions(facts)
-    if facts.plan.workload == "groups":  # A pipeline's positions are parts of its transactions.
+    if facts.plan.workload == "groups":  # A pipeline commits its offsets in its transactions.
         made[Promise.GROUPS] = _GROUPS
     if has_shares(facts.plan):
         made[Promise.GROUPS] = _SHARES
-    if BROKER_ENDED.applies(facts):  # Records of before anybody watched them do not tell.
+    if BROKER_ENDED.applies(facts):  # Old records do not show whether brokers were watched.
         made[Promise.SERVERS] = _SERVERS
-    if facts.workers_watched:  # Nor these.
+    if facts.workers_watched:  # Old records do not show this either.
         made[Promise.CLIENTS] = _CLIENTS
-    if facts.plan.workload != "script":  # What a story waits for, and how long, is its own.
+    if facts.plan.workload != "script":  # A scenario has its own waits and time limits.
         made[Promise.RECOVERY] = _recovery(facts)
     return made
 
 
 def _of_its_own(facts: RunFacts) -> bool:
-    """Tell whether a program was run of which nobody says that it has Kafka's settings."""
+    """Return whether the system is a custom program that need not have Kafka's settings."""
     return facts.plan.named.kind is SystemKind.COMMAND
 
 
 def given_up(facts: RunFacts) -> frozenset[Promise]:
-    """Return the promises that the plan's settings do not make at all."""
+    """Return the promises that the plan's settings give up completely."""
     return frozenset({Promise.STORED}) if facts.no_acks else frozenset()
 
 
@@ -95,7 +95,7 @@ def _unclean(facts: RunFacts) -> str:
     if facts.plan.unclean_elections:
         return "unclean elections are on: a replica that lacks messages may become the leader"
     planned = any(fault.kind == UNCLEAN_ORDER for fault in facts.plan.faults or ())
-    if planned or facts.unclean_orders:  # Dealt ones are known when they have come.
+    if planned or facts.unclean_orders:  # Faults chosen at random are known only after they came.
         return "unclean elections are off, but for those that faults order: these lose messages"
     return "unclean elections are off: only an in-sync replica becomes the leader"
 

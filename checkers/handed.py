@@ -1,8 +1,8 @@
-"""Tables that are handed to the tasks of this machine: Arrow's own files, mapped and not decoded.
+"""Tables of an imported history, as Arrow files that the tasks of this machine map into memory.
 
-A history is judged once, and its tables are forgotten then. To pack them, as a record that is kept
-is packed (`layout.py`), and to unpack them again would cost more than to judge them. So each table
-is written as it lies in memory, a batch for each place, and a task maps what it judges.
+A history is judged once, and its tables are not kept. Packing tables like a kept record
+(`layout.py`) and unpacking them again would cost more than judging them. So each table is written
+in its memory format, with a batch for each place. A task maps only the batches that it judges.
 """
 
 import json
@@ -21,11 +21,11 @@ _PLACES = b"places"
 
 
 def hand_over(root: Path, tables: Tables) -> None:
-    """Write tables where `HandedGroups` finds them, on a disk that its readers see.
+    """Write tables for `HandedGroups`, on a disk that its readers can read.
 
     Args:
-        root: A folder that is there.
-        tables: Of a run; a place's rows follow each other, or are brought together.
+        root: An existing folder.
+        tables: The tables of a run. A place's rows may be scattered; they are brought together.
     """
     RunPaths(root).record.mkdir()
     for name, table in tables.items():
@@ -44,10 +44,10 @@ def _write(path: Path, table: pa.Table, parts: dict[Place, pa.Table]) -> None:
 
 
 class HandedGroups:
-    """A `GroupReader` for tables that were handed over.
+    """A `GroupReader` for tables that `hand_over` wrote.
 
     Args:
-        root: As of `hand_over`.
+        root: The folder given to `hand_over`.
     """
 
     def __init__(self, root: Path) -> None:
@@ -76,7 +76,7 @@ class HandedGroups:
 
 
 class _Mapped:
-    """A table's file."""
+    """A table's file, mapped into memory."""
 
     def __init__(self, path: Path) -> None:
         self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
@@ -86,7 +86,7 @@ class _Mapped:
         }
 
     def batch(self, at: int) -> pa.RecordBatch:
-        """Return a batch of it; nothing is read before it is looked at."""
+        """Return a batch of the file. The data is read only when it is used."""
         return self._reader.get_batch(at)
 
 
@@ -95,7 +95,7 @@ def _path(root: Path, name: str) -> Path:
 
 
 def _whole(name: str, batch: pa.RecordBatch) -> pa.Table:
-    """Return a batch as a table of the record: columns that nothing is told of are null."""
+    """Return a batch as a table of the record. Columns that the batch lacks are null."""
     told = set(batch.schema.names)
     return pa.table({
         each.name: batch[each.name] if each.name in told else pa.nulls(batch.num_rows, each.type)

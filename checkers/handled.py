@@ -1,10 +1,10 @@
-"""What a pipeline made of each input, and which of its transactions committed.
+"""The inputs of a pipeline, the ops that handled each one, and which transactions committed.
 
-A member of a pipeline's group reads records of an input, sends one value for each, and commits the
-positions behind them in the same transaction. A transaction certainly committed if its client was
-told so, or if a read_committed reader got any of its records (`RunFacts.witnessed`). It certainly
-did not if no commit was ever asked for; or if every final read of the outputs was complete, and
-none showed any record of it.
+A member of a pipeline's group reads records of an input and sends one value for each. In the same
+transaction, it commits the offsets behind these records. A transaction certainly committed if its
+client got that answer, or if a read_committed reader got any of its records (`RunFacts.witnessed`).
+A transaction certainly did not commit if no commit was asked for. It also did not commit if all
+final reads of the outputs were complete and showed none of its records.
 """
 
 from dataclasses import dataclass
@@ -49,8 +49,11 @@ INPUTS = schema_of(
     op_id=pa.int64(),
     excuse=pa.string(),
 )
-"""The records of inputs: those that a member handled, once for each op that did, and those that
-final reads showed and nobody handled (`op_id` -1). What may have cost the partition a record."""
+"""The columns of the inputs: one row for each record and each op that handled it.
+
+Records in final reads that no op handled have `op_id` -1. `excuse`: faults that may have lost
+records of the place.
+"""
 EFFECTS = schema_of(
     op_id=pa.int64(),
     committed=pa.bool_(),
@@ -60,22 +63,22 @@ EFFECTS = schema_of(
     complete_ns=pa.int64(),
     excuse=pa.string(),
 )
-"""The transactions that sent anything to an output, by op: whether it certainly committed there, or
-was aborted for certain; whether the final read of that output was complete."""
+"""The columns of the transactions that sent to an output, by op: whether the transaction certainly
+committed or was certainly aborted, and whether the final read of that output was complete."""
 NAMED = 5
 _COPIES = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 COMMITTED, ABORTED, UNKNOWN, NONE_AT_ALL = 1, 0, 2, -1
-"""Whether a transaction committed; or that there was none."""
+"""The fate of a transaction: committed, aborted, unknown, or there was none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Handled:
-    """Inputs and the ops that handled them: rows by place, offset and op.
+    """Inputs and the ops that handled them, with rows by place, offset and op.
 
     Attributes:
-        rows: Those of `INPUTS`, in that order.
-        fate: Whether each row's op committed; `NONE_AT_ALL` where nobody handled the input.
-        cuts: Where the rows of each input begin, and the end of the last.
+        rows: Rows with the columns `INPUTS`, in that order.
+        fate: The fate of each row's transaction; `NONE_AT_ALL` if no op handled the input.
+        cuts: The row at which each input begins, and the end of the last input.
     """
 
     rows: pa.Table
@@ -83,23 +86,23 @@ class Handled:
     cuts: Ints
 
     def __len__(self) -> int:
-        """Return how many inputs there are."""
+        """Return the number of inputs."""
         return len(self.cuts) - 1
 
     def counts(self, fate: int) -> Ints:
-        """Return how many ops of a fate handled each input."""
+        """Return, for each input, how many ops of the given fate handled it."""
         if not len(self):
             return np.zeros(0, dtype=np.int64)
         return np.add.reduceat((self.fate == fate).astype(np.int64), self.cuts[:-1])
 
     def ops(self, at: int, fate: int) -> list[int]:
-        """Return the ops of a fate that handled an input, in order."""
+        """Return the ops of the given fate that handled an input, in order."""
         mine = slice(int(self.cuts[at]), int(self.cuts[at + 1]))
         ops: list[int] = ints(self.rows, "op_id")[mine][self.fate[mine] == fate].tolist()
         return ops
 
     def reach(self) -> Ints:
-        """Return of each input the highest offset of its place that a committed op handled."""
+        """Return, for each input, the highest offset of its place that a committed op handled."""
         if not len(self):
             return np.zeros(0, dtype=np.int64)
         first = self.cuts[:-1]
@@ -111,7 +114,7 @@ class Handled:
 
 
 def inputs(group: Group) -> pa.Table:
-    """Return the inputs of a partition, with columns `INPUTS`; none of an output."""
+    """Return the inputs of a partition, with the columns `INPUTS`. An output has none."""
     handled = group.table("transforms")
     reads = group.final_polls
     reads = select(reads, equal(reads, "isolation", READ_COMMITTED) & present(reads, "offset"))
@@ -134,7 +137,10 @@ def inputs(group: Group) -> pa.Table:
 
 
 def effects(group: Group) -> pa.Table:
-    """Return the transactions that sent to an output, with columns `EFFECTS`; none of an input."""
+    """Return the transactions that sent to an output, with the columns `EFFECTS`.
+
+    An input has none.
+    """
     sends = group.table("sends")
     mine = group.topic not in group.facts.plan.inputs
     sends = select(sends, present(sends, "txn_id") & mine)
@@ -144,7 +150,8 @@ def effects(group: Group) -> pa.Table:
     reads = group.table("final_reads")
     reads = select(reads, equal(reads, "isolation", READ_COMMITTED))
     complete = bool(reads.num_rows) and bool(_is(reads, "complete").all())
-    complete &= group.facts.milestone(OPEN) is None  # What is open may still be shown.
+    # Records of an open transaction may still become visible.
+    complete &= group.facts.milestone(OPEN) is None
     columns = {
         "op_id": ops,
         "committed": committed,
@@ -162,7 +169,7 @@ def _excuses(group: Group) -> str:
 
 
 def handled(group: Group) -> Handled:
-    """Return the inputs of all partitions of a run, of what was derived."""
+    """Return the inputs of all partitions of a run, from the derived tables."""
     return group.view(_handled)
 
 
@@ -170,7 +177,7 @@ def _handled(group: Group) -> Handled:
     rows, ops = group.derived["inputs"], group.derived["effects"]
     (place, _), offset, op_id = codes(rows, "place"), ints(rows, "offset"), ints(rows, "op_id")
     order = np.lexsort((op_id, offset, place))
-    # A batch that has a record twice is one transaction all the same.
+    # One op counts once for an input, even if its batch has the record twice.
     order = order[runs_of(place[order], offset[order], op_id[order])[:-1]]
     rows = take(rows, order)
     known, fates = _fates(ops)
@@ -183,11 +190,11 @@ def _handled(group: Group) -> Handled:
 
 
 def _fates(ops: pa.Table) -> tuple[Ints, Ints]:
-    """Return the transactions, and of each whether it committed."""
+    """Return the transactions' op ids, and the fate of each."""
     op_id = ints(ops, "op_id")
     known = distinct(op_id)
     committed = within(known, op_id[_is(ops, "committed")])
-    # Where all was read to its end, what nobody was ever shown has not committed.
+    # If all final reads were complete, a transaction that was never seen did not commit.
     without = within(known, op_id[_is(ops, "aborted")]) | bool(_is(ops, "complete").all())
     return known, np.where(committed, COMMITTED, np.where(without, ABORTED, UNKNOWN))
 
@@ -197,27 +204,27 @@ def _is(table: pa.Table, name: str) -> Mask:
 
 
 def labels_of(group: Group) -> Labels:
-    """Return what allows that an input took effect twice, or never, or takes the trust of that."""
+    """Return the excuses for inputs with two effects or none, and the broken premises."""
     words = {*texts(group.derived["inputs"], "excuse"), *texts(group.derived["effects"], "excuse")}
     broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
     return tuple(sorted({each for word in words for each in word.split()})), broken
 
 
 def input_at(found: Handled, at: int) -> tuple[str, int, int]:
-    """Return the place, the offset and the value of an input; value -1: it is not known."""
+    """Return the place, the offset and the value of an input; value -1: unknown."""
     row = int(found.cuts[at])
     place = texts(found.rows.slice(row, 1), "place")[0]
     return place, int(ints(found.rows, "offset")[row]), int(ints(found.rows, "value")[row])
 
 
 def listed(ops: list[int]) -> str:
-    """Return ops for people, not too many."""
+    """Return op ids for a report, at most `NAMED` of them."""
     more = len(ops) - NAMED
     return " and ".join(map(str, ops[:NAMED])) + (f" (and {more} more)" if more > 0 else "")
 
 
 def coordinated(group: Group, ops: list[int]) -> str:
-    """Return who coordinated the group while some transactions ran; empty if none is there."""
+    """Return the group's coordinators while some transactions ran, or "" without transactions."""
     rows = group.derived["effects"]
     mine = within(ints(rows, "op_id"), np.array(ops, dtype=np.int64))
     if not mine.any():
@@ -232,7 +239,7 @@ def coordinated(group: Group, ops: list[int]) -> str:
 
 
 def applies(facts: RunFacts) -> bool:
-    """Tell whether a run has a pipeline."""
+    """Return whether a run has a pipeline."""
     return facts.plan.workload == "pipeline"
 
 

@@ -1,17 +1,19 @@
-"""hanging-transaction: a transaction stayed open that its coordinator had to end.
+"""hanging-transaction: a transaction stayed open although its coordinator should have ended it.
 
-Definition: after the last heal the leader's last stable offset stood still below its high watermark
-for longer than a transaction may be open (`Plan.hanging_after_s`: its timeout, the interval in
-which the coordinator looks for those that are over it, and time to write the markers).
+Definition: after the last heal, the leader's last stable offset did not move, and stayed below the
+high watermark. This state lasted longer than a transaction may be open (`Plan.hanging_after_s`).
+The limit is the transaction's timeout, plus the interval of the coordinator's checks, plus time to
+write the markers.
 
-Why it proves something: the last stable offset stands where the first open transaction begins. Its
-client ends it or, once it is older than its timeout, its coordinator aborts it (KIP-98). One that
-stays open holds up every read_committed reader of the partition for ever; nobody but an operator
-can end it (KIP-664). Documented causes: KAFKA-14402 (before 3.6), KAFKA-9144, KAFKA-12671.
+Why it proves something: the last stable offset is the begin of the first open transaction. The
+client ends the transaction, or the coordinator aborts it after the timeout (KIP-98). A transaction
+that stays open blocks every read_committed reader of the partition. Only an operator can then end
+it (KIP-664). Documented causes: KAFKA-14402 (before 3.6), KAFKA-9144, KAFKA-12671.
 
-What would not prove it: an open transaction that is not old enough when the run looked last, which
-is a gap; a partition that is still in trouble. Where an unclean election or disks that lost it on
-every replica may have cost a marker or the coordinator's own log, it is allowed.
+What would not prove it: an open transaction that is too young at the last observation is a gap. A
+partition that has not recovered does not count. The anomaly is allowed if a marker, or the
+coordinator's own log, may have been lost. The loss may come from an unclean election, or from the
+disks of all replicas.
 """
 
 from dataclasses import dataclass, replace
@@ -60,16 +62,16 @@ _ALL_ENDED = (
     " show"
 )
 _COPIES = "transaction.state.log.replication.factor"
-"""Of the coordinators' own log: three, or as many as there are nodes, unless the plan sets it."""
+"""The setting for the copies of the coordinators' log. Without it: three, or fewer nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stuck:
-    """A last stable offset that stood still to the last look.
+    """A last stable offset that did not move until the last observation.
 
     Attributes:
-        stable, mark: It, and the high watermark, as they were told last.
-        since_ns, seen_ns: From when to when it was told.
+        stable, mark: The last reported last stable offset and high watermark.
+        since_ns, seen_ns: The first and the last time of that last stable offset.
     """
 
     stable: int
@@ -79,12 +81,12 @@ class Stuck:
 
     @property
     def lasted_s(self) -> float:
-        """How long that was."""
+        """How long the offset did not move, in seconds."""
         return (self.seen_ns - self.since_ns) / _NS_PER_S
 
 
 def _looks(group: Group) -> pa.Table:
-    """Return what the last leader told of its replica, by time."""
+    """Return what the last leader reported of its replica, by time."""
     states = group.table("replica_states")
     if group.leader is None:
         return states.slice(0, 0)
@@ -95,7 +97,7 @@ def _looks(group: Group) -> pa.Table:
 
 
 def _stuck(looks: pa.Table, calm_ns: int) -> Stuck | None:
-    """Return what the last offset stands at, and since when; None if no transaction is open."""
+    """Return the last stable offset and its first time; None if no transaction is open."""
     stable, marks = (ints(looks, name) for name in ("last_stable_offset", "high_watermark"))
     times = ints(looks, "observed_ns")
     same = (stable == stable[-1]) & (marks > stable) & (times >= calm_ns)
@@ -136,7 +138,7 @@ def _begun(group: Group) -> int:
 
 
 def _left_open(group: Group) -> bool:
-    """Tell whether any transaction was left to its coordinator to end, for all that is known."""
+    """Return whether some transaction may have been left for its coordinator to end."""
     sends = group.table("sends")
     unknown = equal(sends, "outcome", Outcome.INFO.value)
     return bool((present(sends, "txn_id") & unknown).any())
@@ -155,7 +157,7 @@ def _labels(group: Group, stuck: Stuck) -> Labels:
     hit = frozenset[str]().union(*(each.nodes for each in lost))
     copies = plan.internal_copies(_COPIES)
     excuses = {each.excuse for each in lost} if len(hit) >= min(copies, plan.replication) else set()
-    # The coordinators' own partitions are elected as ours are, and nobody records those elections.
+    # Elections of the coordinators' own partitions are not recorded.
     elsewhere = plan.unclean_elections and not was_quiet(group, 0, stuck.seen_ns)
     if elsewhere or unclean_elections(group).seen:
         excuses.add(Excuse.UNCLEAN.value)
@@ -241,14 +243,14 @@ def _why(group: Group, found: Anomaly) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """The transaction that is open, as its client knows it.
+    """The open transaction, as its client knows it.
 
     Attributes:
-        name: For people: `op 120 (base-txn-0), `; empty if no client of this run is known to be it.
-        transactional_id: Its id, empty if unknown.
-        ended: What its client learned of its end, for people.
-        sent_ns: Since when it may have been sent; -1: not known.
-        since_ns: Since when its coordinator had to end it; -1: not known.
+        name: A phrase for reports, `op 120 (base-txn-0), `; empty if no client of this run has it.
+        transactional_id: The transactional id, empty if unknown.
+        ended: A phrase on what the client learned of the transaction's end.
+        sent_ns: The earliest time of its sends; -1: unknown.
+        since_ns: The time since which its coordinator had to end it; -1: unknown.
     """
 
     name: str = ""

@@ -1,20 +1,20 @@
-"""high-watermark-ahead: a replica calls more committed than its leader has.
+"""high-watermark-ahead: a replica's high watermark is higher than its leader's.
 
-Definition: a broker told the high watermark h of its replica; and a leader that was asked later, in
-the same epoch or a later one, announced less than h. Or, after a stop in which both ended cleanly:
-the checkpoint of a replica has a high watermark above the end of the last leader's log.
+Definition: a broker reported the high watermark h of its replica. A leader that was asked later, in
+the same epoch or a later one, announced less than h. Or both brokers stopped cleanly, and a
+replica's checkpoint has a high watermark above the end of the last leader's log.
 
-Why it proves something: a follower's high watermark is what its leader told it, or less. So by
-then everything below h was committed, and the leader of that time, and all later ones, have it and
-announce no less (KIP-101, KIP-207). A follower that is ahead shows to readers near it (KIP-392)
-what may be taken back, and announces it when it is elected.
+Why it proves something: a follower's high watermark is at most the leader's. So everything below h
+was committed then. That leader and all later leaders have these records, and announce at least h
+(KIP-101, KIP-207). A follower that is ahead lets nearby readers (KIP-392) read records that may
+disappear. It also announces its high watermark when it becomes the leader.
 
-What would not prove it: a leader of an earlier epoch that was deposed and does not know it, and so
-is behind. No answer names the epoch of a mark. But a broker of KRaft knows an epoch before its
-replicas follow that leader: so the mark's epoch is at most the one that the broker's own metadata
-have when it is asked next in the same life. Where it is not, and with ZooKeeper, only the last
-epoch of the whole run is late enough. A follower that lags is behind, never ahead. After an unclean
-election, and after a disk loss of all replicas, it is allowed.
+What would not prove it: a replaced leader of an earlier epoch that does not know about its
+replacement is behind. No answer names the epoch of a high watermark. But in KRaft, a broker knows
+an epoch before its replicas follow that leader. So the epoch is at most the one in the broker's
+next metadata answer, within the same process. If that answer is missing, or with ZooKeeper, only
+the last epoch of the run is late enough. A follower that lags is behind, never ahead. The anomaly
+is allowed after an unclean election, and after a disk loss of all replicas.
 """
 
 from dataclasses import dataclass
@@ -51,30 +51,31 @@ NAME = "high-watermark-ahead"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
-    """Where the last leader's log ends after the stop."""
+    """The end of the last leader's log after the stop."""
 
     node: str
     high_watermark: int
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The log's end in words, for a report."""
         return f"the final log of the last leader {self.node} ends at {self.high_watermark}"
 
     def evidence(self, word: str) -> Evidence:
-        """Return all of it; names begin with a word."""
+        """Return the log's end as evidence. Each name begins with `word`."""
         return {f"{word}_log_of": self.node, f"{word}_log_end": self.high_watermark}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
-    """A replica that was ahead of its leader.
+    """A replica with a high watermark above its leader's.
 
     Attributes:
-        node: Whose.
-        mark, told_ns: Its high watermark, and when it was told; -1: in its files after the stop.
-        later: What a leader said later.
-        count: How often the replica told one that is too high.
+        node: The replica's node.
+        mark, told_ns: The high watermark, and when it was reported; -1: in its files after the
+            stop.
+        later: The lower value that a leader reported later.
+        count: How often the replica reported too high a high watermark.
     """
 
     node: str
@@ -85,7 +86,7 @@ class Ahead:
 
 
 def _told_marks(group: Group) -> pa.Table:
-    """Return what brokers told of their own replicas' high watermarks, by time."""
+    """Return the high watermarks that brokers reported of their own replicas, by time."""
     states = group.table("replica_states")
     told = equal(states, "high_watermark_source", "fetch") & present(states, "observed_ns")
     mine = select(states, told & present(states, "high_watermark"))
@@ -93,14 +94,14 @@ def _told_marks(group: Group) -> pa.Table:
 
 
 def _last_epoch(group: Group) -> int:
-    """Return the highest epoch that anybody tells of."""
+    """Return the highest leader epoch in any source."""
     told = [ints(group.table("leadership"), "leader_epoch")]
     told += [log.epochs for logs in group.logs.values() for log in logs.values()]
     return max((int(each.max()) for each in told if len(each)), default=NONE)
 
 
 def _ceilings(group: Group, marks: pa.Table, node: str) -> Ints:
-    """Return for each mark of a broker the latest epoch that it may be of."""
+    """Return, for each high watermark of a broker, the latest epoch to which it may belong."""
     last = np.full(marks.num_rows, _last_epoch(group))
     if not group.facts.plan.has_quorum:
         return last
@@ -118,7 +119,7 @@ def _ceilings(group: Group, marks: pa.Table, node: str) -> Ints:
 
 
 def _lowest_since(told: Announcements, since_ns: Ints) -> Ints:
-    """Return for each time the index of the lowest answer that was asked for since then, or -1."""
+    """Return, for each time, the index of the lowest later announcement, or -1."""
     order = np.argsort(told.asked_ns, kind="stable")
     begin = np.searchsorted(told.asked_ns[order], since_ns, side="left")
     backwards = order[::-1]
@@ -128,7 +129,7 @@ def _lowest_since(told: Announcements, since_ns: Ints) -> Ints:
 def _of_node(
     group: Group, told: Announcements, marks: pa.Table, node: str
 ) -> tuple[int, list[Ahead]]:
-    """Return how many of a broker's marks can be compared, and the first that is too high."""
+    """Return how many of a broker's high watermarks were compared, and the first too high one."""
     high, told_ns = ints(marks, "high_watermark"), ints(marks, "observed_ns")
     ceilings, witness = _ceilings(group, marks, node), np.full(len(high), NONE)
     for epoch in np.unique(ceilings).tolist():
@@ -149,7 +150,7 @@ def _of_node(
 
 
 def _stopped(group: Group) -> tuple[int, list[Ahead]]:
-    """Return how many replicas' last checkpoints can be compared, and those that are too high."""
+    """Return how many replicas' last checkpoints were compared, and the too high ones."""
     states = group.table("replica_states")
     final = select(states, equal(states, "snapshot", FINAL) & present(states, "high_watermark"))
     log, proving = group.final_log, group.facts.proving_nodes
@@ -157,7 +158,7 @@ def _stopped(group: Group) -> tuple[int, list[Ahead]]:
         return 0, []
     newest = max(int(each.epochs.max(initial=NONE)) for each in group.logs[FINAL].values())
     if newest > int(log.epochs.max(initial=NONE)):
-        return 0, []  # Others led while the brokers were stopped, and wrote a transaction's end.
+        return 0, []  # Other brokers led during the stop, and wrote a transaction's marker.
     pairs = zip(texts(final, "node"), ints(final, "high_watermark").tolist(), strict=True)
     marks = [(node, mark) for node, mark in pairs if node in proving]
     later = LogEnd(node=log.node, high_watermark=log.end)
@@ -215,8 +216,8 @@ def _describe(group: Group, ahead: Ahead) -> Anomaly:
 
 
 def _applies(facts: RunFacts) -> bool:
-    # The steps of a story cut replicas off on purpose, and committed-truncation tells of that.
-    # Older formats truncate to a high watermark that was true seconds before (KIP-101, KIP-279).
+    # A scenario's steps truncate replicas on purpose; committed-truncation reports that.
+    # Older formats truncate to a high watermark from seconds before (KIP-101, KIP-279).
     return facts.plan.scenario is None and announces(facts) and facts.plan.keeps_producer_ids
 
 
@@ -244,7 +245,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _told_before(group: Group, node: str, told_at: int) -> list[str]:
-    """Say which other broker had told too high a mark before."""
+    """Return a clause on another broker that reported too high a high watermark before; or none."""
     told, marks = announcements(group), _told_marks(group)
     found = [
         each
@@ -259,19 +260,19 @@ def _told_before(group: Group, node: str, told_at: int) -> list[str]:
 
 
 def _of_the_others(group: Group, found: Anomaly, end: int, reached: Announcements) -> str:
-    """Return what leaders and final logs have of what a replica called committed.
+    """Return what leaders and final logs show of the records that a replica called committed.
 
     Args:
         group: The partition.
         found: The anomaly.
-        end: Where the replica's own log ended, -1 if unknown.
-        reached: The earlier announcements of its mark.
+        end: The end of the replica's own log, -1 if unknown.
+        reached: The earlier announcements of at least this high watermark.
     """
     node, mark = str(found.evidence.get("node")), number_in(found, "high_watermark")
     told_at = number_in(found, "told_ns")
     low, later = number_in(found, "later_high_watermark"), number_in(found, "later_by")
     epoch = number_in(found, "later_epoch")
-    # What was called committed before an epoch is no record of that epoch.
+    # A record that was committed before an epoch is not of that epoch.
     earlier = told_at < first_told_ns(group, epoch)
     kept = holders(group, low, mark, epoch - earlier) if low >= 0 else ()
     if f"n{later}" in kept:
@@ -299,7 +300,7 @@ def _of_the_others(group: Group, found: Anomaly, end: int, reached: Announcement
 
 
 def _by_file(group: Group, node: str, end: int) -> str:
-    """Say so if a broker reported a mark that its log had, and only its checkpoint is wrong."""
+    """Return a clause if only a broker's checkpoint is wrong, not its last report."""
     marks = _told_marks(group)
     mine = select(marks, equal(marks, "node", node))[-1:]
     last = int(ints(mine, "high_watermark").max(initial=NONE))
@@ -310,10 +311,11 @@ def _by_file(group: Group, node: str, end: int) -> str:
 
 
 def _end_then(group: Group, node: str, told_at: int, mark: int) -> int:
-    """Return how far a replica's log had come when its broker told a mark; of -1, after the stop.
+    """Return the end of a replica's log when its broker reported a mark; time -1: after the stop.
 
-    A broker is asked for the end first. So one below the mark may have passed it by then, and only
-    the next look shows that it had not; not even that, if the log may have gone back in between.
+    A broker is asked for the log end first. So a log end below the mark may have grown before the
+    mark was read. Only the next observation shows that it did not. If the log may have been
+    truncated in between, the result is -1.
     """
     if told_at < 0:
         log = group.logs.get(FINAL, {}).get(node)

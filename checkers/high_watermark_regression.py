@@ -1,20 +1,20 @@
-"""high-watermark-regression: what leaders announced as committed went back.
+"""high-watermark-regression: the end of the committed records that leaders announced decreased.
 
-Definition: for epochs e <= e', a successful leader's ListOffsets(latest, read_uncommitted) in e is
-greater than one in e' (for e = e': the first had ended before the second began). Never between
-replicas. What the leader told the final reads as the partition's end, once the run had recovered
-and nobody sent any more, is an answer of the last epoch. With transactions it is the last stable
-offset, which may lie below the high watermark; but not at or below a record that a read_committed
-reader was given before.
+Definition: for epochs e <= e', a leader's answer to ListOffsets(latest, read_uncommitted) in e is
+greater than an answer in e'. If e = e', the first answer ended before the second request. Replicas
+are never compared with each other. The partition's end in the final reads also counts as an answer
+of the last epoch. It counts only if the run had recovered and all clients had stopped sending. With
+transactions, that end is the last stable offset, which may be below the high watermark. But it must
+be above each record that a read_committed reader got before.
 
 Why it proves something: committed records stay committed. A leader's high watermark only grows in
-its epoch, and a later leader has all that earlier ones committed; it does not answer before it
-knows so (KIP-207). Epochs order leaders without any clock. What lies below a last stable offset is
-decided, and stays so: a transaction that begins later begins behind it (KIP-98).
+its epoch. A later leader has all records that earlier leaders committed, and does not answer before
+it knows that (KIP-207). Epochs order leaders without a clock. All transactions below a last stable
+offset are decided and stay so: a later transaction begins above it (KIP-98).
 
-What would not prove it: a follower's own high watermark, which always lags; an old leader that
-still answers while a new one is ahead of it, in its old epoch; two answers of one epoch that
-overlap in time. After an unclean election, and after a power loss of all replicas, it is allowed.
+What would not prove it: a follower's own high watermark always lags. An old leader may still answer
+in its old epoch while a new leader is ahead. Two answers of one epoch that overlap in time have no
+order. The anomaly is allowed after an unclean election, and after a power loss of all replicas.
 """
 
 from dataclasses import dataclass
@@ -58,11 +58,11 @@ _LAST_EPOCH = int(np.iinfo(np.int32).max)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regression:
-    """An answer that is lower than one before it.
+    """An answer that is lower than an earlier one.
 
     Attributes:
-        earlier, later: The two answers that are the furthest apart.
-        answers: How many answers of the later one's epoch are too low.
+        earlier, later: The two answers with the greatest difference.
+        answers: How many answers of the later answer's epoch are too low.
     """
 
     earlier: "Announcement | Reading"
@@ -72,11 +72,11 @@ class Regression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What the leader told the final reads as the end of a partition.
+    """The partition's end that the leader reported to the final reads.
 
     Attributes:
         high_watermark: That end.
-        epoch: Beyond all that can have been told before.
+        epoch: A number above all epochs that were reported before.
     """
 
     high_watermark: int
@@ -84,23 +84,23 @@ class Target:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The end in words, for a report."""
         return f"its leader told the final reads the end {self.high_watermark}"
 
     def evidence(self, word: str) -> Evidence:
-        """Return all of it; names begin with a word: `later_told_to`."""
+        """Return the end as evidence. Each name begins with `word`, as in `later_told_to`."""
         return {f"{word}_told_to": "final reads", f"{word}_high_watermark": self.high_watermark}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The highest record that a read_committed reader was given before the final reads.
+    """The highest record that a read_committed reader got before the final reads.
 
     Attributes:
-        offset: Where it stands.
-        op_id: Of the poll.
-        epoch: The record's, -1 if it is unknown.
-        observed_ns: When the poll had ended.
+        offset: The record's offset.
+        op_id: The op id of the poll.
+        epoch: The record's leader epoch, -1 if unknown.
+        observed_ns: When the poll ended.
     """
 
     offset: int
@@ -110,18 +110,18 @@ class Reading:
 
     @property
     def high_watermark(self) -> int:
-        """What lies below it was decided."""
+        """The offset below which all transactions were decided."""
         return self.offset + 1
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The read in words, for a report."""
         return (
             f"op {self.op_id} read offset {self.offset} as committed at {seconds(self.observed_ns)}"
         )
 
     def evidence(self, word: str) -> Evidence:
-        """Return all of it; names begin with a word: `earlier_read_by`."""
+        """Return the read as evidence. Each name begins with `word`, as in `earlier_read_by`."""
         return {
             f"{word}_read_by": self.op_id,
             f"{word}_epoch": known(self.epoch),
@@ -131,7 +131,10 @@ class Reading:
 
 
 def _before_in_epoch(told: Announcements) -> Ints:
-    """Return for each answer the highest of its epoch that had ended before it was asked, or -1."""
+    """Return, for each answer, the highest earlier answer of its epoch, or -1.
+
+    An answer is earlier if it ended before the request of the other.
+    """
     found = np.empty(len(told), dtype=np.int64)
     for epoch in np.unique(told.epochs).tolist():
         low, high = np.searchsorted(told.epochs, [epoch, epoch + 1]).tolist()
@@ -144,12 +147,12 @@ def _before_in_epoch(told: Announcements) -> Ints:
 
 
 def _drops(told: Announcements, before: Ints) -> Ints:
-    """Return by how much each answer is lower than the one that it may not be lower than."""
+    """Return how much lower each answer is than the earlier answer given by `before`."""
     return (before >= 0) * (told.marks[before] - told.marks)
 
 
 def _regressions(told: Announcements) -> tuple[int, list[Regression]]:
-    """Return how many answers had one before, and one for each epoch with some that are too low."""
+    """Return how many answers were compared, and the greatest decrease of each epoch."""
     earlier, same = told.highest_before(told.epochs), _before_in_epoch(told)
     of_epochs, in_epoch = _drops(told, earlier), _drops(told, same)
     drops = np.maximum(of_epochs, in_epoch)
@@ -167,7 +170,7 @@ def _furthest(told: Announcements, witness: Ints, low: Ints, drops: Ints) -> Reg
 
 
 def _ends(group: Group) -> Ints:
-    """Return what the leader told final reads, where that cannot be less than was committed."""
+    """Return the ends of final reads, if they cannot be below the committed records."""
     reads = group.table("final_reads")
     if not group.facts.recovered:
         return np.empty(0, dtype=np.int64)
@@ -178,7 +181,7 @@ def _ends(group: Group) -> Ints:
 
 
 def _short_targets(group: Group, told: Announcements, ends: Ints) -> tuple[int, list[Regression]]:
-    """Return how many ends of final reads can be compared, and the lowest, if it is too low."""
+    """Return how many ends of final reads were compared, and the lowest one if it is too low."""
     asked = group.facts.milestone("final-reads")
     if asked is None or not len(ends):
         return 0, []
@@ -193,13 +196,13 @@ def _short_targets(group: Group, told: Announcements, ends: Ints) -> tuple[int, 
 
 def _last(told: Announcements, until_ns: int) -> Announcement | None:
     """Return the highest announcement until a time."""
-    # What timed out may be appended by a broker that was slow, behind the end that it had told.
+    # A slow broker may still append a timed-out message behind the end that it reported.
     told = told.where((told.observed_ns >= 0) & (told.observed_ns <= until_ns))
     return told[int(np.argmax(told.marks))] if len(told) else None
 
 
 def _last_reading(group: Group, until_ns: int) -> Reading | None:
-    """Return the highest record that read_committed readers were given until a time."""
+    """Return the highest record that read_committed readers got until a time."""
     polls = group.table("polls")
     ended_ns = ints(polls, "complete_ns")
     given = equal(polls, "isolation", READ_COMMITTED) & (ended_ns >= 0) & (ended_ns <= until_ns)
@@ -233,7 +236,7 @@ def _labels(group: Group, regression: Regression) -> Labels:
     earlier, later = regression.earlier, regression.later
     unclean = unclean_elections(group).between(earlier.epoch, later.epoch)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
-    if isinstance(earlier, Reading):  # A marker that went leaves what is before it.
+    if isinstance(earlier, Reading):  # A lost marker does not affect the records before it.
         gone, known_ns = [earlier.offset], first_known_ns(group, earlier.offset)
     else:
         gone = [earlier.high_watermark - 1, later.high_watermark]
@@ -294,7 +297,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _low_answer(group: Group, found: Anomaly, epoch: int) -> str:
-    """Return what a later leader that has all did wrong."""
+    """Return what a later leader that has all records did wrong."""
     own_ns = _own_ns(group, epoch)
     if 0 <= own_ns <= number_in(found, "later_asked_ns"):
         return (
@@ -305,7 +308,7 @@ def _low_answer(group: Group, found: Anomaly, epoch: int) -> str:
 
 
 def _own_ns(group: Group, epoch: int) -> int:
-    """Return when a record of an epoch was acknowledged first by all of the ISR; -1: never."""
+    """Return when a record of an epoch was first acknowledged with acks=all; -1: never."""
     log, sends = group.final_log, group.table("sends")
     if log is None:
         return NONE
@@ -316,7 +319,7 @@ def _own_ns(group: Group, epoch: int) -> int:
 
 
 def _was_cut(group: Group, found: Anomaly, high: int) -> bool:
-    """Tell whether one of two leaders may have lost records below a mark between their answers."""
+    """Return whether one of two leaders may have lost records below a mark between two answers."""
     since_ns, until_ns = (number_in(found, f"{each}_observed_ns") for each in ("earlier", "later"))
     until_ns = until_ns if until_ns >= 0 else NEVER_NS
     nodes = {f"n{number_in(found, f'{each}_by')}" for each in ("earlier", "later")}
@@ -333,7 +336,7 @@ def _was_cut(group: Group, found: Anomaly, high: int) -> bool:
 
 
 def _again(group: Group, found: Anomaly, mark: int) -> str:
-    """Return who announced a mark once more, after the answer that was too low."""
+    """Return a clause on a leader that announced the mark again after the too low answer; or ""."""
     since_ns = number_in(found, "later_observed_ns")
     if "later_told_to" in found.evidence:
         read = group.facts.milestone("final-reads")

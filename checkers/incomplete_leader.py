@@ -1,18 +1,19 @@
-"""incomplete-leader: a leader began its epoch without what earlier leaders had committed.
+"""incomplete-leader: a leader began its epoch without records that earlier leaders had committed.
 
-Definition: the start offset of an epoch (the smallest over records, and over checkpoints after a
-clean stop) lies below the highest high watermark that leaders of earlier epochs announced.
+Definition: the start offset of an epoch is below the highest high watermark that leaders of earlier
+epochs announced. The start offset is the smallest one in records, and in checkpoints after a clean
+stop.
 
-Why it proves something: a leader announces a high watermark when every replica in sync holds what
-lies below it, and only such a replica may become leader. A leader's epoch starts where its log
-ended when it was elected; so a start below an announced high watermark shows a leader that lacked
-what was committed, whether or not anybody wrote or read it.
+Why it proves something: a leader announces a high watermark when every in-sync replica holds all
+records below it. Only such a replica may become the leader. A leader's epoch starts at the end of
+its log at its election. So a start below an announced high watermark shows a leader that lacked
+committed records, even if no client read them.
 
-What would not prove it: an old leader that does not know yet that it was replaced, and goes on
-answering: its high watermark cannot pass what the new leader had. The checkpoint of a broker that
-was killed at the end. A start that is only known too high, because the log's beginning was deleted:
-then something may be missed, and nothing is alleged. After an unclean election, and after a power
-loss of all replicas, it is allowed.
+What would not prove it: an old leader may not know that it was replaced, and may go on answering.
+But its high watermark cannot pass the new leader's start. The checkpoint of a killed broker does
+not count. If the log's beginning was deleted, the known start may be too high. Then the check may
+miss an anomaly, but reports none wrongly. The anomaly is allowed after an unclean election, and
+after a power loss of all replicas.
 """
 
 from dataclasses import dataclass
@@ -46,11 +47,11 @@ _PERHAPS = ", perhaps with other records"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incomplete:
-    """An epoch that started too low.
+    """An epoch that started at too low an offset.
 
     Attributes:
-        start: Where, and how it is known.
-        before: The highest high watermark of the epochs before.
+        start: The epoch's start, and its source.
+        before: The highest high watermark that earlier epochs announced.
     """
 
     start: EpochStart
@@ -92,7 +93,7 @@ def _labels(group: Group, pair: Incomplete) -> Labels:
 
 
 def _leader_of(group: Group, epoch: int) -> int | None:
-    """Return who led in an epoch, as the best source has it; None if nobody told."""
+    """Return the leader of an epoch from the best source; None if no source names it."""
     rows = group.table("leadership")
     led = select(rows, (ints(rows, "leader_epoch") == epoch) & (ints(rows, "leader") >= 0))
     for source in (*LEADER_SOURCES, Source.METADATA_LOG, Source.METADATA):
@@ -161,7 +162,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _goes_back(group: Group, found: Anomaly) -> str:
-    """Say so if an epoch's first record may carry a wrong one: nobody need have begun there."""
+    """Return a sentence if an epoch's first record may carry a wrong epoch; otherwise ""."""
     if found.evidence.get("start_is") != "record":
         return ""
     logs = group.logs.get(str(found.evidence.get("snapshot")), {})
@@ -169,7 +170,7 @@ def _goes_back(group: Group, found: Anomaly) -> str:
 
 
 def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list[str]:
-    """Return who was seen with the records before a leader led, and what became of its own."""
+    """Return which brokers held the records before a leader led, and what happened to its copy."""
     mark, epoch = number_in(found, "announced_high_watermark"), number_in(found, "epoch")
     since_ns, first_ns = number_in(found, "announced_observed_ns"), told_ns(group, epoch)
     told, looks = list[str](), looks_at(group, node)
@@ -209,7 +210,7 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
 
 
 def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> list[str]:
-    """Return which other logs had what a leader lacked, and which only reached as far."""
+    """Return which other logs held the missing records, and which only reached their offsets."""
     mark, had, far = number_in(found, "announced_high_watermark"), list[str](), list[str]()
     for node in (f"n{each}" for each in group.facts.brokers):
         reached = [at for at, end in looks_at(group, node) if at <= until_ns and end >= mark]
@@ -222,18 +223,19 @@ def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> li
 
 
 def _same(group: Group, found: Anomaly, node: str, at_ns: int) -> bool:
-    """Tell whether a log that reached as far as was announced had the same records.
+    """Return whether a log that reached the announced high watermark had the same records.
 
-    A broker that led before, or followed who did, has a tail of its own until it follows the later
-    leader: it knows that one's epoch, and has cut the tail off. A line of that has no time; but a
-    log that grows while its broker knows the epoch is copied from that leader.
+    A former leader, or its follower, may have its own records at the log's end until it follows the
+    later leader. A broker that follows knows the later epoch, and has truncated these records. The
+    broker's line on the truncation has no time. But if the log grows while its broker knows the
+    epoch, it copies that leader's records.
     """
     epoch, mark = number_in(found, "announced_epoch"), number_in(found, "announced_high_watermark")
     if any(
         epoch < each.epoch < number_in(found, "epoch") and each.offset < mark
         for each in group.view(epoch_starts)
     ):
-        return False  # Leaders between them may have written others there.
+        return False  # Leaders in between may have written other records there.
     if node == f"n{number_in(found, 'announced_by')}":
         return at_ns >= number_in(found, "announced_observed_ns") >= 0
     rows = group.table("leadership")

@@ -1,17 +1,17 @@
-"""incomplete-leader, of the quorum: a controller began to lead without what had been committed.
+"""incomplete-leader, for the quorum: a controller began to lead without committed metadata.
 
-Definition: the start offset of a quorum's epoch (the smallest over the records of all nodes, and
-over checkpoints after a clean stop) lies below the highest high watermark that leaders of earlier
-epochs told.
+Definition: the start offset of a quorum's epoch is below the highest high watermark that leaders of
+earlier epochs reported. The start offset is the smallest one in the records of all nodes, and in
+checkpoints after a clean stop.
 
-Why it proves something: a leader of the quorum tells a high watermark when a majority has what lies
-below it, and is elected only by a majority that has nothing it lacks; the two have a voter in
-common. Its first record, which begins its epoch, lies where its log ended. Raft calls it leader
-completeness.
+Why it proves something: the quorum's leader reports a high watermark when a majority has all
+records below it. A majority elects a leader only if no voter of that majority has more records than
+the leader. The two majorities share a voter. The leader's first record begins its epoch at the end
+of its log. Raft calls this rule leader completeness.
 
-What would not prove it: an old leader that was cut off and goes on telling its high watermark: it
-cannot grow any more. A start that is only known too high, as the log begins behind a snapshot:
-then something may be missed, and nothing is alleged.
+What would not prove it: an old leader that was cut off may go on reporting its high watermark. That
+high watermark cannot grow any more. If the log begins behind a snapshot, the known start may be too
+high. Then the check may miss an anomaly, but reports none wrongly.
 """
 
 from dataclasses import dataclass
@@ -32,11 +32,12 @@ from results.record.verdict import Anomaly
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incomplete:
-    """An epoch that started too low.
+    """An epoch of the quorum that started at too low an offset.
 
     Attributes:
-        start: Where, and how it is known.
-        told_epoch, told: The earlier epoch that told the highest high watermark, and that.
+        start: The epoch's start, and its source.
+        told_epoch, told: The earlier epoch with the highest reported high watermark, and that
+            value.
     """
 
     start: EpochStart

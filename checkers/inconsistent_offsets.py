@@ -1,13 +1,13 @@
-"""inconsistent-offsets: one offset of a partition is said to hold two values.
+"""inconsistent-offsets: clients were given two values for one offset of a partition.
 
-Definition: among acknowledgements and polls, one offset with two values.
+Definition: among acknowledgements and polls, one offset has two values.
 
-Why it proves something: an offset of a log is written once. Two answers that disagree about it mean
-that the log had two histories, and somebody was shown each of them.
+Why it proves something: an offset of a log is written once. If two answers differ, the log had two
+versions, and clients saw both.
 
-What would not prove it: two replicas that differ where no client looked (`log-divergence` may).
-With acks 0 or 1 an acknowledged record may be truncated and its offset given to another one:
-allowed between an acknowledgement and a poll, at offsets that were truncated.
+What would not prove it: two replicas that differ where no client looked (`log-divergence` may
+report them). With acks 0 or 1, an acknowledged record may be truncated, and another record may get
+its offset. That is allowed between an acknowledgement and a poll, at truncated offsets.
 """
 
 from dataclasses import replace
@@ -114,7 +114,10 @@ def _read_values(group: Group, offset: int) -> list[int]:
 
 
 def _excused_by_acks(group: Group, offsets: Ints, values: Ints) -> HiddenCuts:
-    """Tell for each (offset, value) if it may have been truncated, and readers saw one at most."""
+    """Return which pairs of offset and value may have been truncated, with acks 0 or 1.
+
+    A pair counts only if readers saw at most one value at the offset.
+    """
     weak = _weak(group, values)
     if not weak.any():
         return HiddenCuts(may_be=weak, unknown=weak)
@@ -131,21 +134,21 @@ def _excused_by_acks(group: Group, offsets: Ints, values: Ints) -> HiddenCuts:
 
 
 def _sent_ns(group: Group, values: Ints) -> Ints:
-    """Return when each of some values was sent; -1 if nobody did."""
+    """Return when each value was sent; -1 if no client sent it."""
     sends = group.table("sends")
     begun = np.append(ints(sends, "invoke_ns"), NONE)
     return np.asarray(begun[first_match(values, ints(sends, "value"))], dtype=np.int64)
 
 
 def _any_of(excused: HiddenCuts, first: int, last: int) -> Labels:
-    """Return what some of the values of an offset give it."""
+    """Return the excuse, or the broken premise, that some value of an offset gives."""
     if excused.may_be[first:last].any():
         return (Excuse.ACKS.value,), ()
     return (), (Premise.SHOWN_CAUSE.value,) * bool(excused.unknown[first:last].any())
 
 
 def _weak(group: Group, values: Ints) -> Mask:
-    """Tell for which values not all acknowledgements were asked for: a story's sends may differ."""
+    """Return which values were sent with acks 0 or 1. In a scenario, sends may differ in acks."""
     if group.facts.weak_acks:
         return np.ones(len(values), dtype=np.bool_)
     sends = group.table("sends")
@@ -194,7 +197,7 @@ def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:
 
 
 def _cause(group: Group, acks: pa.Table) -> str:
-    """Return why the one acknowledged value is gone that the last leader's log lacks."""
+    """Return why an acknowledged value is missing from the last leader's log, if only one is."""
     log = group.final_log
     if log is None or not log.whole or not read_whole(group, log.node):
         return ""
@@ -205,7 +208,7 @@ def _cause(group: Group, acks: pa.Table) -> str:
         int(ints(lost, name)[0]) for name in ("value", "offset", "invoke_ns", "complete_ns")
     )
     if not doubt(group, offset, sent_ns):
-        return ""  # It never stood there: nothing can have taken it.
+        return ""  # The value was never there, so nothing can have taken it.
     weak = bool(equal(lost, "acks", "1")[0])
     record = Acked(value=value, offset=offset, sent_ns=sent_ns, acked_ns=acked_ns, weak=weak)
     what = group.facts.name_of(value)
@@ -223,7 +226,7 @@ def _who(value: int, acks: pa.Table, reads: pa.Table) -> str:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return which of the values stands there, and who named the other one."""
+    """Return which of the values is in the log, and which broker or client named the other one."""
     offset, values = number_in(found, "offset"), numbers_in(found, "values")
     standing = [value for value in values if nodes_at(group, offset, value)]
     strays = [value for value in values if value not in standing]
@@ -248,7 +251,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _stray(group: Group, found: Anomaly, value: int, stray: int) -> str:
-    """Return who named a value at an offset where the logs hold another one."""
+    """Return which broker or client named a value at an offset where the logs hold another one."""
     offset, name = number_in(found, "offset"), group.facts.name_of(stray)
     mine, reads = sent(group, stray), reads_of(group, offset, [stray])
     acked = stray in numbers_in(found, "acknowledged_values")

@@ -1,9 +1,12 @@
-"""From the files of a unit to complete tables; a unit is a writer's streams, or a node's files.
+"""Build the complete tables of a unit from its files.
 
-Both engines call this, in this process or in Spark's tasks. Live streams tell an invocation and a
-completion apart; here they are joined, what stayed open is closed with `info`, and ops are copied
-onto their sends and polls. A stream that ends without its end mark, or that cannot be read, is told
-as a `Problem`, never raised: a broken record must come out as unknown.
+A unit is a writer's streams or a node's files.
+
+Both engines call this module, in this process or in Spark's tasks. Live streams have separate rows
+for invocations and completions. This module joins these rows, closes open ops with `info`, and
+copies each op's columns to its sends and polls. A stream without an end mark, or one that cannot be
+read, is reported as a `Problem` and never raises an error. A broken record must lead to the verdict
+unknown.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,23 +44,26 @@ from results.record.tables import BROKEN, DAMAGE, LIVE, TABLES
 from results.record.terms import OUTCOME_RANK, F, Outcome, ShareAct
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
-"""What Kafka says of the id of a topic that has none."""
+"""The topic id that Kafka reports for a topic without an id."""
 ASSIGNS, TOUCHES = "assigns", "touches"
-"""What parts leave for `left_out`: ops that assign, and partitions that ops sent to."""
+"""Tables that parts write for `left_out`: ops that assign, and partitions that ops sent to."""
 _MOP_BITS = 32
 _OP_BITS = 31
-"""A writer numbers its ops in a row: so many bits, and those of its parts, fit an integer."""
+"""The bits for a writer's successive op ids.
+
+Together with the bits of a mop they fit an integer.
+"""
 _COPIES = "replica_records"
 _RANKED = tuple(sorted(OUTCOME_RANK, key=lambda outcome: OUTCOME_RANK[outcome]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something of the record that could not be read.
+    """A piece of the record that could not be read.
 
     Attributes:
-        unit: Of what: a writer, or a node.
-        sentence: For people.
+        unit: The writer or the node.
+        sentence: The problem in one sentence.
         cut: Whether a live stream lacks its end, so that rows may be missing.
     """
 
@@ -68,11 +74,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenStream(Problem):
-    """A stream that cannot be read from a place on.
+    """A stream that cannot be read from some position on.
 
     Attributes:
-        stream: The name of its file.
-        at: `Span.at`.
+        stream: The name of the stream's file.
+        at: The position (`Span.at`).
     """
 
     stream: str
@@ -81,15 +87,15 @@ class BrokenStream(Problem):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What of a unit is read: of a writer's streams the rows of some ops, of a node some replicas.
+    """One part of a unit: the rows of some ops of a writer, or some replicas of a node.
 
     Attributes:
-        number: Of the part.
-        parts: How many there are.
+        number: The part's number.
+        parts: The number of parts.
         ops: The least and the greatest op id.
-        spans: `Span.at` of what holds its rows, by the stream's name.
-        folders: Names of the folders of its replicas.
-        bytes: About how many these have.
+        spans: The positions (`Span.at`) of the part's rows, by the stream's name.
+        folders: The names of the replicas' folders.
+        bytes: About how many bytes the part has.
     """
 
     number: int
@@ -102,18 +108,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """What one task of ingest reads.
+    """The input of one ingest task.
 
     Attributes:
-        run_id: Of the run; becomes a column.
+        run_id: The run's id, which becomes a column.
         name: The writer, or the node.
         folder: `record/live`, `nodes/<node>`, or `snapshots/<step>/<node>`.
-        snapshot: What a node's files are: `FINAL`, `CRASH`, or a step's name; empty for a writer's
-            streams.
-        sees: What of a node's files is read: what its system shows.
-        old: Whether the run's messages are of before `results.record.contents`: nobody can tell
-            whether copies of them are intact.
-        part: Which part of it is read; None: all.
+        snapshot: The snapshot of a node's files: `FINAL`, `CRASH`, or a step's name. Empty for a
+            writer's streams.
+        sees: What the system shows. Only these files of a node are read.
+        old: Whether the run's messages are from before `results.record.contents`. Then it is
+            unknown whether copies are intact.
+        part: The part to read; None: the whole unit.
     """
 
     run_id: str
@@ -126,20 +132,23 @@ class Unit:
 
     @property
     def of_step(self) -> bool:
-        """Whether it is a copy that a step made, not all that a node left behind."""
+        """Whether the unit is a copy that a scenario's step made, not a node's final files."""
         return self.snapshot not in {"", FINAL, CRASH}
 
     @property
     def label(self) -> str:
-        """How problems name it; a step's copy of a node is not the node."""
+        """The unit's name in problems. A step's copy has another name than its node."""
         return f"{self.snapshot}/{self.name}" if self.of_step else self.name
 
 
 Tables = dict[str, pa.Table]
 NodeReader = Callable[[Unit, list[Problem]], Iterable[tuple[str, pa.RecordBatch]]]
-"""Reads a node's files; yields batches of tables without `run_id`, and notes problems."""
+"""A function that reads a node's files.
+
+It yields batches of tables without `run_id`, and adds problems to the list.
+"""
 NodeLooker = Callable[[Unit], Mapping[str, int]]
-"""Tells how many bytes each replica of a node has that is read, by the name of its folder."""
+"""A function that returns the size in bytes of each replica of a node, by its folder's name."""
 
 
 def live_units(run_id: str, live: Path) -> list[Unit]:
@@ -157,16 +166,16 @@ def node_units(run_id: str, nodes: Path, snapshot: str) -> list[Unit]:
 
 
 def step_units(run_id: str, snapshots: Path) -> list[Unit]:
-    """Return a unit for each node's files that a step copied."""
+    """Return a unit for each node's files that a scenario's step copied."""
     steps = sorted(path for path in snapshots.iterdir()) if snapshots.is_dir() else []
     return [unit for step in steps for unit in node_units(run_id, step, step.name)]
 
 
 def ingest(unit: Unit, read_node: NodeReader) -> tuple[Tables, list[Problem]]:
-    """Return the complete tables of a unit, and what of it could not be read.
+    """Return the complete tables of a unit, and what could not be read.
 
-    Those of a part of a writer's streams lack what assignments leave out, which needs all parts;
-    `ASSIGNS` and `TOUCHES` have what is needed for it.
+    The tables of a single part lack the partitions that assignments leave out, because that needs
+    all parts. `ASSIGNS` and `TOUCHES` have the data for that.
     """
     problems: list[Problem] = []
     try:
@@ -184,14 +193,14 @@ def ingest(unit: Unit, read_node: NodeReader) -> tuple[Tables, list[Problem]]:
 
 
 def completed(streams: Mapping[str, pa.Table], *, whole: bool = True) -> Tables:
-    """Join invocations with completions, and copy ops onto what they sent and read.
+    """Join invocations with completions, and copy each op's columns to its sends and reads.
 
     Args:
-        streams: Tables of `LIVE` by name, of one writer; absent ones are empty.
-        whole: Whether they have all of its ops, rather than a part of them.
+        streams: Tables of `LIVE` by name, of one writer. Missing tables count as empty.
+        whole: Whether the tables have all ops of the writer, not only a part.
 
     Returns:
-        Tables of `TABLES`, but for `run_id`; of a part also `ASSIGNS` and `TOUCHES`.
+        Tables of `TABLES` without `run_id`; for a part, also `ASSIGNS` and `TOUCHES`.
     """
     live = {name: streams.get(name, schema.empty_table()) for name, schema in LIVE.items()}
     sends = _sends(live["send_invocations"], live["send_completions"])
@@ -214,7 +223,7 @@ def completed(streams: Mapping[str, pa.Table], *, whole: bool = True) -> Tables:
 
 
 def combined(parts: Iterable[Tables]) -> Tables:
-    """Return every table of the record, the parts of it end to end."""
+    """Return every table of the record, with its parts end to end."""
     gathered: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
     for part in parts:
         for name, table in part.items():
@@ -225,14 +234,16 @@ def combined(parts: Iterable[Tables]) -> Tables:
 
 
 def with_topic_ids(table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
-    """Give rows without a topic_id that of their topic: logs and old requests name topics only.
+    """Fill missing topic ids with the id of the topic's name.
 
-    Where whoever created the topic was not told its id (before KIP-516, Kafka 2.8), it is `NO_ID`
-    in every row of the topic, though some file or answer may know better.
+    Logs and old requests name topics only.
+
+    Before Kafka 2.8 (KIP-516), creating a topic returned no id. Then every row of the topic gets
+    `NO_ID`, even if a file or an answer has an id.
 
     Args:
         table: Rows of a node or an observer.
-        ids: By topic; without those that were created more than once.
+        ids: Topic ids by topic, without topics that were created more than once.
     """
     if "topic_id" not in table.column_names or not ids:
         return table
@@ -252,12 +263,12 @@ def with_topic_ids(table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
 
 
 def writer_of(path: Path) -> str:
-    """Return whose stream a file is (`polled.worker-0.arrows`: `worker-0`)."""
+    """Return the writer of a stream's file (`polled.worker-0.arrows`: `worker-0`)."""
     return path.name.removesuffix(STREAM_SUFFIX).partition(".")[2]
 
 
 def stream_paths(unit: Unit) -> list[Path]:
-    """Return the live streams of a writer, by name."""
+    """Return the files of a writer's live streams, by name."""
     return [
         path
         for path in sorted(unit.folder.glob(f"*.{unit.name}{STREAM_SUFFIX}"))
@@ -275,7 +286,7 @@ def _read_streams(unit: Unit, problems: list[Problem]) -> Tables:
             for at, batch in _rows(path, unit.part):  # noqa: B007 - where it failed
                 if batch is None:
                     continue
-                # A cast would make nulls of words, and nobody would know that there was more.
+                # A cast would turn words into nulls, and the loss would go unnoticed.
                 if not batch.schema.equals(as_recorded(LIVE[name], batch.schema)):
                     raise ValueError("its columns are not those of its table")
                 batches.append(_coded(batch))
@@ -287,13 +298,16 @@ def _read_streams(unit: Unit, problems: list[Problem]) -> Tables:
 
 
 def broken_stream(unit: Unit, path: Path, broken: BaseException, at: int) -> BrokenStream:
-    """Return what is told of a stream that cannot be read from a place on."""
+    """Return the problem for a stream that cannot be read from some position on."""
     sentence = f"the stream {path.name} is cut: {broken}"
     return BrokenStream(unit=unit.name, sentence=sentence, cut=True, stream=path.name, at=at)
 
 
 def _rows(path: Path, part: Part | None) -> Iterator[tuple[int, pa.RecordBatch | None]]:
-    """Yield the batches of a stream, or of a part of it; None tells where the next one lies."""
+    """Yield (position, batch) for a stream or a part of it.
+
+    A batch of None marks a position only.
+    """
     if part is None:
         yield from ((0, batch) for batch in read_whole(path))
         return
@@ -308,7 +322,7 @@ def _rows(path: Path, part: Part | None) -> Iterator[tuple[int, pa.RecordBatch |
 
 
 def _coded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows with their strings as dictionaries: a few words, and a number a row."""
+    """Return rows with dictionary-coded strings: a few words, and one number for each row."""
     columns = [
         column.dictionary_encode() if pa.types.is_string(column.type) else column
         for column in batch.columns
@@ -331,7 +345,7 @@ def _node_tables(unit: Unit, read_node: NodeReader, problems: list[Problem]) -> 
 
 
 def with_run(name: str, table: pa.Table, run_id: str) -> pa.Table:
-    """Add `run_id`, and bring the columns into the table's order and types, strings coded."""
+    """Add `run_id`, and return the table's columns in order, with their types and coded strings."""
     schema = TABLES[name]
     columns = [
         coded(repeat(run_id, table.num_rows))
@@ -350,7 +364,7 @@ def _as(column: "pa.ChunkedArray[Any]", kind: pa.DataType) -> "pa.Array[Any]":
 
 
 def _ranks(table: pa.Table) -> Ints:
-    """Return outcomes as 0 ok, 1 fail, 2 info; null, and anything else, is info."""
+    """Return outcomes as numbers: 0 ok, 1 fail, 2 info. Null and unknown words are info."""
     numbers, words = codes(table, "outcome")
     known = {str(word): rank for rank, word in enumerate(_RANKED)}
     unknown = OUTCOME_RANK[Outcome.INFO]
@@ -381,13 +395,13 @@ def _sends(invoked: pa.Table, done: pa.Table) -> pa.Table:
 
 
 def _at(table: pa.Table, name: str, at: Ints) -> Ints:
-    """Return an integer column at some rows; anything where the row is -1."""
+    """Return an integer column at some rows. Where the row is -1, the number has no meaning."""
     column = ints(table, name)
     return column[np.maximum(at, 0)] if len(column) else np.full(len(at), NONE, dtype=np.int64)
 
 
 def _part_keys(parts: pa.Table, others: pa.Table) -> tuple[Ints, Ints]:
-    """Number the (op_id, mop) of two tables alike."""
+    """Return one key for each (op_id, mop) in two tables; equal pairs have equal keys."""
     count = parts.num_rows
     op = stack([ints(parts, "op_id"), ints(others, "op_id")])
     mop = stack([ints(parts, "mop"), ints(others, "mop")])
@@ -407,7 +421,7 @@ def _ops(invoked: pa.Table, done: pa.Table, sends: pa.Table, answered: Mask) -> 
         ops = ops.append_column(name, rows_at(done, name, at))
     answered_by = np.zeros(len(done_ids), dtype=np.bool_)
     answered_by[at[at >= 0]] = True
-    strays = select(done, ~answered_by)  # Of no op, or a second one.
+    strays = select(done, ~answered_by)  # Completions without an op, or second ones.
     if strays.num_rows:
         absent = [name for name in ops.column_names if name not in strays.column_names]
         for name in absent:
@@ -421,9 +435,9 @@ def _ops(invoked: pa.Table, done: pa.Table, sends: pa.Table, answered: Mask) -> 
 
 
 def _messages(ops: pa.Table, sends: pa.Table, polled: pa.Table, shared: pa.Table) -> Ints:
-    """Return how many messages each op sent or read; of a transaction, how many it sent.
+    """Return how many messages each op sent or read. For a transaction, only sends count.
 
-    Of an acknowledgement: of how many records the broker confirmed it.
+    For an acknowledgement of a share group, the records that the broker confirmed count.
     """
     op_ids = ints(ops, "op_id")
     counts = np.zeros(len(op_ids), dtype=np.int64)
@@ -445,7 +459,7 @@ def _with_op(parts: pa.Table, ops: pa.Table, names: tuple[str, ...]) -> pa.Table
 
 
 def _last_of_each(table: pa.Table, key: str) -> pa.Table:
-    """Return the last row of each key: rows are written again at each step of their lives."""
+    """Return the last row of each key. A row is written again at each step of its life."""
     keys = ints(table, key)
     _, last = np.unique(keys[::-1], return_index=True)
     return take(table, np.sort(len(keys) - 1 - last))

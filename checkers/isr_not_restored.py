@@ -1,19 +1,20 @@
-"""isr-not-restored: a partition's replicas were not all in sync again within the plan's budget.
+"""isr-not-restored: a partition's replicas were not all in sync again within the plan's time limit.
 
-Definition: at no time from the last heal until `[budgets] isr_s` later did the in-sync replicas, as
-told last in the highest leader epoch, have all members of the plan; by ZooKeeper where it keeps
-them, otherwise by the metadata of the leader's own broker (of any, where no leader told of itself).
-If nobody looked for so long, it is a gap rather than an anomaly.
+Definition: from the last heal until `[budgets] isr_s` later, the reported ISR never had all members
+of the plan. The last report in the highest leader epoch counts. The source is ZooKeeper if it keeps
+the ISR, otherwise the metadata of the leader's own broker. If no leader reported, any broker's
+metadata counts. If the observations ended too early, the result is a gap, not an anomaly.
 
-Why it proves something: with every broker back and no fault in force, followers must catch up; a
-replica that stays out means fewer copies than were asked for, and a partition that the next fault
-makes unavailable.
+Why it proves something: with every broker back and no fault in force, followers must catch up. A
+replica that stays out means fewer copies than the plan asks for. The next fault may then make the
+partition unavailable.
 
-What would not prove it: a broker's metadata that lag behind, because those told last in the highest
-epoch count. A broker that is cut off from the controllers still tells the full ISR of before, in
-the same epoch: so the word of the leader counts, who loses its epoch if it is cut off. Nor an ISR
-that was full and shrank again later. A story ends as it wants, some with a broker away for good:
-scripts of scenarios wait for their ISR themselves, so not applicable.
+What would not prove it: a broker's outdated metadata does not count, because only the last report
+in the highest epoch counts. A broker that is cut off from the controllers may still report the
+earlier full ISR in that epoch. So the leader's own report counts, because a leader that is cut off
+loses its epoch. An ISR that was full and became smaller again later is no anomaly. A scenario may
+end with a broker down, and its script waits for the ISR itself. So this check does not apply to
+scenarios.
 """
 
 from collections.abc import Sequence
@@ -54,9 +55,9 @@ from results.record.verdict import Anomaly, Words
 NAME = "isr-not-restored"
 _ISR_FROM = (Source.ZOOKEEPER, Source.METADATA)
 _FRESH_NS = 2 * NS_PER_S
-"""Logs are looked at about once a second: by then a leader's log has hardly grown."""
+"""Logs are observed about once a second. In this time, a leader's log has hardly grown."""
 _BEFORE_NS = LOOK_NS + KNOWN_NS
-"""An end may be so much older than its note, with half a second that a follower may take."""
+"""A log end may be this much older than its recorded time, plus half a second for a follower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +65,12 @@ class Shrunk:
     """An ISR that was not full in time.
 
     Attributes:
-        full_ns: When it was full at last, -1 if it never was.
-        seen_ns: When it was told last within the budget.
-        since_ns: Since when it was told as that, without a break.
-        looked_ns: When anything was told last.
-        isr: As told last within the budget: brokers' ids.
-        by: Who told it, and when it was full; empty: several did.
+        full_ns: When the ISR was full again, -1 if it never was.
+        seen_ns: When the ISR was last reported within the limit.
+        since_ns: The begin of the unbroken time in which that ISR was reported.
+        looked_ns: When anything was last reported.
+        isr: The broker ids in the last report within the limit.
+        by: The broker that gave that report, and the one of the full ISR; empty: several brokers.
     """
 
     full_ns: int
@@ -81,7 +82,7 @@ class Shrunk:
 
 
 def _told(group: Group) -> pa.Table:
-    """Return who told the ISR when, by time, without what was old news in its epoch."""
+    """Return the reports of the ISR by time, without reports from an outdated epoch."""
     rows = group.table("leadership")
     known = present(rows, "isr") & present(rows, "observed_ns")
     sources = (select(rows, known & equal(rows, "source", name)) for name in _ISR_FROM)
@@ -94,7 +95,7 @@ def _told(group: Group) -> pa.Table:
 
 
 def _of_leaders(told: pa.Table) -> pa.Table:
-    """Return what brokers told of partitions that they lead themselves, or all, if none did."""
+    """Return what brokers reported of partitions that they lead; without such reports, all."""
     leaders = [f"n{broker}" for broker in ints(told, "leader").tolist()]
     own = np.array(leaders, dtype=object) == np.array(texts(told, "observer"), dtype=object)
     return select(told, own) if own.any() else told
@@ -105,7 +106,7 @@ def _sizes(told: pa.Table) -> Ints:
 
 
 def _restored(told: pa.Table, calm_ns: int, members: int) -> Mask:
-    """Tell which of the answers since the last heal, and of the last before it, have all."""
+    """Return which reports since the last heal, with the last one before it, have a full ISR."""
     times = ints(told, "observed_ns")
     standing = int(np.flatnonzero(times <= calm_ns).max(initial=0))
     return (_sizes(told) >= members) & (np.arange(len(times)) >= standing)
@@ -148,14 +149,14 @@ def _check(group: Group) -> Findings:
 
 
 def _begin(told: pa.Table, last: int) -> int:
-    """Return in which row an ISR was told first, that is told without a break until another."""
+    """Return the first row of the unbroken time in which the ISR of a given row was reported."""
     isrs = [sorted(each or ()) for each in told["isr"].slice(0, last + 1).to_pylist()]
     others = [at for at, isr in enumerate(isrs) if isr != isrs[last]]
     return others[-1] + 1 if others else 0
 
 
 def _teller(told: pa.Table, rows: Sequence[int]) -> str:
-    """Return which broker gave some answers; empty if several did, or none."""
+    """Return the broker that gave some reports; empty if several did, or none."""
     told_by = {texts(told, "observer")[row] for row in rows}
     return told_by.pop() if len(told_by) == 1 and told_by <= _brokers(told) else ""
 
@@ -219,7 +220,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _written_again(group: Group, told: pa.Table, leader: str) -> str:
-    """Return that the controllers wrote a full ISR behind a smaller one, and nobody told of it."""
+    """Return a clause if the controllers wrote a full ISR again, but brokers never reported it."""
     written, full = entries(group), group.members
     isrs = [sorted(each or ()) for each in told["isr"].to_pylist()]
     for small, whole in reversed(list(pairwise(written))):
@@ -235,7 +236,7 @@ def _written_again(group: Group, told: pa.Table, leader: str) -> str:
 
 
 def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
-    """Return whether a replica that was out of the ISR had caught up with its leader."""
+    """Return whether a replica outside the ISR had caught up with its leader."""
     from_ns, full_ns = number_in(found, "calm_from_ns"), number_in(found, "full_ns")
     until_ns = full_ns if full_ns >= 0 else NEVER_NS
     looks = [each for each in looks_at(group, node) if from_ns <= each[0] <= until_ns]
@@ -263,7 +264,7 @@ def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
 
 
 def _acked(group: Group, from_ns: int, until_ns: int) -> int:
-    """Return behind which offset all lies that was acknowledged between two times."""
+    """Return the offset behind all records that were acknowledged between two times."""
     sends = group.table("sends")
     ended_ns, offsets = ints(sends, "complete_ns"), ints(sends, "offset")
     acked = equal(sends, "acked", True)  # noqa: FBT003 - a value
@@ -272,14 +273,16 @@ def _acked(group: Group, from_ns: int, until_ns: int) -> int:
 
 
 def _had(group: Group, leader: str, times: tuple[int, int, int]) -> int:
-    """Return how far a leader's log had certainly come by a time, and did not go back since.
+    """Return the offset that a leader's log had certainly reached by a time, and never went below.
 
-    It has also all that was acknowledged since the last heal. A log that stands still has no rows.
+    The log also has all records acknowledged since the last heal. A log that does not grow has no
+    rows.
 
     Args:
         group: The partition.
-        leader: Its broker.
-        times: The last heal, that time, and until when it did not go back.
+        leader: The leader's node.
+        times: The last heal, the time to check, and until when the log must not have become
+            shorter.
     """
     from_ns, by_ns, until_ns = times
     looks = looks_at(group, leader)
@@ -289,7 +292,7 @@ def _had(group: Group, leader: str, times: tuple[int, int, int]) -> int:
 
 
 def _at_most(group: Group, leader: str, from_ns: int, at_ns: int) -> int:
-    """Return how far a leader's log had come by a time at most; beyond all offsets if unknown."""
+    """Return the highest possible end of a leader's log at a time; above all offsets if unknown."""
     looks, acked = looks_at(group, leader), _acked(group, from_ns, at_ns)
     seen = [each for each in looks if each[0] <= at_ns][-1:]
     later = [end for at, end in looks if at > at_ns][:1]
@@ -299,10 +302,10 @@ def _at_most(group: Group, leader: str, from_ns: int, at_ns: int) -> int:
 
 
 def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
-    """Return who kept a replica out of an ISR that had caught up, by the controllers' log."""
+    """Return why a replica that had caught up stayed out of the ISR, by the controllers' log."""
     written, quorum = undisputed(group), group.facts.quorum
     isr, seen_ns = sorted(numbers_in(found, "isr")), number_in(found, "seen_ns")
-    # A stop at the end writes small ISRs, too.
+    # The stop at the run's end also causes small ISRs.
     small = [
         (at, quorum.committed(each.offset)[1])
         for at, each in enumerate(written)
@@ -329,9 +332,9 @@ def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
 
 
 def _why_remade(group: Group, found: Anomaly) -> str:
-    """Return how far the logs of brokers outside of the ISR had come when the brokers stopped.
+    """Return the log ends of the brokers outside the ISR when the brokers stopped.
 
-    The record has no earlier looks at the logs of such a topic.
+    The record has no earlier observations of the logs of a recreated topic.
     """
     isr, logs = numbers_in(found, "isr"), group.logs.get(FINAL, {})
     ends = {f"n{each}": logs[f"n{each}"].end for each in isr if f"n{each}" in logs}

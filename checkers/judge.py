@@ -1,6 +1,7 @@
-"""Weighs what the checkers found: allowed or not, trusted or not, and so the verdict.
+"""Decide which anomalies are allowed and which can be trusted, and so the verdict.
 
-Everything is reported, whoever judges; a judge only decides what counts (`checkers.contract`).
+All anomalies are reported, whatever the judge. The judge only decides which of them count
+(`checkers.contract`).
 """
 
 from collections import defaultdict
@@ -74,20 +75,21 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weights:
-    """What excuses are worth to the judge of a run."""
+    """The judge's decision on the excuses of a run's anomalies."""
 
     judge: Judge
     facts: RunFacts
 
     def of(self, name: str, excuses: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
-        """Return why an anomaly is allowed; if it is not, what takes its trust."""
+        """Return why an anomaly is allowed; if it is not, return the premises that it lacks."""
         why = allowed(name, excuses, self.judge, facts=self.facts)
         return why, doubts(name, excuses, self.judge) if why is None else ()
 
     def only_strict(self, name: str, excuses: Sequence[str]) -> str:
-        """Return why the contract would allow what the strict judge does not; empty: it would not.
+        """Return why the contract allows an anomaly that the strict judge does not; or "".
 
-        What is asked for beyond Kafka's own promises must not look like one of them.
+        The strict judge asks for more than Kafka promises. The report must not present that as
+        Kafka's promise.
         """
         if self.judge is not Judge.STRICT or allowed(name, excuses, self.judge) is not None:
             return ""
@@ -108,7 +110,7 @@ class _Tally:
     weighty: int = 0
     broken: set[str] = field(default_factory=set)
     examples: list[tuple[Example, str]] = field(default_factory=list)
-    """Each with what the rows of its place show of its cause."""
+    """Pairs of an example and the cause that the rows of its partition show."""
 
 
 def weigh(
@@ -123,10 +125,10 @@ def weigh(
 
     Args:
         facts: The run's context.
-        results: What the checkers said, by place.
-        judge: Who judges (also whom `facts` name).
-        engine: Which engine ran the checkers.
-        stats: Figures for people, as they are.
+        results: The checkers' results, by place.
+        judge: The judge, which `facts` also names.
+        engine: The engine that ran the checkers.
+        stats: Figures for reports; they are copied unchanged.
     """
     found = {each.name for group in results.values() for each in group if each.anomalies}
     broken = frozenset(
@@ -176,9 +178,9 @@ def _reach(facts: RunFacts) -> tuple[str, ...]:
 
 
 def _limits(facts: RunFacts, checked: Mapping[str, int | None]) -> list[str]:
-    """Why a history cannot be called valid: it has nothing in it, or more was promised than shown.
+    """Return why a history cannot be valid: nothing was compared, or promises cannot be checked.
 
-    Jepsen's judge is content with what clients saw.
+    Jepsen's judge needs only what clients saw.
     """
     if not any(checked.values()):
         return ["nothing in the history could be compared with anything"]
@@ -213,7 +215,7 @@ def _tallies(
 
 
 def _rank(example: Example) -> tuple[bool, str, int, int]:
-    """What decides the verdict is shown first; otherwise by place."""
+    """Return a sort key: examples that decide the verdict come first, then by place."""
     light = example.allowed or not example.trusted
     return light, example.topic, example.partition, example.offset
 
@@ -285,7 +287,7 @@ def _told(
     checked: Mapping[str, int | None],
     checkers: Mapping[str, Checker],
 ) -> _Told:
-    """Return the anomalies in words: which comes first, and why each came about."""
+    """Return the anomalies with their words, in order of importance, each with its cause."""
     summaries = {name: _summary(tallies[name]) for name in sorted(tallies)}
     described = {name: [each for each, _ in tally.examples] for name, tally in tallies.items()}
     told_as = {name: checkers[name].told_as(each) for name, each in described.items()}
@@ -325,10 +327,10 @@ def _unchecked(
     results: Mapping[Place, Sequence[CheckResult]],
     checked: Mapping[str, int | None],
 ) -> list[str]:
-    """Checks that the plan promised and that compared nothing, as a whole or somewhere.
+    """Return a sentence for each check that should apply but compared nothing somewhere.
 
-    Those that say why are left out: what they look for cannot show in every run. So are those that
-    found an anomaly without a row, as a final read that was never made.
+    A check that gives a reason is left out, because its anomaly cannot show in every run. A check
+    that found an anomaly without a row is also left out, such as a final read that was never made.
     """
     if _cut_before_clients(facts):
         return []
@@ -362,7 +364,7 @@ def _unchecked(
 
 
 def _gaps(results: Mapping[Place, Sequence[CheckResult]]) -> list[str]:
-    """What checks would have needed, the first few of each."""
+    """Return a sentence for each check with gaps: the first few things that it lacked."""
     by_name: defaultdict[str, list[str]] = defaultdict(list)
     for place in sorted(results):
         for result in results[place]:
@@ -375,25 +377,25 @@ def _gaps(results: Mapping[Place, Sequence[CheckResult]]) -> list[str]:
 
 
 def _first(sentences: Sequence[str]) -> str:
-    """Return the first few of some sentences, and how many more there are."""
+    """Return the first few sentences, and the number of the others."""
     more = len(sentences) - _SHOWN
     return "; ".join(sentences[:_SHOWN]) + (f" (and {more} more)" if more > 0 else "")
 
 
 def _gap(group: Sequence[CheckResult], name: str) -> bool:
-    """Tell if a partition that was written to gave a check nothing, and none of the reasons."""
+    """Return whether a check compared nothing in a partition with sends and gave no reason."""
     mine = [each for each in group if each.name == name]
     told = any(each.rows or each.unshown or each.gaps or each.anomalies for each in mine)
     return was_written(group) and bool(mine) and not told
 
 
 def _cut_before_clients(facts: RunFacts) -> bool:
-    """Tell whether a run was interrupted before there was anything to check."""
+    """Return whether a run was interrupted before there was anything to check."""
     return facts.milestone(INTERRUPTED) is not None and facts.milestone("warmup") is None
 
 
 def _shortfalls(facts: RunFacts) -> list[str]:
-    """What the run did not get to, by its milestones."""
+    """Return sentences on what the run did not reach, by its milestones."""
     sentences = []
     if _cut_before_clients(facts):
         sentences.append(
@@ -453,7 +455,7 @@ def _untrusted(tallies: Mapping[str, _Tally]) -> list[str]:
 
 
 def _unconfirmed(facts: RunFacts, tallies: Mapping[str, _Tally], judge: Judge) -> list[str]:
-    """Tell of a violation that ended the run, and that the whole record does not show."""
+    """Return a sentence if a violation stopped the run, but the whole record does not show it."""
     stopped = facts.milestone(STOPPED_ON)
     if stopped is None or judge is not facts.plan.judge:
         return []
@@ -469,6 +471,6 @@ def _unconfirmed(facts: RunFacts, tallies: Mapping[str, _Tally], judge: Judge) -
 
 
 def _by_name(facts: RunFacts) -> dict[str, Checker]:
-    """Return the checkers by the anomaly that they find, those of the run's judge before others."""
+    """Return the checkers by anomaly name. The checkers of the run's judge replace others."""
     known = (*checkers_of(facts), *CHECKERS, *JEPSENS)
     return {checker.name: checker for checker in reversed(known)}

@@ -1,7 +1,8 @@
-"""Which acknowledged commits stand in no broker's log of `__consumer_offsets` after the stop.
+"""Which acknowledged commits are in no broker's log of `__consumer_offsets` after the stop.
 
-Every commit of a member carries the op that made it, and its record keeps that. A log in one piece
-from 0 on was never compacted, so whatever was appended and not cut off stands there.
+Every commit of a member names its op in the metadata, and its record keeps that name. A log without
+gaps from offset 0 on was never compacted. So every record that was appended and not truncated is
+still there.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from checkers.protocol import Premise
 from results.record.terms import GroupAct, Outcome
 
 _ANY_ACKS = "offsets.commit.required.acks"
-"""With it a coordinator may answer before all in-sync replicas have a commit."""
+"""With this setting, a coordinator may answer before all in-sync replicas have a commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +27,11 @@ class Gone:
     """An acknowledged commit that no broker's log has.
 
     Attributes:
-        group_id: Whose position it is.
-        op_id, process: The op that committed it, and whose it was.
-        offset: The position.
-        asked_ns, acknowledged_ns: When it was asked for, and acknowledged.
-        looked_on: The nodes whose logs were looked at.
+        group_id: The group.
+        op_id, process: The op that committed the offset, and its process.
+        offset: The committed offset.
+        asked_ns, acknowledged_ns: The times of the request and of the acknowledgement.
+        looked_on: The nodes with a log that was searched.
     """
 
     group_id: str
@@ -43,15 +44,16 @@ class Gone:
 
 
 def looked_for(group: Group) -> tuple[int, list[Gone]]:
-    """Return how many acknowledged commits were looked for in the brokers' logs, and what is gone.
+    """Return how many acknowledged commits were searched for in logs, and the missing ones.
 
-    None are where a log may have been compacted, or where no log has a commit of the partition.
+    No commit is searched for if a log may have been compacted, or if no log has commits of the
+    partition.
     """
     return group.view(_looked_for)
 
 
 def unread_premises(group: Group) -> tuple[str, ...]:
-    """Return what takes the trust of a commit that is gone: a log that nobody could read."""
+    """Return the broken premise for a missing commit if some log could not be read."""
     facts = group.facts
     read = facts.collected_nodes - facts.unreadable_nodes
     whole = {f"n{broker}" for broker in facts.brokers} <= read
@@ -67,7 +69,7 @@ def _looked_for(group: Group) -> tuple[int, list[Gone]]:
     rows = group.table("commits")
     sure = equal(rows, "act", GroupAct.COMMIT.value) & equal(rows, "outcome", Outcome.OK.value)
     acked = select(rows, sure & present(rows, "offset"))
-    # A position of -1001 and the like says that the member had none.
+    # A negative offset, such as -1001, means that the member had no position.
     acked = select(acked, ints(acked, "offset") >= 0)
     missing = ~np.isin(ints(acked, "op_id"), ints(kept, "committed_by"))
     looked_on = tuple(sorted({*texts(kept, "node")}))

@@ -1,9 +1,10 @@
-"""Records that stand behind the end of their own transaction.
+"""Records that lie behind the end of their own transaction.
 
-A Produce request may come late, after the coordinator aborted its transaction and the marker was
-written. Before KIP-890 a leader takes it all the same (KAFKA-14402): the record then belongs to
-whatever its producer does next. A sign of it is a marker right before the record, of its producer
-and epoch, that ends nothing: no record of the producer stands between it and the marker before.
+A Produce request may arrive late, after the coordinator aborted its transaction and the marker was
+written. Before KIP-890, a leader still appends the record (KAFKA-14402). The record then belongs to
+the producer's next transaction. A marker right before the record is a sign of this. That marker is
+of the record's producer and epoch, and ends nothing. So no record of the producer lies between the
+marker and the producer's previous marker.
 """
 
 import numpy as np
@@ -12,14 +13,14 @@ from checkers.group import ReplicaLog
 
 
 def marker_before(log: ReplicaLog, at: int) -> str:
-    """Return which marker may be that of a record's transaction, and stands before it.
+    """Return the marker before a record that may belong to the record's own transaction.
 
     Args:
-        log: Of a replica.
+        log: A replica's log.
         at: The record's row.
 
     Returns:
-        For people, with what follows; empty if there is none.
+        The beginning of a sentence for a report; empty if there is no such marker.
     """
     producer, epoch = log.producer_ids[at], log.producer_epochs[at]
     mine = np.flatnonzero(log.producer_ids[:at] == producer)

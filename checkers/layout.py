@@ -1,10 +1,10 @@
-"""How a table lies in its Parquet file: sorted by place, and no row group holds two places.
+"""The format of a table's Parquet file: sorted by place, with one place in each row group.
 
-So whoever judges one partition reads its own row groups and nothing else, and a run of ten million
-rows never lies in memory as a whole. Files written otherwise (earlier ones) are read as well: their
-mixed row groups are split row by row.
+So a task that judges one partition reads only that partition's row groups. A run of ten million
+rows is never in memory as a whole. Older files with other formats can be read too: their mixed row
+groups are split row by row.
 
-Strings are read as dictionaries: a few words, and a byte a row that says which.
+Strings are read as dictionaries: a few words, and one byte for each row.
 """
 
 import base64
@@ -29,20 +29,20 @@ from results.record.whole import written_whole
 Place = tuple[str, str, int]
 """(topic, topic_id, partition); empty and -1 for a whole run."""
 Reach = tuple[tuple[str | int, ...], tuple[str | int, ...]]
-"""The least and the greatest keys of rows, as far as they are known: their first columns."""
+"""The least and the greatest keys of rows. Only the first key columns may be known."""
 RUN: Place = ("", "", -1)
 """The place of a whole run."""
 _TOGETHER_ROWS = 1 << 19
-"""Columns of at most so many rows are read at once."""
+"""If there are more rows than this, columns are read one by one."""
 GROUP_ROWS = 1 << 20
-"""So many rows at most in a row group; a place has as many row groups as it needs."""
+"""The maximum number of rows in a row group. A place has as many row groups as it needs."""
 
 
 class DamagedError(Exception):
-    """Tables of a record are not what was written.
+    """An error: tables of a record differ from what was written.
 
     Attributes:
-        names: Which.
+        names: The names of the damaged tables.
     """
 
     def __init__(self, *names: str) -> None:
@@ -54,10 +54,10 @@ def write_table(path: Path, name: str, parts: Iterable[pa.Table]) -> None:
     """Write a table's file.
 
     Args:
-        path: Where.
-        name: Of the table.
-        parts: Its rows in order, strings coded or not; a place in one piece, or in several that
-            follow each other.
+        path: The file.
+        name: The table's name.
+        parts: The table's rows in order, with coded or plain strings. A place is in one part, or in
+            parts that follow each other.
     """
     schema = TABLES[name]
     strings = [each.name for each in schema if pa.types.is_string(each.type)]
@@ -76,20 +76,20 @@ def write_table(path: Path, name: str, parts: Iterable[pa.Table]) -> None:
             compression="zstd",
             compression_level=1,
             use_dictionary=strings,  # type: ignore[arg-type]  # The stubs lack lists.
-            # Offsets, values and times grow by little: half the time of plain numbers, in all.
+            # Offsets, values and times grow slowly: this halves the total time of plain numbers.
             column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
-            # Checksums, so that a flipped bit is damage rather than another value.
+            # With checksums, a flipped bit is detected as damage.
             write_page_checksum=True,
             store_schema=False,
         ) as writer,
     ):
         for part in parts:
-            # Coded strings are written as they are; a cast to plain ones would take gigabytes.
+            # Coded strings are written unchanged. A cast to plain strings would need gigabytes.
             columns = [_written(part[each.name], each.type) for each in written]
             ready = pa.Table.from_arrays(columns, schema=written)
             for start, end in pairwise(_places(ready).tolist()):
                 writer.write_table(ready.slice(start, end - start), row_group_size=GROUP_ROWS)
-        # So that readers get plain strings.
+        # This schema gives readers plain strings.
         whole = base64.b64encode(schema.serialize().to_pybytes()).decode()
         writer.add_key_value_metadata({"ARROW:schema": whole})
 
@@ -114,15 +114,15 @@ def _numbers(table: pa.Table) -> "np.typing.NDArray[np.int64]":
     return np.where(present(table, "partition"), ints(table, "partition"), np.iinfo(np.int64).min)
 
 
-@dataclass(frozen=True)  # Not slotted: what was read of the file is cached.
+@dataclass(frozen=True)  # Not slotted, because what was read is cached.
 class TableFile:
     """The Parquet file of one table of a record.
 
     Attributes:
-        name: Of the table.
-        path: Where it lies.
-        content: Its bytes, where only Spark can read that path.
-        own: Whether this check wrote it, so that what it claims needs no look at its pages.
+        name: The table's name.
+        path: The file's path.
+        content: The file's bytes, if only Spark can read the path.
+        own: Whether this check wrote the file, so that its pages need no verification.
     """
 
     name: str
@@ -147,7 +147,7 @@ class TableFile:
 
     @property
     def sound(self) -> bool:
-        """Whether it has the columns of its table, as far as its end tells."""
+        """Whether the file has the columns of its table, according to its footer."""
         try:
             there = self._file.schema.to_arrow_schema()
             whole = as_recorded(TABLES[self.name], there)
@@ -157,11 +157,11 @@ class TableFile:
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
+        """The number of rows in the file."""
         return int(self._file.metadata.num_rows)
 
     def has(self, name: str) -> bool:
-        """Whether a column may hold anything but nulls, by what its row groups say of it."""
+        """Return whether a column may hold anything but nulls, by its row groups' statistics."""
         metadata = self._file.metadata
         if name not in metadata.schema.names:
             return False
@@ -174,12 +174,12 @@ class TableFile:
         """Return the least and the greatest keys that rows of a place may have.
 
         Args:
-            place: Which.
-            names: The columns of the key. Those behind the first one that varies are left out, and
-                those from the first one on of which its row groups do not tell.
+            place: The place.
+            names: The columns of the key. The result ends with the first column that varies, or
+                before the first column without statistics.
 
         Returns:
-            None: its row groups do not tell of the first one, or it has none.
+            None if the first column has no statistics, or if the place has no rows.
         """
         low: list[str | int] = []
         high: list[str | int] = []
@@ -194,7 +194,10 @@ class TableFile:
         return (tuple(low), tuple(high)) if low else None
 
     def _ends(self, place: Place, name: str) -> list[Any]:
-        """Return what the row groups of a place say of a column; nothing if one does not tell."""
+        """Return a column's least and greatest values in each row group of a place.
+
+        The result is empty if one row group has no statistics.
+        """
         kind = TABLES[self.name].field(name).type
         read = int if pa.types.is_integer(kind) else str
         metadata = self._file.metadata
@@ -212,10 +215,10 @@ class TableFile:
 
     @cached_property
     def row_groups(self) -> tuple[Place | None, ...]:
-        """The place of each row group, None if it holds several, or rows without a place.
+        """The place of each row group, None if it holds several places, or rows without a place.
 
         Raises:
-            DamagedError: The file's end is not what was written.
+            DamagedError: The file's footer differs from what was written.
         """
         try:
             metadata = self._file.metadata
@@ -231,14 +234,14 @@ class TableFile:
 
     @property
     def mixed(self) -> bool:
-        """Whether any of its row groups holds several places."""
+        """Whether any row group holds several places."""
         return None in self.row_groups
 
     def rows_by_place(self) -> dict[Place, int]:
         """Return how many rows each place has.
 
         Raises:
-            DamagedError: What lies there is not what was written.
+            DamagedError: The file differs from what was written.
         """
         if self.mixed:
             return {place: rows.num_rows for place, rows in split(self.read_columns(PLACE))}
@@ -253,10 +256,10 @@ class TableFile:
         """Return the rows of a place, or of all places, with every page checked.
 
         Args:
-            place: Only of a file that is not mixed.
+            place: The place. It may be given only if the file is not mixed.
 
         Raises:
-            DamagedError: What lies there is not what was written.
+            DamagedError: The file differs from what was written.
         """
         if place is None:
             return self.read_columns(TABLES[self.name].names)
@@ -266,16 +269,17 @@ class TableFile:
         return table
 
     def shelved(self, place: Place, shelf: Shelf) -> ShelvedTable:
-        """Return the rows of a place, without its name, with columns to be read when asked for.
+        """Return the rows of a place as a table that reads each column only when needed.
 
-        All of them are read once now, and let go of, so that it is known whether they are sound.
+        To find damage, all columns are read once now, and then dropped. The columns of the place
+        itself are left out.
 
         Args:
-            place: Only of a file that is not mixed.
-            shelf: Where columns are kept.
+            place: The place. The file must not be mixed.
+            shelf: The cache for columns.
 
         Raises:
-            DamagedError: What lies there is not what was written.
+            DamagedError: The file differs from what was written.
         """
         at = [at for at, of in enumerate(self.row_groups) if of == place]
         named = dict(zip(PLACE, place, strict=True))
@@ -291,30 +295,36 @@ class TableFile:
         """Return some columns of all rows, with their pages checked.
 
         Raises:
-            DamagedError: What lies there is not what was written.
+            DamagedError: The file differs from what was written.
         """
         return self._read(range(len(self.row_groups)), names)
 
     def pieces(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield some columns of all rows, row group by row group, with their pages checked.
+        """Yield some columns of all rows, one row group at a time, with their pages checked.
 
         Raises:
-            DamagedError: What lies there is not what was written.
+            DamagedError: The file differs from what was written.
         """
         for number in range(len(self.row_groups)):
             yield self._read([number], names)
 
     def rows_of(self, place: Place | None) -> pa.Table:
-        """Return the row groups of a place, or those that hold several, or none.
+        """Return the row groups of a place.
+
+        For None, return row groups with several places or none.
 
         Raises:
-            DamagedError: What lies there is not what was written.
+            DamagedError: The file differs from what was written.
         """
         at = [at for at, of in enumerate(self.row_groups) if of == place]
         return self._read(at, TABLES[self.name].names)
 
     def _read(self, numbers: Sequence[int], names: Sequence[str]) -> pa.Table:
-        """Read some columns: many rows column by column, because then two copies count."""
+        """Return some columns of some row groups.
+
+        If there are many rows, columns are read one by one, because two copies would need much
+        memory.
+        """
         try:
             rows = self._rows_of(numbers)
             shares = [names] if rows <= _TOGETHER_ROWS else [[name] for name in names]
@@ -344,7 +354,7 @@ class TableFile:
 
 
 def as_recorded(schema: pa.Schema, there: pa.Schema) -> pa.Schema:
-    """Return a schema without the columns of `LATER_COLUMNS` that another one does not have."""
+    """Return a schema without the columns of `LATER_COLUMNS` that another schema lacks."""
     later = [name for name in schema.names if name in LATER_COLUMNS and name not in there.names]
     return pa.schema([field for field in schema if field.name not in later])
 
@@ -363,7 +373,7 @@ def _all_of(table: pa.Table, place: Place) -> bool:
 
 
 def split(table: pa.Table) -> Iterator[tuple[Place, pa.Table]]:
-    """Yield the rows of each place; those without a topic id or a partition belong to none."""
+    """Yield the rows of each place. Rows without a topic id or a partition are left out."""
     if "partition" not in table.column_names:
         yield RUN, table
         return
@@ -379,7 +389,7 @@ def split(table: pa.Table) -> Iterator[tuple[Place, pa.Table]]:
 
 
 def _part(table: pa.Table, rows: "np.typing.NDArray[np.int64]") -> pa.Table:
-    """Return some rows; without a copy where they follow each other."""
+    """Return some rows, without a copy if they follow each other."""
     if rows[-1] - rows[0] + 1 == len(rows):
         return table.slice(int(rows[0]), len(rows))
     return take(table, rows)

@@ -1,9 +1,12 @@
-"""Which partitions an assignment leaves out, told as rows of those partitions.
+"""Rows of kind `left-out`: partitions that a process's next assignment no longer names.
 
-An assignment has a row for each partition that it names. A partition's checks see that partition's
-rows only, so they could not tell that a process was assigned others in its place. Whoever makes the
-tables of a record adds a row of kind `left-out` for each partition with which the process had to do
-since its last assignment (it was assigned, or sent to), and which the next one does not name.
+The assignments table has a row for each partition that an assignment names. The checks of a
+partition see only the rows of that partition. So they cannot see that a process was assigned other
+partitions instead.
+
+This module adds the missing rows. A process touches a partition when it is assigned the partition
+or sends to it. If the process's next assignment does not name that partition, a `left-out` row is
+added for it.
 """
 
 import numpy as np
@@ -31,15 +34,15 @@ _TOUCH = ("op_id", "process", *_PLACE)
 
 
 def left_out(ops: pa.Table, assignments: pa.Table, sends: pa.Table) -> pa.Table:
-    """Return the rows of `assignments` for partitions that an assignment leaves out.
+    """Return a row for each partition that a process touched but its next assignment omits.
 
     Args:
-        ops: Of one writer, or of all: op_id, process, f, outcome, invoke_ns.
-        assignments: Of the same, as they were recorded.
-        sends: Of the same: op_id, process and place.
+        ops: Operations of one writer or of all writers: op_id, process, f, outcome, invoke_ns.
+        assignments: The recorded assignments of the same writers.
+        sends: The sends of the same writers: op_id, process, topic, topic_id, partition.
 
     Returns:
-        Rows with the columns of `assignments`.
+        The new `left-out` rows, with the columns of `assignments`.
     """
     happened = ~equal(ops, "outcome", Outcome.FAIL.value) & (ints(ops, "process") >= 0)
     assigns = select(ops, equal(ops, "f", F.ASSIGN.value) & happened)
@@ -50,7 +53,7 @@ def left_out(ops: pa.Table, assignments: pa.Table, sends: pa.Table) -> pa.Table:
     assigned = order.keys(ints(assigns, "process"), ints(assigns, "op_id"))
     by_process = np.argsort(assigned, kind="stable")
     follows = np.searchsorted(assigned[by_process], keys, side="right")
-    # A touch behind the last assignment of its process has none that could leave it out.
+    # After a process's last assignment, no later assignment can leave out a partition.
     followed = np.flatnonzero(follows < len(assigned))
     after = by_process[follows[followed]]
     same = order.begin(assigned[after]) == order.begin(keys[followed])
@@ -63,15 +66,15 @@ def left_out(ops: pa.Table, assignments: pa.Table, sends: pa.Table) -> pa.Table:
 
 
 def moved(ops: pa.Table, sends: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return what `left_out` needs of some ops in a row, which are not all: a few rows.
+    """Reduce consecutive ops and their sends to the few rows that `left_out` needs.
 
     Args:
-        ops: As of `left_out`.
-        sends: Of the same ops.
+        ops: Some consecutive operations of a writer, with the columns that `left_out` needs.
+        sends: The sends of these operations.
 
     Returns:
-        `ops` and `sends` for it: those that assign, and of those that a process sent to a partition
-        between two of them, one.
+        The ops that assign partitions. One send for each process and partition between two
+        assignments.
     """
     assigns = select(ops.select(_ASSIGN), equal(ops, "f", F.ASSIGN.value))
     touches = _first_of_each(sends)
@@ -86,14 +89,14 @@ def moved(ops: pa.Table, sends: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def _first_of_each(sends: pa.Table) -> pa.Table:
-    """Return a row of each op and place: a partition that was sent to."""
+    """Return one send for each operation and partition."""
     cuts = runs_of(ints(sends, "op_id"), *(codes(sends, name)[0] for name in _PLACE[:2]),
                    ints(sends, "partition"))  # fmt: skip
     return take(sends.select(_TOUCH), cuts[:-1])
 
 
 def _places(rows: pa.Table) -> Ints:
-    """Number the partitions of some rows."""
+    """Number the distinct partitions of a table; return the number of each row."""
     (topic, _), (topic_id, ids) = (codes(rows, name) for name in _PLACE[:2])
     _, partition = np.unique(ints(rows, "partition"), return_inverse=True)
     names = (topic.astype(np.int64) + 1) * (len(ids) + 1) + topic_id

@@ -1,33 +1,43 @@
 """log-divergence: two replicas of a partition hold different records where they must agree.
 
-Definition: at an offset from the larger log start on, (epoch, hash, control) differ, or only one
-side has a record (the latter not with compaction): below both replicas' own high watermarks in any
-snapshot, as far as both copies reach; in the final one, after recovery, among ISR members, below
-the smaller log end.
+Definition: at some offset, the records of two replicas differ in (epoch, hash, control), or only
+one replica has a record. On a compacted topic a record missing on one side does not count. The
+compared range begins at the larger of the two log starts. It ends at the lower of the two replicas'
+own high watermarks, and both copies must reach that far. In the final snapshot, after recovery, two
+ISR members are compared up to the end of the shorter log.
 
-Why it proves something: a replica's high watermark is its claim that everything below is committed,
-and so the same on every replica. An ISR member that has caught up with a leader whose log no longer
-grows holds the leader's log, to the end.
+Why it proves something: a replica's high watermark is its claim that everything below it is
+committed. Committed records are the same on every replica. An ISR member that has caught up with a
+leader, while the leader's log no longer grows, holds the leader's whole log.
 
-What would not prove it: different bytes of a batch (compression, CRC of another producer id) with
-equal records; a follower's tail above its high watermark, which it will truncate; no high watermark
-known on either side (then not checked); a log that could not be read to its noted end. After an
-unclean election a replica may differ until it is back in the ISR: allowed, not longer. So are
-records of one epoch that an old leader wrote twice (`checkers/reused_epochs.py`).
+What would not prove it:
 
-A scenario's steps ask the brokers first, then copy the files of live brokers, one node after the
-other, checkpoint files first, and ask for the ISR last. That is no reason for a false alarm. What
-lies below a replica's own high watermark is committed and never changes again, so copies that are
-younger than the high watermarks agree there, whatever their moments; a copy that ends below a high
-watermark is merely short, and is compared up to its end; the high watermark of a broker that is
-dead or paused is that of its checkpoint file, which lags behind. Only an unclean election changes
-what was committed. Its excuse ends with the return to the ISR, but a
-copy may be older than the return, and the ISR was asked for after it: so the excuse falls where the
-same offsets differed in the step before, and both replicas were in the ISR at the end of both.
+- Different bytes of a batch (compression, CRC of another producer id) with equal records.
+- A follower's records above its high watermark, because the follower will truncate them.
+- No known high watermark on one of the two sides. Such a pair is not checked.
+- A log that could not be read to its recorded end.
 
-One divergence may be seen in many snapshots. It counts once for two replicas and a place: looks
-that share an offset are one anomaly, told by the look that weighs most, and allowed only if every
-look of it is.
+After an unclean election a replica may differ until it is back in the ISR. The difference is
+allowed until then, and not longer. Records that an old leader wrote twice in one epoch are also
+allowed (`checkers/reused_epochs.py`).
+
+The steps of a scenario copy the files of live brokers. A step asks the brokers first. Then it
+copies one node after another, checkpoint files first. It asks for the ISR last. The different times
+cause no false alarm:
+
+- Records below a replica's own high watermark are committed and never change. So two copies taken
+  after the high watermarks agree there.
+- A copy that ends below a high watermark is compared up to its own end.
+- For a dead or paused broker, the high watermark comes from its checkpoint file, which lags behind.
+
+Only an unclean election changes committed records. Its excuse ends when the replica returns to the
+ISR. A copy may be older than that return, because the ISR is asked for later. So the excuse ends
+only if the same offsets already differed in the previous step, and both replicas were in the ISR at
+the end of both steps.
+
+Several snapshots may show one divergence. It counts once for two replicas and a place: snapshots
+with a common differing offset are one anomaly. The report uses the snapshot that weighs most. The
+anomaly is allowed only if every snapshot's finding is allowed.
 """
 
 import re
@@ -75,9 +85,9 @@ class Pair:
     """Two replicas in one snapshot, and the offsets at which they must agree.
 
     Attributes:
-        low, high: From the larger log start to the bound, exclusive.
-        in_isr: Whether the bound comes from both being in the ISR after recovery.
-        bound_is: What the bound is, for people.
+        low, high: The compared offsets, from the larger log start to the bound (exclusive).
+        in_isr: Whether the bound applies because both replicas are in the ISR after recovery.
+        bound_is: A description of the bound, for the report.
     """
 
     snapshot: str
@@ -90,7 +100,7 @@ class Pair:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Snapshot and nodes."""
+        """The snapshot and the two nodes."""
         return self.snapshot, self.one.node, self.other.node
 
     @property
@@ -100,17 +110,17 @@ class Pair:
 
     @property
     def when(self) -> tuple[bool, str]:
-        """Orders snapshots: what the run left behind comes after all steps."""
+        """A sort key for snapshots: snapshots of steps come before the one after the run's end."""
         return not self.of_step, self.snapshot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Look:
-    """What was seen of a divergence in one snapshot.
+    """A divergence of two replicas as one snapshot shows it.
 
     Attributes:
-        offsets: At which the pair differs, ascending.
-        labels: Excuses and broken premises of what this look shows.
+        offsets: The offsets at which the replicas differ, ascending.
+        labels: Excuses and broken premises that apply in this snapshot.
     """
 
     pair: Pair
@@ -119,7 +129,7 @@ class Look:
 
     @property
     def weight(self) -> tuple[bool, bool, tuple[bool, str]]:
-        """Orders looks: without an excuse, in the ISR at the end, early."""
+        """A sort key: without an excuse first, then in the final ISR, then early steps."""
         return bool(self.labels[0]), not self.pair.in_isr, self.pair.when
 
 
@@ -146,7 +156,7 @@ def _between(log: ReplicaLog, low: int, high: int) -> slice:
 
 
 def differing(pair: Pair, *, compacted: bool) -> Ints:
-    """Return the offsets at which a pair differs, ascending."""
+    """Return the offsets at which a pair of replicas differs, ascending."""
     a, b = pair.one, pair.other
     here, there = _between(a, pair.low, pair.high), _between(b, pair.low, pair.high)
     mine, theirs = a.offsets[here], b.offsets[there]
@@ -176,14 +186,14 @@ def divergences(
     gaps: tuple[str, ...],
     name: str = NAME,
 ) -> Findings:
-    """Compare pairs of replicas; each divergence counts once.
+    """Compare pairs of replicas, and count each divergence once.
 
     Args:
-        group: Whose replicas they are.
-        pairs: Each with the offsets at which it must agree.
+        group: The partition of the replicas.
+        pairs: Pairs of replicas, each with the offsets at which it must agree.
         compacted: Whether a record may be missing on one side.
-        gaps: What could not be compared.
-        name: Of the anomaly.
+        gaps: Sentences that name the replicas that could not be compared.
+        name: The anomaly's name.
     """
     compared = [(pair, differing(pair, compacted=compacted)) for pair in pairs]
     diverged = [(pair, offsets) for pair, offsets in compared if len(offsets)]
@@ -206,9 +216,10 @@ def divergences(
 
 
 def _joined(looks: list[Look]) -> list[list[Look]]:
-    """Join the looks at one divergence: of the same replicas, at offsets that they share.
+    """Group findings of one divergence: the same two replicas, with at least one common offset.
 
-    What could be read and what could not stay apart, so that neither takes the other's trust.
+    Findings with different broken premises (a log that could not be read) stay in separate groups.
+    Otherwise an untrusted finding would weaken a trusted one.
     """
     joined: list[list[Look]] = []
     for look in sorted(looks, key=_when):
@@ -225,7 +236,10 @@ def _shares(look: Look, other: Look) -> bool:
 
 
 def _lasting(group: Group, diverged: list[tuple[Pair, Ints]]) -> frozenset[tuple[str, str, str]]:
-    """Return the pairs that differ in a step as in the step before, in the ISR at both ends."""
+    """Return the pairs that differ at the same offset in two steps in a row.
+
+    In both steps, both replicas were in the ISR at the step's end.
+    """
     isrs, found = group.facts.step_isrs, {pair.key: offsets for pair, offsets in diverged}
     lasting = set()
     for before, step in pairwise(isrs):
@@ -240,7 +254,7 @@ def _lasting(group: Group, diverged: list[tuple[Pair, Ints]]) -> frozenset[tuple
 
 
 def _gaps(group: Group) -> tuple[str, ...]:
-    """A replica that was in the ISR at the end must have left a log."""
+    """Return a sentence for each replica that was in the ISR at the end but left no log."""
     if group.facts.snapshot != FINAL:
         return ()
     absent = sorted(final_isr(group) - set(group.logs.get(FINAL, {})))
@@ -257,8 +271,8 @@ def _place(looks: list[Look]) -> tuple[int, tuple[bool, str], str, str]:
 
 
 def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels:
-    # Of whatever epochs the records are: a high watermark that was written down before the
-    # election may claim them, though they came after it and nobody committed them.
+    # The records' epochs do not matter. A high watermark written to disk before the election
+    # may cover later records, although no leader committed them.
     unclean = unclean_elections(group).took_one(int(offsets[0]))
     excused = unclean and not pair.in_isr and not lasting
     reused, doubts = _reused(group, pair, offsets)
@@ -272,7 +286,7 @@ def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels
 
 
 def _reused(group: Group, pair: Pair, offsets: Ints) -> Labels:
-    """Return what excuses the pair if both have other records of the same epochs there."""
+    """Return the reason to allow different records of equal leader epochs, if there is one."""
     mine, theirs = (log.epochs[np.isin(log.offsets, offsets)] for log in (pair.one, pair.other))
     if len(mine) != len(offsets) or not np.array_equal(mine, theirs):
         return (), ()
@@ -312,7 +326,7 @@ def _when(look: Look) -> tuple[bool, str]:
 
 
 def _elsewhere(looks: list[Look]) -> str:
-    """Tell in which other snapshots the same was seen."""
+    """Return a phrase that names the other snapshots with the same difference."""
     told = sorted(looks, key=_when)
     steps = [look.pair.snapshot for look in told if look.pair.of_step]
     also = (
@@ -363,7 +377,7 @@ def _why(group: Group, found: Anomaly) -> str:
 def _by_epochs(
     group: Group, found: Anomaly, held: Mapping[str, str], epochs: Mapping[str, int]
 ) -> str:
-    """Return why two records at one offset differ, by the leader epochs of those that have one."""
+    """Return why two records at one offset differ, judged by their leader epochs."""
     if not epochs:
         return (
             "the records have no leader epochs, so a follower cuts its log at its own high"
@@ -381,7 +395,10 @@ def _by_epochs(
 
 
 def _damaged(logs: Mapping[str, ReplicaLog], offset: int, nodes: Sequence[str]) -> str:
-    """Return in which of two copies what is not as it was sent, as the end of a sentence."""
+    """Return a phrase that names the replica with the damaged copy and the damaged fields.
+
+    Empty unless exactly one of the two copies differs from the record as it was sent.
+    """
     parts = {node: damaged_parts(logs[node], offset) for node in nodes}
     wrong = [node for node in nodes if parts[node]]
     if len(wrong) != 1:

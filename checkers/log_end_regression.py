@@ -1,16 +1,22 @@
-"""log-end-regression: a replica's log ended below what its own broker had called committed.
+"""log-end-regression: a replica's log ended below a high watermark that its own broker reported.
 
-Definition: a broker tells the end of its replica's log, or its files have it after the stop, and
-that is lower than a high watermark that it had told of the same replica before.
+Definition: a broker reports a log end of its replica that is lower than a high watermark which it
+reported earlier for this replica. The log end may also come from the replica's files after the
+stop.
 
-Why it proves something: a replica's high watermark never lies above the end of its own log, and
-what lies below it is committed, so that no later leader makes it drop that. It may fetch the same
-records again at once, so that the final logs show nothing of it; but until then it could be elected
-without them, and that is how acknowledged messages are lost.
+Why it proves something: a replica's high watermark is never above the end of its own log. Records
+below the high watermark are committed, so no later leader makes the replica drop them. The replica
+may fetch the same records again at once. Then the final logs show nothing. But until then the
+replica could be elected leader without these records, and acknowledged messages would be lost.
 
-What would not prove it: an end that was asked for before the high watermark (both of one look are);
-a replica that was moved away and made anew, by a reassignment or because the broker told of none in
-between; a disk that lost power or was emptied. After an unclean election it is allowed.
+What would not prove it:
+
+- A log end that was asked for before the high watermark. One answer contains both.
+- A replica that was moved away and recreated. A reassignment, or an answer in between that has no
+  such replica, shows this.
+- A disk that lost power or was emptied.
+
+After an unclean election the regression is allowed.
 """
 
 from collections.abc import Iterator
@@ -45,12 +51,12 @@ _MOVES = "reassignment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fall:
-    """A log that ended below its own high watermark.
+    """A log end that is below an earlier high watermark of the same replica.
 
     Attributes:
-        node: Whose.
-        mark, marked_ns: The high watermark, and when it was told.
-        end, seen_ns: The end, and when it was told.
+        node: The node that holds the replica.
+        mark, marked_ns: The high watermark, and when it was reported.
+        end, seen_ns: The log end, and when it was reported.
     """
 
     node: str
@@ -61,20 +67,23 @@ class Fall:
 
 
 def _in_order(looks: pa.Table) -> pa.Table:
-    """Return what was told of one replica by time; its files after the stop come last."""
+    """Return the rows of one replica by time; the rows of its files after the stop come last."""
     last = equal(looks, "snapshot", FINAL)
     return take(looks, np.lexsort((ints(looks, "observed_ns"), last)))
 
 
 def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
-    """Yield where the end fell; what was told before a fall counts for no later one."""
+    """Yield each log end that is below an earlier high watermark of the same replica.
+
+    After such a fall, high watermarks from before it no longer count.
+    """
     columns = ("log_end_offset", "high_watermark", "observed_ns")
     highest, told_ns = NONE, NONE
     for end, mark, at_ns in zip(*(ints(told, name).tolist() for name in columns), strict=True):
-        if end < 0:  # The broker has no such replica, or did not say.
+        if end < 0:  # The broker has no such replica, or did not report its end.
             highest = NONE
             continue
-        # A row may be recorded twice; its own mark is no earlier one. Files have no time.
+        # A row may be recorded twice: its own mark is not earlier. Files have no time.
         if end < highest and at_ns != told_ns:
             yield Fall(node=node, mark=highest, marked_ns=told_ns, end=end, seen_ns=at_ns)
             highest = NONE
@@ -83,7 +92,7 @@ def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
 
 
 def _marked(told: pa.Table) -> int:
-    """Return how many ends were told behind a high watermark of the same replica."""
+    """Return how many log ends were reported after a high watermark of the same replica."""
     ends, marks = ints(told, "log_end_offset") >= 0, ints(told, "high_watermark") >= 0
     return int((ends[1:] & np.logical_or.accumulate(marks)[:-1]).sum())
 
@@ -115,7 +124,7 @@ def _check(group: Group) -> Findings:
 
 
 def _by(fall: Fall) -> int:
-    """Return when the fall was over; the files after the stop have no time."""
+    """Return the time of the lower log end; `NEVER_NS` if it comes from files after the stop."""
     return fall.seen_ns if fall.seen_ns >= 0 else NEVER_NS
 
 
@@ -146,8 +155,8 @@ def _describe(group: Group, fall: Fall) -> Anomaly:
 
 
 def _applies(facts: RunFacts) -> bool:
-    # The steps of a story copy the files, of which committed-truncation tells more.
-    # Older ones truncate to a high watermark that was true seconds before (KIP-101, KIP-279).
+    # A scenario's steps copy the files, where committed-truncation finds more.
+    # Old Kafka versions truncate to a high watermark seconds old (KIP-101, KIP-279).
     return facts.plan.scenario is None and announces(facts) and facts.plan.keeps_producer_ids
 
 
@@ -188,7 +197,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _lives(group: Group, node: str, from_ns: int, until_ns: int) -> int:
-    """Return in how many lives a broker told of its log between two times."""
+    """Return how many incarnations of a broker reported the replica's state between two times."""
     rows = group.table("replica_states")
     times = ints(rows, "observed_ns")
     mine = equal(rows, "node", node) & (times >= from_ns) & (times <= until_ns)
@@ -196,9 +205,11 @@ def _lives(group: Group, node: str, from_ns: int, until_ns: int) -> int:
 
 
 def _following(group: Group, node: str, from_offset: int, since_ns: int) -> str:
-    """Return which unclean leader a replica cut its log for, if its epoch begins there.
+    """Return the unclean leader for which a replica truncated its log, as a phrase for the report.
 
-    Its broker named older epochs still when it had told its mark, so that the cut came afterwards.
+    The leader's epoch must begin at the truncation offset. When the broker reported its high
+    watermark, it still named older epochs, so the truncation came later. Empty if there is no such
+    leader.
     """
     rows = group.table("leadership")
     own = equal(rows, "observer", node) & (ints(rows, "observed_ns") <= since_ns)

@@ -1,16 +1,15 @@
-"""log-start-moved: a replica dropped the beginning of its log, and nobody had asked for that.
+"""log-start-moved: a replica dropped the beginning of its log, although no setting asked for it.
 
-Definition: a log start offset above 0 that a broker told of itself, or that its files have, where
-the plan asks for no retention and no compaction.
+Definition: a log start offset above 0, in a plan without retention and without compaction. A broker
+reported this start for its own replica, or the replica's files show it.
 
-Why it proves something: a log begins at 0, and only retention, compaction and DeleteRecords move
-its start; without them a record that was acknowledged stays. Whoever drops the beginning on every
-replica leaves no two logs that differ and no reader that jumped: all that is seen of it is the
-start.
+Why it proves something: a log begins at 0. Only retention, compaction and DeleteRecords move its
+start. Without them, an acknowledged record stays. If every replica drops its beginning, no two logs
+differ and no reader skips records. Then the log start is the only evidence.
 
-What would not prove it: a start that moved by retention that was asked for (a follower keeps its
-own time, so that its start may be above the leader's). A fault of the disk excuses nothing: who
-has lost its log begins again where the leader's starts, and that is 0.
+What would not prove it: a start that moved because of configured retention. A follower applies
+retention at its own time, so its start may be above the leader's. A disk fault excuses nothing: a
+replica that lost its log begins again at the leader's log start, and that is 0.
 """
 
 from collections.abc import Mapping
@@ -34,14 +33,14 @@ NAME = "log-start-moved"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """A log start above 0.
+    """A replica whose log starts above 0.
 
     Attributes:
-        node: Whose log.
-        start: The highest start that was seen.
-        first_ns: When the first one was told, -1 if only its files have it.
-        snapshot: Whose files, or which look, showed it first; empty: an answer during the run.
-        times: In how many answers and copies.
+        node: The node that holds the log.
+        start: The highest log start that was observed.
+        first_ns: When a start above 0 was first reported, or -1 if only files show it.
+        snapshot: The snapshot or step that showed it first. Empty for an answer during the run.
+        times: The number of answers and file copies that show it.
     """
 
     node: str
@@ -140,9 +139,9 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def who_moved_first(group: Group, offset: int) -> str:
-    """Return on which replica a log's start was first seen above an offset, and when, for people.
+    """Return the replica whose log start was first seen above an offset, and when, as a sentence.
 
-    Empty if no look shows it.
+    Empty if no answer shows it.
     """
     above = [each for each in _moved(group) if each.start > offset and each.first_ns >= 0]
     if not above:
@@ -160,9 +159,9 @@ def who_moved_first(group: Group, offset: int) -> str:
 
 
 def _led_while_it_moved(group: Group, node: str, first_ns: int) -> tuple[Acknowledger, ...]:
-    """Return who may have led while a log's start moved; nobody if it is not known when that was.
+    """Return the leaders of the time in which a log's start moved; none if that time is unknown.
 
-    A start is noted up to some time after it was measured.
+    A log start is recorded some time after it was measured, so the range begins earlier.
     """
     if first_ns < 0:
         return ()
@@ -170,7 +169,7 @@ def _led_while_it_moved(group: Group, node: str, first_ns: int) -> tuple[Acknowl
 
 
 def _stayed(group: Group, moved: Mapping[str, int], since_ns: int) -> list[str]:
-    """Return whose logs were seen to start at 0 still, at a time or later, and never above."""
+    """Return the nodes whose log start was seen at 0 at or after a time, and never above 0."""
     rows = group.table("replica_states")
     times = ints(rows, "observed_ns")
     later = set(texts(select(rows, (times < 0) | (times >= since_ns)), "node"))
@@ -178,7 +177,7 @@ def _stayed(group: Group, moved: Mapping[str, int], since_ns: int) -> list[str]:
 
 
 def _last_at_zero(group: Group, node: str) -> int:
-    """Return when a log was seen last to start at 0; -1 if never."""
+    """Return when a replica's log start was last seen at 0, or -1 if never."""
     rows = group.table("replica_states")
     here = equal(rows, "node", node) & (ints(rows, "log_start_offset") == 0)
     return int(ints(select(rows, here), "observed_ns").max(initial=NONE))

@@ -1,24 +1,32 @@
-"""lost-write: the cluster acknowledged a record, and it is gone.
+"""lost-write: the cluster acknowledged a record, and the record is missing afterwards.
 
-Definition: a certainly committed value that is missing from the final log of the leader; or whose
-known offset lies below the highest offset of a complete final read that did not return it. Where
-replicas' logs cannot be read, a complete final read that did not return the value is enough, at
-whatever offset it stood.
+Definition: a certainly committed value is lost in any of three cases:
 
-Why it proves something: with acks=all the acknowledgement says that every in-sync replica has the
-record, and the log only grows; after recovery the leader's log must hold it. The second way needs
-no broker's file: a reader passed the offset and did not get the value. Nor does the third: the end
-of a final read was asked for when every send had ended.
+1. The leader's final log does not contain it.
+2. A complete final read went past its known offset and did not return it.
+3. Replica logs cannot be read, and a complete final read did not return it, at whatever offset.
 
-What would not prove it: a send that timed out (it may not have been written); with retention, an
-offset below the leader's log start; on a compacted topic, a record that a later one of its key may
-have superseded, or whose key nobody knows (`cleaned.py`); a log that could not be read up to its
-noted end, a cut stream of polls (such a find is kept, untrusted); a run that died, whose replicas
-were never stopped behind a recovery. With acks=1 the leader alone vouched for the record, and its
-loss is allowed where something can have cost it (`weak_acks.py`); so it is when every replica lost
-it with its power or its disk.
+Why it proves something: with acks=all, the acknowledgement means that every in-sync replica has the
+record. A log only grows, so after recovery the leader's log must hold the record. The second case
+needs no broker's file: a reader passed the offset and did not get the value. In the third case, the
+final read learned its end offset after every send had ended.
 
-Readers that jumped over the offset of a lost record are told with it: their skips are its shadow.
+What would not prove it:
+
+- A send that timed out. It may not have been written.
+- With retention, an offset below the leader's log start.
+- On a compacted topic, a record that a later record of its key may have replaced, or a record of
+  unknown key (`cleaned.py`).
+- A log that could not be read to its recorded end, or an incomplete stream of polls. Such a finding
+  is reported as untrusted.
+- A run that died before its replicas recovered and stopped.
+
+With acks=1 only the leader stored the record at the acknowledgement. Its loss is allowed where a
+fault or an election can have caused it (`weak_acks.py`). A loss is also allowed if every replica
+lost the record with its power or its disk.
+
+Readers that skip the offset of a lost record are reported with the lost write. They are a
+consequence of it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -68,9 +76,10 @@ class Loss:
     """A certainly committed record that is missing.
 
     Attributes:
-        from_log, from_read: Where it is missing: the leader's final log, a complete final read.
-        weak: Whether its own send asked for less than all acknowledgements.
-        acked: Whether it was acknowledged itself, and not only its transaction committed.
+        from_log: Whether the leader's final log lacks it.
+        from_read: Whether a complete final read lacks it.
+        weak: Whether the send used acks=1.
+        acked: Whether the send itself was acknowledged. If not, only its transaction committed.
     """
 
     value: int
@@ -87,13 +96,13 @@ class Loss:
 
 
 def lost_values(group: Group) -> Ints:
-    """Return the values that are lost, in no particular order."""
+    """Return the lost values, in no particular order."""
     sends = group.committed
     return ints(sends, "value")[_missing_from_log(group) | _missing_from_read(group)]
 
 
 def losses(group: Group) -> list[Loss]:
-    """Return the losses of a partition, by offset and value."""
+    """Return the losses of a partition, ordered by offset and value."""
     sends = group.committed
     from_log, from_read = _missing_from_log(group), _missing_from_read(group)
     lost = np.flatnonzero(from_log | from_read)
@@ -117,8 +126,8 @@ def losses(group: Group) -> list[Loss]:
 
 
 def retained(offsets: Ints, log_start: int) -> Mask:
-    """Tell which records a log that starts at some offset must still have."""
-    # Without an offset nobody can tell whether retention took it, once the log starts above 0.
+    """Mark the offsets that a log with this start offset must still hold."""
+    # If a log starts above 0, retention may have removed a record of unknown offset.
     return np.asarray(offsets >= (log_start or NONE), dtype=np.bool_)
 
 
@@ -139,9 +148,11 @@ def _missing_from_read(group: Group) -> Mask:
 
 
 def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:
-    """Yield what the complete final reads of each isolation level got, and which sends they passed.
+    """Yield the complete final reads of each isolation level, with the sends that they passed.
 
-    The sends are rows of `committed`.
+    Yields:
+        The returned records, and a mask over the rows of `committed`: the sends that the read
+        passed.
     """
     offsets = ints(group.committed, "offset")
     reads = group.table("final_reads")
@@ -150,17 +161,17 @@ def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:
         polls = select(group.final_polls, equal(group.final_polls, "isolation", isolation))
         highest = int(ints(polls, "offset").max(initial=NONE))
         past = (offsets >= group.log_start) & (offsets < highest)
-        if not group.shows_logs:  # What stood behind the last one read is gone, or is not given.
+        if not group.shows_logs:  # Later records are lost, or were not returned.
             past = retained(offsets, group.log_start) & ~held_back(group, isolation)
         yield polls, past
 
 
 def held_back(group: Group, isolation: str) -> Mask:
-    """Tell which committed sends final reads may not have come to: a transaction was open there.
+    """Mark the committed sends that final reads may not reach because of an open transaction.
 
-    Only readers of what is committed are held back, where the run noted that the last stable offset
-    stayed below the high watermark; and not from what such a reader was given before, for what is
-    stable stays so.
+    This applies only to read_committed readers, and only where the run recorded that the last
+    stable offset stayed below the high watermark. A record that such a reader received earlier is
+    not marked, because a stable record stays stable.
     """
     offsets, reads = ints(group.committed, "offset"), group.table("final_reads")
     noted, polls = group.facts.milestone(OPEN), group.table("polls")
@@ -183,7 +194,7 @@ def _broken(group: Group, loss: Loss) -> tuple[str, ...]:
 
 
 def _passed(group: Group, loss: Loss) -> bool:
-    """Tell whether a final read went on behind the place of a loss."""
+    """Return whether a final read returned a record beyond the lost record's offset."""
     return loss.offset < int(ints(group.final_polls, "offset").max(initial=NONE))
 
 
@@ -253,7 +264,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
 
 
 def _shadow(skips: list[int]) -> list[str]:
-    """Tell of the readers that jumped over the record: not one anomaly more, but its shadow."""
+    """Return a sentence about the reads that skipped the lost record. They are no extra anomaly."""
     if not skips:
         return []
     readers = "one read" if len(skips) == 1 else f"{len(skips)} reads"
@@ -298,7 +309,7 @@ def _check(group: Group) -> Findings:
 
 
 def _compared(group: Group) -> Mask:
-    """Tell which committed sends are looked for, in the leader's log or in a complete read."""
+    """Mark the committed sends to look for, in the leader's log or in a complete final read."""
     offsets = ints(group.committed, "offset")
     if group.final_log is not None:
         return retained(offsets, group.log_start) & kept(group)
@@ -309,9 +320,12 @@ def _compared(group: Group) -> Mask:
 
 
 def _gaps(group: Group) -> tuple[str, ...]:
-    """Reads cannot replace the leader's log: only it shows what stood behind the last one read."""
+    """Return a gap if the leader's final log is missing, since reads cannot replace that log.
+
+    Only the log shows records after the last one that was read.
+    """
     if group.final_log is not None or group.facts.snapshot != FINAL or not group.shows_logs:
-        return ()  # That a run has no final snapshot at all is told once.
+        return ()  # A missing final snapshot is reported once, elsewhere.
     if group.leader is None:
         return (f"nobody was seen to lead {group.place}, so that there is no log to judge by",)
     return (f"the log of {group.place} on {group.leader.node}, its last leader, is not there",)
@@ -331,7 +345,11 @@ _JUMPED_OVER = Words(
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return why a record that a log holds was left out; of others `cause_of_loss` says why."""
+    """Return why a missing record counts as lost where `cause_of_loss` gave no cause.
+
+    Examples: a log holds the record but a final read left it out; a log could not be read to its
+    end.
+    """
     nodes, last = texts_in(found, "found_on"), group.leader.node if group.leader else ""
     unread = f"the log of {last}, the last leader," if last else "the last leader's log"
     if not nodes:
@@ -363,7 +381,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _told_as(examples: Sequence[Example]) -> Words | None:
-    """Return other words if the logs hold each of these records, and only a read left it out."""
+    """Return other report texts if logs hold every record and only final reads left them out."""
     held = [
         each.evidence.get("missing_from_leaders_log") is False
         and bool(each.evidence.get("found_on"))

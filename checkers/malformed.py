@@ -1,14 +1,13 @@
-"""malformed-history: the record contradicts itself; the harness's own anomaly.
+"""malformed-history: entries of the run's record contradict each other. This anomaly is Logquake's.
 
-Definition: an op_id twice, two open ops in a process, an op after the process's info, a completion
-before its invocation (or without one), a value sent twice.
+Definition: an op_id or a sent value occurs twice. Two ops of one process are open at once. An op
+follows the process's `info`. A completion is before its invocation, or has none.
 
-Why it proves something: about us, not the brokers. Everything that checkers conclude about order
-and identity rests on a process doing one thing at a time and on values being unique. If that is not
-so, the workload or the recording is at fault, and the verdict can be unknown at best.
+Why it proves something: it proves a bug of Logquake, not of the brokers. Checkers rely on two
+rules: a process does one thing at a time, and values are unique. If a rule is broken, the workload
+or the recording is wrong. Then the verdict is `unknown` at best.
 
-What would not prove it: an op without a completion, which is an op that was open when the run
-ended.
+What would not prove it: an op without a completion. Such an op was open when the run ended.
 """
 
 from collections.abc import Iterator
@@ -64,7 +63,7 @@ def _backward_in(ops: pa.Table) -> list[_Flaw]:
 
 
 def _out_of_turn(ops: pa.Table) -> Iterator[_Flaw]:
-    """Ops of a process that overlap, or that follow its info."""
+    """Yield ops of a process that overlap another op, or that follow an op with outcome `info`."""
     names = ("op_id", "process", "invoke_ns", "complete_ns", "outcome")
     for piece in pieces(ops, names, ints(ops, "process")):
         yield from _out_of_turn_in(piece)
@@ -91,7 +90,7 @@ def _out_of_turn_in(ops: pa.Table) -> list[_Flaw]:
 
 
 def _seen_before(flags: Mask, process: Ints) -> Mask:
-    """Tell for each row if an earlier row of its process is flagged; rows are by process."""
+    """Mark rows whose process has an earlier flagged row; the rows are sorted by process."""
     before: Ints = np.cumsum(flags) - flags
     starts = np.searchsorted(process, process, side="left")
     return np.asarray(before > before[starts], dtype=np.bool_)
@@ -121,7 +120,7 @@ def _describe(group: Group, flaw: _Flaw) -> Anomaly:
 
 _OURS = "no broker has a part in it"
 _TIMED_OUT = frozenset({"_TIMED_OUT", "_MSG_TIMED_OUT"})
-"""librdkafka's names of an error that a send has after the delivery timeout only."""
+"""The librdkafka error names that a send can have only after its delivery timeout."""
 
 
 def _why_value(_group: Group, _found: Anomaly) -> str:

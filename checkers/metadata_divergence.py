@@ -1,23 +1,26 @@
-"""metadata-divergence: two nodes hold different records of the controllers' log where it is final.
+"""metadata-divergence: two nodes hold different committed records of the controllers' log.
 
-Definition: `log-divergence` of the quorum's log (`__cluster_metadata`, partition 0): at an offset
-from the larger log start on, (epoch, hash, control) differ, or only one side has a record. The
-bound is what the quorum's leaders told while the run went on: a leader that describes the quorum
-names its high watermark, and how far each node, voter or observer, had fetched. It counts a fetch
-only once it has made sure that the logs agree up to there. So below the smaller of both, a node's
-log is committed; two nodes are compared below the smaller of theirs.
+Definition: this is `log-divergence` for the log of the quorum (`__cluster_metadata`, partition 0).
+At some offset, from the larger log start on, two nodes' records differ in (epoch, hash, control),
+or only one node has a record. The compared range ends at a bound that the quorum's leaders reported
+during the run. A leader that describes the quorum reports its high watermark, and the fetch offset
+of each node (voter or observer). It counts a fetch only after it has verified that the logs agree
+up to there. So a node's log is committed below the smaller of these two offsets. Two nodes are
+compared below the smaller of their bounds.
 
-Why it proves something: what is committed is on a majority of the voters, every later leader has
-it, and no node may ever replace it. All that brokers believe of leaders and in-sync replicas is
-replayed from this log: two nodes with different records there are two different clusters.
+Why it proves something: a committed record is on a majority of the voters, and every later leader
+has it. No node may ever replace it. Brokers replay this log to learn leaders and in-sync replicas.
+Two nodes with different records therefore see two different clusters.
 
-What would not prove it: the ends of the logs after the stop. Nodes that are brokers and controllers
-at once stop together; one of them may be elected once more in the last moment, write its first
-record, and find nobody to replicate it, where another has a record of the epoch before. That is
-above every high watermark, and nothing that anybody was told. Neither does it prove anything that
-logs start at different offsets: behind a snapshot (a `.checkpoint` file) what is older is deleted.
-A scenario's step copies the files of live nodes: there only what was told before the step began is
-a bound, and a copy is compared as far as it reaches. A log that could not be read to its end.
+What would not prove it:
+
+- Different log ends after the stop. Nodes that are broker and controller at once stop together. One
+  node may be elected in the last moment and write a record that no node replicates, where another
+  node has a record of the epoch before. This offset is above every high watermark.
+- Different log starts. Records older than a snapshot (a `.checkpoint` file) are deleted.
+- A copy made by a scenario's step, beyond its own end. A step copies the files of live nodes, so
+  only bounds that were reported before the step began count.
+- A log that could not be read to its end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +52,7 @@ def _pairs(group: Group) -> Iterator[Pair]:
         for one, other in combinations(sorted(logs.keys() & marks.keys()), 2):
             a, b = logs[one], logs[other]
             if not len(a.offsets) and not len(b.offsets):
-                continue  # Nobody read their records: they agree about nothing.
+                continue  # No record of either log was read: nothing to compare.
             low, high = max(a.start, b.start), min(marks[one], marks[other])
             if snapshot not in {FINAL, CRASH}:
                 high = min(high, a.read_end, b.read_end)
@@ -58,7 +61,7 @@ def _pairs(group: Group) -> Iterator[Pair]:
 
 
 def _gaps(group: Group) -> tuple[str, ...]:
-    """Who was told of while the run went on must have left a log."""
+    """Return a sentence for each node that the quorum's leader reported but that left no log."""
     if group.facts.snapshot != FINAL:
         return ()
     absent = sorted(group.facts.quorum.marks.keys() - group.logs.get(FINAL, {}).keys())
@@ -92,7 +95,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _differs(group: Group, offset: int, nodes: Sequence[str]) -> str:
-    """Return in what two copies of a record differ, as the end of a sentence."""
+    """Return a phrase that names the fields in which two copies of a record differ."""
     return "".join(
         f"; the {what} is {words[nodes[0]]} on {nodes[0]}, and {words[nodes[1]]} on {nodes[1]}"
         for what, words in group.facts.quorum.disputed.get(offset, {}).items()

@@ -1,31 +1,42 @@
-"""never-delivered: a share group was done with a partition and had left a record out.
+"""never-delivered: a share group finished a partition but never delivered one of its records.
 
-Definition: final reads show a record; no member of the share group was ever delivered it, not even
-once; and at the end the group's coordinator answered that it was done with every record of every
-partition (its lag is 0). The group began at the beginning, and the record cannot have been given
-up.
+Definition: three facts hold together. Final reads show a record. No member of the share group ever
+received it. At the end, the group's coordinator reported a lag of 0, so the group had finished
+every record of every partition. The group started at the beginning of the log, and the record
+cannot have reached the delivery limit.
 
-Why it proves something: a share group delivers each record of its topics at least once, until it is
-accepted, rejected, or given up after so many deliveries (KIP-932). With a lag of 0 it never will.
+Why it proves something: a share group delivers each record of its topics at least once. Delivery
+ends when the record is accepted, rejected, or given up after a maximum number of deliveries
+(KIP-932). With a lag of 0, the group will never deliver the record.
 
-What would not prove it: a group that was not done at the end; that is a gap. A record behind the
-end that final reads had to reach: the group was asked how far it is up to there. A record may reach
-the delivery limit without being returned by a poll: its client acquired it, and lost it. The check
-computes an upper bound on such acquisitions and skips records that may have reached the limit. The
-bound counts, from when the record was sent: two for each member that joined (it also left), one for
-each member at each fault that ended, one for each member at each strike of a fault that resets
-connections of clients, one for each leader epoch of the partition, one for each `hold_s` of the
-time, and one for each member at the end.
+What would not prove it:
 
-A fault that takes or holds packets again and again (links that stall or flap) is in that: it ends
-no connection by itself. A member without an answer closes its connection after 10
-seconds, and its session and lock run out after 6: `hold_s` is the least of them. A connection that
-is not set up yet has acquired nothing. What such a fault does more often is to replace the leader,
-and that begins an epoch. A record has one holder, so an epoch costs one acquisition. An old leader
-that goes on adds none: the share coordinator refuses its state.
+- A group that had not finished at the end. This is a gap.
+- A record beyond the end that final reads had to reach. The group's lag was asked up to there.
+- A record that may have reached the delivery limit. A client can acquire a record and lose it
+  before a poll returns it.
 
-If one that it skips was delivered to nobody, the verdict is unknown. Where an unclean
-election, or disks that lost it on every replica, may have cost the group's state, it is allowed.
+The check computes an upper bound on such acquisitions, and skips records that may have reached the
+limit. The bound counts these, from the send of the record on:
+
+- two for each member that joined, because it also left;
+- one for each member at each fault that ended;
+- one for each member each time that a fault resets client connections;
+- one for each leader epoch of the partition;
+- one for each `hold_s` of time;
+- one for each member at the end.
+
+The bound also covers faults that drop or hold packets repeatedly (links that stall or flap). Such a
+fault ends no connection by itself. A member without an answer closes its connection after 10
+seconds. Its session and its lock expire after 6 seconds. `hold_s` is the smallest of these times. A
+connection that is not yet set up has acquired nothing. Such a fault may replace the leader more
+often, and each new leader begins an epoch. A record has one holder, so an epoch costs one
+acquisition. An old leader that continues adds none, because the share coordinator refuses its
+state.
+
+If no member received one of the skipped records, the verdict is unknown. The anomaly is allowed if
+an unclean election may have lost the group's state. It is also allowed if the disks of every
+replica may have lost that state.
 """
 
 import numpy as np
@@ -59,7 +70,7 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "never-delivered"
 _STRIKES_EVERY_NS = 300_000_000
-"""A fault that resets connections again and again waits so long between two strikes, at least."""
+"""The minimum time between two connection resets of a fault that resets repeatedly."""
 
 
 def _check(group: Group) -> Findings:
@@ -95,13 +106,13 @@ def _check(group: Group) -> Findings:
 
 
 def _asked(group: Group) -> pa.Table:
-    """Return what final reads returned below the end up to which the group was asked."""
+    """Return the records of final reads below the end up to which the group's lag was asked."""
     kept, reads = group.final_polls, group.table("final_reads")
     return select(kept, ints(kept, "offset") < ints(reads, "target_end").max(initial=0))
 
 
 def _in_doubt(group: Group, lost: pa.Table) -> tuple[str, ...]:
-    """Say that nobody knows whether records were left out, or given up at the delivery limit."""
+    """Return a gap for undelivered records that may have reached the delivery limit, if any."""
     if not lost.num_rows:
         return ()
     first = int(ints(lost, "offset").min())
@@ -110,13 +121,13 @@ def _in_doubt(group: Group, lost: pa.Table) -> tuple[str, ...]:
 
 
 def _chances(group: Group, sent_ns: Ints, epochs: Ints, drained_ns: int) -> Ints:
-    """Return how often a record can have been acquired at most, and handed over never.
+    """Return how often each record can have been acquired at most without a delivery.
 
     Args:
-        group: Its partition's.
-        sent_ns: When each was sent.
-        epochs: Of the leader that wrote each; -1 where nobody knows.
-        drained_ns: When the group was done.
+        group: The partition.
+        sent_ns: When each record was sent.
+        epochs: The leader epoch of each record, or -1 if unknown.
+        drained_ns: When the share group had finished.
     """
     facts, moves = group.facts, group.table("assignments")
     joined_ns = np.sort(ints(select(moves, equal(moves, "kind", SUBSCRIBE)), "time_ns"))
@@ -131,7 +142,7 @@ def _chances(group: Group, sent_ns: Ints, epochs: Ints, drained_ns: int) -> Ints
 
 
 def _strikes(fault: Disturbance, drained_ns: int) -> int:
-    """Return how often a fault can have reset connections of clients, before the group was done."""
+    """Return how often a fault can have reset connections before the group had finished."""
     if fault.strikes >= 0:
         return fault.strikes
     lasted_ns = min(fault.ended_ns, drained_ns) - fault.begun_ns
@@ -139,7 +150,7 @@ def _strikes(fault: Disturbance, drained_ns: int) -> int:
 
 
 def _successions(group: Group, epochs: Ints) -> Ints:
-    """Return how many leader epochs of the partition began after some."""
+    """Return, for each given leader epoch, how many later leader epochs the partition had."""
     told = ints(group.table("leadership"), "leader_epoch")
     last = max(told.max(initial=NONE), epochs.max(initial=NONE))
     return np.asarray(last - epochs, dtype=np.int64)

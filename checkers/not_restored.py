@@ -1,17 +1,17 @@
-"""host-not-restored: a host is not as it was before the run; the harness's own anomaly.
+"""host-not-restored: a host is not as it was before the run. This anomaly is Logquake's own.
 
-Definition: what the run's mark, name or label is on, compared before the hosts were made and after
-they were taken down, differs: a process that still runs, a table, a container, a mount, a file
-outside of the store.
+Definition: Logquake compares each host before its set-up and after its clean-up. The comparison
+covers everything that carries the run's mark, name or label: processes, firewall tables,
+containers, mounts, and files outside of the store. A difference is an anomaly.
 
-Why it proves something: that the harness does not do what it promises. What it left behind may
-have disturbed this run's end, and may disturb the next one.
+Why it proves something: it proves a bug of Logquake. The leftover may have disturbed the end of
+this run, and it may disturb the next run.
 
-What would not prove it: a change on the machine that is nobody's of the run.
+What would not prove it: a change on the machine that carries no mark, name or label of the run.
 
-A run that was killed before its hosts were looked at again left nobody knows what: that is a gap,
-and the verdict unknown. That they were looked at before is a milestone (`looked`), which runs of
-before there was an audit do not have, nor those whose audit was their first word on it.
+If a run was killed before the second comparison, its leftovers are unknown. Then there is a gap,
+and the verdict is unknown. The milestone `looked` shows that the first comparison took place. It is
+missing in runs of older versions without this audit.
 """
 
 from checkers.facts import AUDITED, LOOKED, RunFacts
@@ -23,7 +23,7 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "host-not-restored"
 _REMEDIES = (("the nft table ", "nft delete table ip"), ("the link ", "ip link delete"))
-"""What the audit calls things that a command removes, and the command."""
+"""Prefixes of leftovers in the audit, and the command that removes each."""
 _NEVER = (
     "the run was ended from outside before its hosts were compared with how they were before"
     " (`logquake heal` undoes what it may have left)"
@@ -43,7 +43,7 @@ def _describe(group: Group, item: tuple[str, str]) -> Anomaly:
 
 
 def _applies(facts: RunFacts) -> bool:
-    # Runs of before there was an audit have neither.
+    # Runs from before this audit existed have neither milestone.
     return any(facts.milestone(name) is not None for name in (LOOKED, AUDITED))
 
 

@@ -1,17 +1,21 @@
-"""offset-order: a record acknowledged before another one was sent stands behind it.
+"""offset-order: a send got a lower offset than a send that was acknowledged before it began.
 
-Definition: an acknowledged send that ended before another acknowledged send of the partition began
-has the higher offset.
+Definition: two sends to a partition are acknowledged. The first send ended before the second one
+began, but the first has the higher offset.
 
-Why it proves something: at the acknowledgement the first record was in the log, and the second was
-not yet sent; a log grows at its end only. The clocks of brokers play no part: both times are of
-the one clock of the record. A send of a transaction counts from its op's beginning to its end,
-which is longer than the send itself took, so that nothing is claimed that was not so; an aborted
-one has its place in the log like any other.
+Why it proves something: at its acknowledgement, the first record was in the log, and the second was
+not yet sent. A log grows only at its end. Broker clocks do not matter, because both times come from
+the one clock of the run's record. A send in a transaction counts from the beginning to the end of
+its op. That is longer than the send itself, so the check never claims too much. An aborted record
+has its place in the log like any other record.
 
-What would not prove it: times that are equal; an acknowledgement without an offset; acks=1 or an
-unclean election where one of the two records was dropped, as two leaders may have counted offsets
-for themselves; power that was lost on every replica.
+What would not prove it:
+
+- Two equal times.
+- An acknowledgement without an offset.
+- acks=1 or an unclean election, if one of the two records was dropped. Two leaders may then have
+  assigned offsets independently.
+- A loss of power on every replica.
 """
 
 from dataclasses import dataclass
@@ -36,7 +40,7 @@ NAME = "offset-order"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Acks:
-    """Acknowledged sends of a partition: their rows in `sends`, offsets and times."""
+    """Acknowledged sends of a partition: their row numbers in `sends`, offsets and times."""
 
     row: Ints
     offset: Ints
@@ -53,14 +57,18 @@ def _acks(group: Group) -> _Acks:
 
 
 def _highest_before(acks: _Acks, among: Mask) -> Ints:
-    """Return for each send the highest offset of those that had ended when it began, or `NONE`.
+    """Return, for each send, the highest offset acknowledged before the send began, or `NONE`.
 
-    One sort: sends by their ends, with the highest offset of those that ended so far.
+    The function sorts the sends once by end time and keeps a running maximum of their offsets.
+
+    Args:
+        acks: All acknowledged sends.
+        among: The sends whose offsets count.
     """
     ended = np.flatnonzero(among)
     ended = ended[np.argsort(acks.ended[ended], kind="stable")]
     highest = np.append(NONE, np.maximum.accumulate(acks.offset[ended]))
-    # Strictly before: of two moments that are equal nobody can tell which was first.
+    # Strictly before: for two equal times, the order is unknown.
     return highest[np.searchsorted(acks.ended[ended], acks.began, side="left")]
 
 
@@ -82,13 +90,19 @@ def _check(group: Group) -> Findings:
 
 
 def _excused(acks: _Acks, found: Ints, fitting: Mask) -> Mask:
-    """Tell which sends were overtaken only as an excuse says: it fits them, or all that did it."""
+    """Mark the misplaced sends that an excuse covers.
+
+    The excuse must apply to the send itself, or to every earlier send with a higher offset.
+    """
     highest = _highest_before(acks, ~fitting)
     return fitting[found] | (highest[found] <= acks.offset[found])
 
 
 def _witness(acks: _Acks, later: int, sound: Mask) -> int:
-    """Return which send proves that another was overtaken: without an excuse, then the last."""
+    """Return the earlier send that best proves that a send is misplaced.
+
+    Sends without an excuse are preferred, then the send that ended last.
+    """
     proves = (acks.ended < acks.began[later]) & (acks.offset > acks.offset[later])
     candidates = np.flatnonzero(proves)
     ranks = (acks.offset[candidates], acks.ended[candidates], sound[candidates])

@@ -1,7 +1,7 @@
-"""The order of each table's rows: the same whichever engine, however many files and tasks.
+"""Sorts the rows of each table, so that all engines, files and tasks give the same row order.
 
-Rows that come in their order, as stored records do, are not sorted again: looking costs a hundredth
-of sorting.
+Stored records are usually in order already. Then they are not sorted again, because the check for
+order costs a hundredth of a sort.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ import pyarrow as pa
 from checkers.columns import array_of, codes, ints, take
 
 PLACE = ("topic", "topic_id", "partition")
-"""What names a partition."""
+"""The columns that identify a partition."""
 _KEYS: dict[str, tuple[str, ...]] = {
     "ops": ("op_id", "invoke_ns", "complete_ns"),
     "sends": ("op_id", "mop", "value"),
@@ -39,27 +39,27 @@ _KEYS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _LAST = np.iinfo(np.int64).max
 _SMALL = np.iinfo(np.int16).max
-"""So many places at most are sorted in one pass."""
+"""The largest number of partitions that are sorted in one pass."""
 _Keys = list[npt.NDArray[Any]]
 
 
 def ordered(name: str, table: pa.Table) -> pa.Table:
-    """Return the rows of a table in its order, place by place; nulls come last."""
+    """Return a table sorted by partition, then by the sort keys of the table; nulls come last."""
     if table.num_rows <= 1:
         return table
     names = [each for each in (*PLACE, *_KEYS[name]) if each in table.column_names]
-    if in_order(_key(table, each) for each in names):  # Mostly the first ones tell.
+    if in_order(_key(table, each) for each in names):  # Most often the first keys decide.
         return table
     keys = [_key(table, each) for each in _KEYS[name] if each in table.column_names]
     places = [_key(table, each) for each in PLACE if each in table.column_names]
     numbered = _numbered(places)
-    if len(numbered) == 1 and in_order(keys):  # As a writer leaves them: one pass sorts them.
+    if len(numbered) == 1 and in_order(keys):  # As a writer leaves rows: one pass sorts them.
         return take(table, np.argsort(numbered[0], kind="stable"))
     return take(table, np.lexsort([*keys[::-1], *numbered[::-1]]))
 
 
 def _numbered(places: _Keys) -> _Keys:
-    """Return the keys of places as one small key, if it can be."""
+    """Return the partition key columns as one 16-bit key if it fits, otherwise unchanged."""
     number = np.zeros(len(places[0]) if places else 0, dtype=np.int64)
     width = 1
     for key in places:
@@ -72,12 +72,12 @@ def _numbered(places: _Keys) -> _Keys:
 
 
 def sort_keys(name: str) -> Sequence[str]:
-    """Return the columns that order the rows of a place in a table, the first one before others."""
+    """Return the columns that sort the rows of one partition in a table, most significant first."""
     return _KEYS[name]
 
 
 def in_order(keys: Iterable[npt.NDArray[Any]]) -> bool:
-    """Tell whether rows are in the order of their keys, the first one first."""
+    """Return whether rows are sorted by their key columns, most significant key first."""
     tied: npt.NDArray[np.bool_] | None = None
     for key in keys:
         back, same = key[:-1] > key[1:], key[:-1] == key[1:]

@@ -1,25 +1,32 @@
-"""out-of-order-sequence: a log in which an idempotent producer's sequence numbers do not go on.
+"""out-of-order-sequence: a log has a gap or a repeat in an idempotent producer's sequence numbers.
 
-Definition: in a replica's final log, two neighbouring records of one producer id and producer epoch
-whose sequence numbers do not follow one another, with no offset missing between them.
+Definition: two neighbouring records of one producer id and producer epoch, in a replica's final
+log, do not have consecutive sequence numbers. No offset is missing between the two records.
 
-Why it proves something: a leader appends a batch of an idempotent producer only if its first
-sequence is one more than the last that it has of that producer and epoch, and refuses any other
-with OUT_OF_ORDER_SEQUENCE_NUMBER or DUPLICATE_SEQUENCE_NUMBER (KIP-98). It rebuilds what it knows
-from the log itself, so that losing the end of a log breaks no sequence. A number that is left out
-is a record that was dropped from the middle, or a batch that was let past; one that comes again was
-written twice. It shows of records without an acknowledgement, too.
+Why it proves something: a leader checks each batch of an idempotent producer before it appends the
+batch. The first sequence number must be one more than the last stored one of that producer and
+epoch. It refuses any other batch with OUT_OF_ORDER_SEQUENCE_NUMBER or DUPLICATE_SEQUENCE_NUMBER
+(KIP-98). A leader rebuilds this state from the log, so losing the end of a log breaks no sequence.
+A skipped number means that a record was dropped from the middle, or that the leader accepted a
+wrong batch. A repeated number means that a record was written twice. The check also covers records
+without an acknowledgement.
 
-What would not prove it: producers without idempotence, which have no sequences; a new producer
-epoch, which begins at 0; a compacted log, from which the cleaner takes records; a broker whose plan
-sets when it forgets producers, for then it takes any number of one that it does not know; offsets
-that could not be read. After the highest number 0 follows. A copy that keeps what it should have
-cut off, and goes on with what its leader wrote, has numbers of two histories: no leader stored them
-so. So a copy does not count if another one has the later record behind other ones, unless it is
-that of the leader which wrote it, and no disk lost it since. That the copies differ is
-`log-divergence`, where they must agree; before Kafka 2.0 followers could keep such records
-(KIP-101, KIP-279). If all copies that are left kept what a leader wrote anew in its epoch,
-`checkers/reused_epochs.py` excuses them.
+What would not prove it:
+
+- Producers without idempotence, which have no sequence numbers.
+- A new producer epoch, which begins at 0. After the highest number, 0 follows.
+- A compacted log, because the cleaner removes records.
+- A plan that sets when brokers forget producers. A broker accepts any number from an unknown
+  producer.
+- Offsets that could not be read.
+
+A replica may keep records that it should have truncated, and then append its leader's records. Its
+sequence numbers come from two histories, which no leader stored in this order. So a copy does not
+count if another copy has other records before the later record. Exception: the copy of the leader
+that wrote the later record counts, unless a disk fault hit it since. Where such copies must agree,
+`log-divergence` reports the difference. Before Kafka 2.0, followers could keep such records
+(KIP-101, KIP-279). If all remaining copies hold offsets that a leader wrote again in the same
+epoch, the anomaly is excused (`checkers/reused_epochs.py`).
 """
 
 from collections.abc import Iterator
@@ -40,21 +47,21 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "out-of-order-sequence"
 _NUMBERS = 1 << 31
-"""Behind the highest sequence number comes 0 (KIP-98)."""
+"""The number of sequence numbers: after the highest one, 0 follows (KIP-98)."""
 _FORGETS = {"producer.id.expiration.ms", "transactional.id.expiration.ms"}
-"""How long brokers know a producer that writes nothing: days, if a plan does not say otherwise."""
+"""Broker settings for how long an idle producer is remembered; the default is days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jump:
-    """Two neighbouring records of a producer.
+    """Two neighbouring records of a producer whose sequence numbers are not consecutive.
 
     Attributes:
-        offset, before_offset: Of the later one, and of the one before it.
-        sequence, before: Their sequence numbers.
-        producer, producer_epoch: Whose.
-        leader_epoch: In which the later one was written.
-        nodes: Whose final logs have it so.
+        offset, before_offset: The offsets of the later and of the earlier record.
+        sequence, before: The sequence numbers of the later and of the earlier record.
+        producer, producer_epoch: The producer id and epoch of both records.
+        leader_epoch: The leader epoch of the later record.
+        nodes: The nodes whose final logs hold both records so.
     """
 
     offset: int
@@ -68,7 +75,10 @@ class Jump:
 
 
 def _pairs(log: ReplicaLog) -> tuple[Ints, Ints]:
-    """Return the places of neighbouring records of a producer, with all between them in the log."""
+    """Return the row numbers of neighbouring records of one producer and producer epoch.
+
+    The log must hold every offset between two such records.
+    """
     ids, epochs, offsets = log.producer_ids, log.producer_epochs, log.offsets
     mine = np.flatnonzero((ids >= 0) & (log.sequences >= 0))
     mine = mine[np.lexsort((mine, epochs[mine], ids[mine]))]
@@ -113,7 +123,7 @@ def _jumps(log: ReplicaLog, one: Ints, two: Ints) -> Iterator[tuple[int, ...]]:
 
 
 def _of_two_histories(group: Group, jump: Jump) -> bool:
-    """Tell whether another copy has the later record behind other ones than these copies."""
+    """Return whether another replica's copy has other records before the later record."""
     logs = group.logs[FINAL]
     leader = leader_of(group, jump.leader_epoch)
     if leader in jump.nodes and not _was_copied_back(group, leader, jump.offset):
@@ -132,7 +142,7 @@ def _of_two_histories(group: Group, jump: Jump) -> bool:
 
 
 def _was_copied_back(group: Group, node: str, offset: int) -> bool:
-    """Tell whether a fault may have taken an offset from a node, which then has a copy of it."""
+    """Return whether a disk fault may have removed an offset, so that the node fetched it again."""
     return any(
         node in each.nodes
         and each.concerns(group.topic, group.partition)
@@ -142,19 +152,19 @@ def _was_copied_back(group: Group, node: str, offset: int) -> bool:
 
 
 def _number(log: ReplicaLog, index: int) -> tuple[int, ...]:
-    """Return what tells a record from others, and its producer's number."""
+    """Return the fields that identify a record, with its producer and sequence number."""
     columns = (log.epochs, log.hashes, log.producer_ids, log.producer_epochs, log.sequences)
     return tuple(int(each[index]) for each in columns)
 
 
 def _held(log: ReplicaLog, low: int, high: int) -> list[list[int]]:
-    """Return what a copy has from one offset to another, as `log-divergence` compares it."""
+    """Return the fields of the records between two offsets that `log-divergence` compares."""
     these = slice(*np.searchsorted(log.offsets, [low, high]).tolist())
     return [each[these].tolist() for each in (log.offsets, log.epochs, log.hashes, log.controls)]
 
 
 def _labels(group: Group, jump: Jump) -> Labels:
-    """Return what excuses that two histories of one epoch meet between the two records."""
+    """Return the reason to allow a jump: a leader may have reused offsets of its epoch."""
     log = group.logs[FINAL][jump.nodes[0]]
     between = slice(*np.searchsorted(log.offsets, [jump.before_offset, jump.offset]).tolist())
     places = zip(log.epochs[between].tolist(), log.offsets[between].tolist(), strict=True)

@@ -1,6 +1,7 @@
-"""Once the tables of a run are worked out, its live streams are packed.
+"""Compresses the live streams of a run after ingest has made the run's tables from them.
 
-They are kept, because a later version of ingest may make other tables of them (`checkers.stored`).
+The streams are kept, because a later version of ingest may make different tables from them
+(`checkers.stored`).
 """
 
 import os
@@ -19,17 +20,18 @@ from results.record.paths import RunPaths
 from results.record.stream import STREAM_SUFFIX, pack_stream
 
 _MOST_THREADS = 8
-"""Each holds a row group in memory; Arrow lets them run in parallel."""
+"""The maximum number of parallel threads. Each thread holds one row group in memory."""
 
 
 def pack_streams(paths: RunPaths) -> None:
-    """Pack the live streams of a run that is over; leave those of a run without sound tables.
+    """Compress the live streams of a finished run, if its tables are complete.
 
-    A stream that is cut stays as it is, and so does each one that the disk has no room for. All
-    stay where another check works on the run: a place in a stream is another one once it is packed.
+    A truncated stream stays as it is. So does a stream for which the disk has no room. If another
+    check works on the run, all streams stay, because packing changes the byte positions in a
+    stream.
 
     Args:
-        paths: The run. Nobody writes to it.
+        paths: The run. No process writes to it any more.
     """
     if needs_ingest(paths):
         return
@@ -46,7 +48,7 @@ def _pack_all(paths: RunPaths) -> None:
     with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
         try:
             list(pool.map(partial(_pack, stopped), streams))
-        except BaseException:  # Ctrl-C: a stream may have gigabytes.
+        except BaseException:  # On Ctrl-C, do not wait: a stream may have gigabytes.
             stopped.set()
             raise
 
@@ -63,5 +65,5 @@ def _pack(stopped: Event, stream: Path) -> None:
 
 
 def _left_over(live: Path) -> list[Path]:
-    """Return what is left of packings that were killed: hidden files beside their streams."""
+    """Return hidden temporary files of earlier packings that were killed."""
     return [path for path in live.glob(f".*{STREAM_SUFFIX}.*") if path.is_file()]

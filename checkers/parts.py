@@ -1,11 +1,11 @@
-"""How a big unit is read in parts, each by a task of its own, of about as many bytes.
+"""Divides the files of a large writer or node into parts of similar size, one for each task.
 
-A writer numbers its ops in a row. So a part of its streams is the rows of some ops in a row,
-wherever they lie: an op and what came of it are in the same part. Streams without ops are divided
-by where their rows lie. Of a node each part reads some replicas.
+A unit is one writer with its streams, or one node with its replicas. A writer numbers its ops in
+order. So a part of its streams holds the rows of a range of ops: an op and its results are in the
+same part. Streams without ops are divided by position. A node is divided by replica.
 
-A stream that is broken is read up to there, as if it had been read from its beginning: `shortened`
-tells which parts must be read again for that.
+If a stream is broken at some position, only the rows before it count. `shortened` returns the parts
+that must be read again because of this.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,19 +20,19 @@ from results.record.spans import Span, has_ops, spans
 from results.record.tables import BROKEN
 
 PART_BYTES = 128 << 20
-"""Of streams, and of a node's segments: about so much one task reads."""
+"""The approximate number of bytes that one task reads from streams or log segments."""
 _TOGETHER = frozenset({"faults"})
-"""Tables whose rows are few, and are looked at together."""
+"""Small tables that one task reads as a whole."""
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def node_parts(unit: Unit, replicas: Mapping[str, int], part_bytes: int) -> list[Unit]:
-    """Return the parts of a node's files: replicas until they have enough bytes.
+    """Divide a node's files into parts of whole replicas, each part up to about `part_bytes`.
 
     Args:
         unit: The node.
-        replicas: How many bytes the segments of each replica have, by the name of its folder.
-        part_bytes: About so many a part shall have; a replica is never divided.
+        replicas: The bytes of each replica's segments, by the name of the replica's folder.
+        part_bytes: The approximate size of a part. A replica is never divided.
     """
     shares: list[list[str]] = [[]]
     filled = 0
@@ -52,11 +52,14 @@ def node_parts(unit: Unit, replicas: Mapping[str, int], part_bytes: int) -> list
 
 
 def writer_parts(unit: Unit, part_bytes: int) -> tuple[list[Unit], list[BrokenStream]]:
-    """Return the parts of a writer's streams, and which of these lack their end.
+    """Divide a writer's streams into parts by op ids.
 
     Args:
         unit: The writer.
-        part_bytes: About so many bytes a part shall have.
+        part_bytes: The approximate size of a part in bytes.
+
+    Returns:
+        The parts, and the streams that could not be read to their end.
     """
     found: dict[str, list[Span]] = {}
     broken: list[BrokenStream] = []
@@ -92,7 +95,7 @@ def writer_parts(unit: Unit, part_bytes: int) -> tuple[list[Unit], list[BrokenSt
 
 
 class _Stream:
-    """The spans of a stream, column by column."""
+    """The spans (row groups with their op ids) of one stream, as column arrays."""
 
     def __init__(self, known: Iterable[Span]) -> None:
         rows = [(each.at, each.size, each.low, each.high) for each in known]
@@ -100,17 +103,17 @@ class _Stream:
         self.at, self.sizes, self.low, self.high = columns
 
     def bytes_at(self, places: Sequence[int]) -> int:
-        """Return how many bytes the spans at some places have."""
+        """Return the total number of bytes of the spans at the given positions."""
         return int(self.sizes[np.isin(self.at, places)].sum())
 
     def by_ops(self, ops: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
-        """Return the places of the spans that hold, or may hold, each of some ranges of ops."""
+        """Return, for each range of op ids, the positions of the spans that may hold such ops."""
         return [
             tuple(self.at[(self.high >= low) & (self.low <= high)].tolist()) for low, high in ops
         ]
 
     def by_place(self, name: str, count: int) -> list[tuple[int, ...]]:
-        """Return the places of the spans in so many shares, of about as many bytes."""
+        """Return the positions of the spans in `count` shares of similar size."""
         before = np.cumsum(self.sizes) - self.sizes
         share = before * count // max(1, int(self.sizes.sum()))
         if name.partition(".")[0] in _TOGETHER:
@@ -119,7 +122,7 @@ class _Stream:
 
 
 def _bounds(streams: Sequence[_Stream], count: int) -> list[int]:
-    """Return the op ids that divide streams into so many parts, or fewer."""
+    """Return the op ids that divide the streams into `count` parts of similar size, or fewer."""
     if not streams:
         return []
     low = np.concatenate([each.low for each in streams])
@@ -138,14 +141,14 @@ def _bounds(streams: Sequence[_Stream], count: int) -> list[int]:
 def shortened(
     parts: Sequence[Unit], broken: Iterable[BrokenStream]
 ) -> tuple[dict[int, Unit], dict[str, BrokenStream]]:
-    """Return the parts that read behind where streams are broken, without what they read there.
+    """Return the parts that read past a break in a stream, without the rows after the break.
 
     Args:
-        parts: Of one writer.
-        broken: What was found of its streams.
+        parts: The parts of one writer.
+        broken: The breaks that were found in the writer's streams.
 
     Returns:
-        The parts that must be read again, by their place; of each stream the first break.
+        The parts that must be read again, by their number. The first break of each stream.
     """
     first: dict[str, BrokenStream] = {}
     for each in broken:

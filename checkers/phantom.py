@@ -1,15 +1,18 @@
-"""phantom: a reader was given a value that nobody of this run sent there.
+"""phantom: a reader received a value that no client of this run sent to the partition.
 
-Definition: a value read that was not sent, or in a partition that it was not sent to. If a stream
-is cut, a send may be missing: then it is one that is in no reservation either.
+Definition: a value was read that was not sent, or that was sent only to another partition. If a
+stream of the run's record is incomplete, a recorded send may be missing. Then a value counts only
+if it is also in no reservation.
 
-Why it proves something: workers reserve values on disk before they use them, record each send
-before they make it, and a value names its partition. So a value outside of all was made up, or
-moved, by something between writer and reader.
+Why it proves something: a worker reserves values on disk before it uses them, and records each send
+before it makes it. A value names its partition. So an unknown value was invented or moved by some
+component between writer and reader.
 
-What would not prove it: a value whose send ended `fail` or `info` or never ended (it is ours all
-the same); a topic that somebody else writes to; a reservation that was lost because a stream was
-cut.
+What would not prove it:
+
+- A value whose send ended `fail` or `info`, or never ended. Such a value is still one of this run.
+- A topic to which another program writes.
+- A reservation that was lost because a stream is incomplete.
 """
 
 import numpy as np
@@ -37,7 +40,7 @@ NAME = "phantom"
 
 
 def sent_here(group: Group, values: Ints) -> Mask:
-    """Tell which values were sent to a partition, or may have been."""
+    """Mark the values that were sent to a partition, or may have been sent to it."""
     sent = within(values, ints(group.table("sends"), "value"))
     if not (group.facts.cut_streams or group.facts.history):
         return np.asarray(sent, dtype=np.bool_)
@@ -50,12 +53,12 @@ def sent_here(group: Group, values: Ints) -> Mask:
 
 
 def _number(group: Group) -> int:
-    """Return the n of a partition's values, `NONE` if the plan does not have the partition."""
+    """Return the number with which a partition's values begin, or `NONE` if it is unknown."""
     return group.facts.numbers.get((group.topic, group.partition), NONE)
 
 
 def _phantoms(group: Group) -> Ints:
-    """Return the rows of `polls` that are phantoms, the first of each (offset, value)."""
+    """Return the row numbers of phantoms in `polls`, one for each offset and value."""
     polls = group.table("polls")
     values, offsets = ints(polls, "value"), ints(polls, "offset")
     ours = present(polls, "value") & (values >> SEQUENCE_BITS == _number(group))
@@ -104,14 +107,14 @@ def _describe(group: Group, row: int) -> Anomaly:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return who stored it, or who gave it to a reader although no log holds it."""
+    """Return who stored the value, or who delivered it although no log holds it."""
     home, offset = found.evidence.get("belongs_to"), number_in(found, "offset")
     value, op_id = number_in(found, "value"), number_in(found, "op_id")
     strange = home and home != group.place
     origin = f"its sender sent it to {home} only" if strange else "no recorded client sent it"
     logs = [log for log in final_logs(group) if _has(log, offset, value)]
     if logs:
-        whence = f"; {origin}" if strange else ""  # Otherwise the sentence itself says so.
+        whence = f"; {origin}" if strange else ""  # Otherwise the anomaly's sentence has it.
         return f"{hold([log.node for log in logs])} it: {_stored(logs[0], offset, group)}{whence}"
     instead = held_at(group, offset)
     if not instead:
@@ -127,13 +130,13 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _has(log: ReplicaLog, offset: int, value: int) -> bool:
-    """Tell whether a log has a value at an offset; -1: a record that holds none."""
+    """Return whether a log has a value at an offset; -1 stands for a record without a value."""
     at = log.at(offset)
     return at is not None and int(log.values[at]) == value and not log.controls[at]
 
 
 def _stored(log: ReplicaLog, offset: int, group: Group) -> str:
-    """Return who stored a record, and under whose name."""
+    """Return a phrase that names the leader that stored a record, and the producer id it used."""
     at = log.at(offset)
     if at is None:
         return ""

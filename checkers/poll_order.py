@@ -1,23 +1,26 @@
-"""poll-skip, nonmonotonic-poll: a reader jumped over committed records, or back; int-: in one op.
+"""poll-skip, nonmonotonic-poll: a reader skipped committed records, or went back.
 
-Definition: from where a reader stood (the last record of its previous ok poll; or the offset from
-which its process was assigned the partition to read) to the first record of its next ok poll, a
-committed record is left out, or the offset is not higher. `int-poll-skip` and
-`int-nonmonotonic-poll`: the same between neighbouring records of one op, all its polls joined.
+Definition: a reader stands at the last record of its previous ok poll, or at the offset from which
+its process was assigned the partition. `poll-skip`: the first record of its next ok poll leaves out
+a committed record. `nonmonotonic-poll`: the offset of that first record is not higher.
+`int-poll-skip` and `int-nonmonotonic-poll` are the same between neighbouring records of one op,
+with all polls of the op joined.
 
-Why it proves something: a consumer reads a partition's log in the order of offsets, without gaps,
-from its position on; what a broker serves below the last stable offset is final.
+Why it proves something: a consumer reads a partition's log from its position on, in the order of
+offsets, without gaps. Records below the last stable offset are final.
 
-What would not prove it: offsets without a committed record (markers and aborted records of
-transactions); records that retention took, or that a cleaner may have taken (`cleaned.py`); an
-assignment that names another offset, or none, which is the partition's beginning; a seek; an
-assignment without the partition, and a new process. Across
-a rebalance a member starts where its group committed: it is held to what it was told of that, and
-`commit-lost` and `commit-ahead` look at what it was told. Where nobody knows, it is allowed. So is
-a member that goes back from a record that an unclean election, or a disk, took, or that was placed
-behind the end of what is left: its client goes where the log begins, or ends now. A skip
-over nothing but lost records is the shadow of their loss: it is told with `lost-write`, and not
-counted here.
+What would not prove it: offsets without a committed record (transaction markers, aborted records).
+Records that retention removed, or that the cleaner may have removed (`cleaned.py`). An assignment
+that names another offset, or no offset, which means the beginning. A seek, an assignment without
+the partition, or a new process.
+
+After a rebalance, a member starts where its group committed. The check uses the committed offset
+that the member was given. `commit-lost` and `commit-ahead` check that offset. If it is unknown, the
+anomaly is allowed. A member that goes back is also allowed if an unclean election or a disk fault
+removed the last record that it had read. It is allowed, too, if its position was beyond the end of
+the remaining log. Its client then continues where the log begins or ends now.
+
+A skip over lost records only is a consequence of their loss. `lost-write` reports it instead.
 """
 
 from collections.abc import Callable
@@ -106,7 +109,7 @@ def _check_order(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Gro
 
 
 def _there(group: Group) -> VersionOrder:
-    """Return what is committed, and what no cleaner may have taken before a reader came by."""
+    """Return the committed records that no cleaner can have removed before a reader came."""
     order = group.view(version_order)
     if not group.facts.compacted:
         return order
@@ -114,18 +117,18 @@ def _there(group: Group) -> VersionOrder:
 
 
 def _kept(group: Group) -> VersionOrder:
-    """Return what is committed and was not lost."""
+    """Return the committed records that were not lost."""
     return group.view(_there).without(group.view(lost_values))
 
 
 def _skipped(group: Group, order: VersionOrder, after: int, offset: int) -> tuple[Ints, Ints]:
-    """Return offsets and values between two; retention took those below the log's start."""
+    """Return the committed offsets and values between two offsets that retention kept."""
     ends = np.searchsorted(order.offsets, [max(after + 1, group.log_start), offset]).tolist()
     return order.offsets[slice(*ends)], order.values[slice(*ends)]
 
 
 def _jumps(group: Group, order: VersionOrder, steps: Steps) -> Steps:
-    """Return the steps that leave out records of the order; retention took those below."""
+    """Return the reader steps that skip committed records which retention did not remove."""
     since = np.maximum(steps.after, group.log_start - 1)
     return steps.where(order.between(since, ints(group.table("polls"), "offset")[steps.at]) > 0)
 
@@ -152,10 +155,7 @@ def _findings(
 
 
 def _sent_to_the_start(group: Group, name: str, steps: Steps) -> Mask:
-    """Tell which members may have been placed behind the log's end, where their client begins anew.
-
-    What the group had committed may be more than an unclean election, or a disk, has left.
-    """
+    """Mark the steps in which a rebalance may place a member beyond a shortened log's end."""
     may_lack = unclean_elections(group).seen or any(
         loss.concerns(group.topic, group.partition) for loss in group.facts.disk_losses
     )
@@ -164,53 +164,53 @@ def _sent_to_the_start(group: Group, name: str, steps: Steps) -> Mask:
 
 
 def _over_an_unclean_election(group: Group, name: str, steps: Steps) -> Mask:
-    """Tell which steps may lead from the log of before an unclean election to the one after it.
+    """Mark the reader steps across an unclean election, from the old log to the new one.
 
-    Who stands on what was sent to the new leader is in its log already. Readers that are sent back
-    stood on what is gone, whenever it was sent (`_sent_back`).
+    For steps that go back, `_sent_back` decides whether the record is missing.
     """
     polls = group.table("polls")
     offsets = np.maximum(steps.after, ints(polls, "offset")[steps.at])
     if name in _GOING_BACK:
         return unclean_elections(group).took(offsets)
-    values = np.append(ints(polls, "value"), NONE)[steps.since]  # -1 is the last.
+    values = np.append(ints(polls, "value"), NONE)[steps.since]  # -1: appended value
     return took_values(group, offsets, values)
 
 
 def _stood_on_the_lost(group: Group, steps: Steps) -> dict[Excuse, Mask]:
-    """Tell which readers stood on a record that went with all disks: the log began anew below."""
-    read_ns = np.append(ints(group.table("polls"), "complete_ns"), NONE)  # -1 is the last.
+    """Mark the reader steps whose earlier record was lost on all disks, by kind of loss."""
+    read_ns = np.append(ints(group.table("polls"), "complete_ns"), NONE)  # -1: appended value
     return taken_by_disks(group, steps.after, read_ns[steps.since])
 
 
 def _sent_back(group: Group, steps: Steps) -> Mask:
-    """Tell which readers are members of groups that stood on a record that is gone.
+    """Mark the steps of group members whose earlier record is now missing from the log.
 
-    Their client goes back by itself when its position is beyond the log's end (KIP-320, and
-    `auto.offset.reset`); that of a reader that was assigned reports an error.
+    The client of a member goes back by itself if its position is beyond the log's end (KIP-320, and
+    `auto.offset.reset`). The client of a reader with a manual assignment reports an error instead.
     """
     polls, moves = group.table("polls"), group.table("assignments")
     members = ints(select(moves, equal(moves, "kind", SUBSCRIBE, *REBALANCES)), "process")
-    values = np.append(ints(polls, "value"), NONE)[steps.since]  # -1 is the last.
+    values = np.append(ints(polls, "value"), NONE)[steps.since]  # -1: appended value
     gone = (steps.since >= 0) & dropped(group, steps.after, values)
     return np.asarray(gone & within(ints(polls, "process")[steps.at], members), dtype=np.bool_)
 
 
 def _rest_on_others(facts: RunFacts) -> set[str]:
-    """Return the kinds that need more than the rows of the reader's own ops.
+    """Return the anomalies that need more rows than those of the reader's own ops.
 
-    Assignments that are not in the record would look like jumps. And a record of a transaction
-    whose sends are not there looks like a committed one to whoever read over it.
+    If an assignment is missing from the run's record, the reader's move looks like a skip. If the
+    sends of an aborted transaction are missing, a reader that skipped its records seems to skip
+    committed ones.
     """
     return {SKIP, NONMONOTONIC} | ({INT_SKIP} if facts.plan.transactional else set())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Story:
-    """Tells what happened in a step.
+    """Describes anomalies in the steps of a reader from one record to the next.
 
     Attributes:
-        order: Of what was left out; None where a reader went back.
+        order: The committed records that may have been skipped. None where a reader went back.
     """
 
     group: Group
@@ -219,7 +219,7 @@ class _Story:
     order: VersionOrder | None
 
     def describe(self, index: int) -> Anomaly:
-        """Return the anomaly of a step."""
+        """Return the anomaly for one pair of consecutive records."""
         polls, steps = self.group.table("polls"), self.steps
         at, since, after = (int(column[index]) for column in (steps.at, steps.since, steps.after))
         row = _row(polls, at)
@@ -272,7 +272,7 @@ def _row(table: pa.Table, row: int) -> dict[str, int]:
 
 
 def _keeps_known(facts: RunFacts) -> bool:
-    """Tell whether it can be told which records are in a log until retention takes them."""
+    """Return whether it is known which records the logs keep until retention removes them."""
     return facts.keeps_known
 
 
@@ -286,7 +286,7 @@ _INNER_STEPS = "pairs of records that follow one another in an op"
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return why a reader may have gone back or ahead."""
+    """Return the probable cause why a reader went back or skipped records."""
     if found.evidence.get("across_rebalance"):
         return (
             "its group was rebalanced in between: a member goes on from what its group had"
@@ -308,7 +308,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _unmoved(found: Anomaly) -> str:
-    """Return that nothing moved a reader between two polls, if two polls are what it is about."""
+    """Return a phrase that no seek or assignment lay between two polls; empty within one op."""
     between = number_in(found, "previous_op_id") not in {NONE, number_in(found, "op_id")}
     return "; no seek or assignment lay between" * between
 
@@ -340,7 +340,7 @@ def _left_out(group: Group, found: Anomaly, who: str) -> str:
 
 
 def _returned(group: Group, offsets: Ints, values: Ints, op_id: int) -> Mask:
-    """Tell which of some records an op was given."""
+    """Mark the records that an op received."""
     if not len(offsets):
         return np.zeros(0, dtype=np.bool_)
     places, ops, _ = reads_among(group, offsets, values)
@@ -348,7 +348,7 @@ def _returned(group: Group, offsets: Ints, values: Ints, op_id: int) -> Mask:
 
 
 def _committed(group: Group, found: Anomaly) -> bool:
-    """Tell whether the reader is one of what is committed."""
+    """Return whether the reader uses read_committed isolation."""
     polls = group.table("polls")
     mine = select(polls, ints(polls, "op_id") == number_in(found, "op_id"))
     return bool(equal(mine, "isolation", READ_COMMITTED).any())
@@ -360,7 +360,7 @@ def _because(*told: str) -> str:
 
 
 def _others(group: Group, found: Anomaly, offsets: Ints, values: Ints) -> str:
-    """Return how many others were given what a reader was not."""
+    """Return a phrase with the number of other reads that received what this reader missed."""
     op_id, read_ns = number_in(found, "op_id"), number_in(found, "read_ns")
     places, ops, ended_ns = reads_among(group, offsets, values)
     places, ops = places[ops != op_id], ops[ops != op_id]
@@ -376,7 +376,7 @@ def _others(group: Group, found: Anomaly, offsets: Ints, values: Ints) -> str:
 
 
 def _is_member(group: Group, found: Anomaly) -> bool:
-    """Tell whether a reader is a member of a group, whose client starts anew by itself."""
+    """Return whether a reader is a group member: its client resets its position by itself."""
     moves = group.table("assignments")
     mine = select(moves, ints(moves, "process") == number_in(found, "process"))
     return bool(equal(mine, "kind", SUBSCRIBE, *REBALANCES).any())

@@ -1,10 +1,10 @@
-"""Where the readers and writers of a partition stand: which record follows which, op by op.
+"""Finds, for each process, which record of a partition it read or wrote after which other record.
 
-A process does one thing at a time, and its op ids grow; so the op id is the order of its ops, and
-no time is needed. An assignment places a reader: at the offset that it names, or at the beginning.
-So does a seek of a member of a group.
-Pairs of records that follow one another are `Steps`: the checks of readers and of writers ask
-different questions about the same pairs.
+A process does one thing at a time, and its op ids grow. So the op ids give the order of its ops,
+and no time is needed. An assignment sets a reader's position: to the offset that it names, or to
+the beginning. A group member's seek also sets its position.
+
+`Steps` holds pairs of consecutive records. The checks of readers and writers use the same pairs.
 """
 
 from dataclasses import dataclass
@@ -31,26 +31,27 @@ from results.record.terms import Outcome
 
 ASSIGN, SUBSCRIBE, DEALT = "assign", "subscribe", "rebalance-assigned"
 LEFT_OUT = "left-out"
-"""An assignment that does not name a partition with which the process had to do before."""
+"""The kind of an assignment row for a partition that the process used before but lost."""
 REVOKED = "rebalance-revoked"
 REBALANCES = (DEALT, REVOKED)
 SEEK = "seek"
-"""Always an op of its own, which reads nothing."""
+"""A seek is an op of its own, which reads no record."""
 _BEGINNING = -1
 _FORGOTTEN = -2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Steps:
-    """Pairs of records that a process read, or wrote, one after the other.
+    """Pairs of records that a process read or wrote one after the other.
 
     Attributes:
-        since: Row of the earlier record, `NONE` if an assignment placed the reader.
-        at: Row of the later record.
-        after: Offset of the earlier record, or the one before that where the reader was placed.
-        rebalanced: Whether a rebalance touched the partition in between, and nobody knows from
-            where the reader was to go on.
-        dealt: Whether a rebalance placed the reader, at what its group had committed, or a seek.
+        since: Row number of the earlier record. `NONE` if an assignment set the reader's position.
+        at: Row number of the later record.
+        after: Offset of the earlier record, or the offset before the assigned position.
+        rebalanced: Whether a rebalance touched the partition in between, so that the reader's new
+            position is unknown.
+        dealt: Whether a seek set the reader's position, or a rebalance set it to the offset that
+            the group had committed.
     """
 
     since: Ints
@@ -60,7 +61,7 @@ class Steps:
     dealt: Mask
 
     def where(self, mask: Mask) -> "Steps":
-        """Return the pairs for which a mask holds."""
+        """Return the pairs of records that a mask selects."""
         return Steps(
             since=self.since[mask],
             at=self.at[mask],
@@ -72,7 +73,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Visits:
-    """The ops that met a partition, by process and op: first and last row, and place in order."""
+    """The ops that touched a partition, in order: first row, last row and sort key of each."""
 
     first: Ints
     last: Ints
@@ -81,56 +82,56 @@ class _Visits:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Moves:
-    """Rows of `assignments` by process and op; a first one that is before everything."""
+    """Rows of `assignments` by process and op, after one dummy entry that precedes all rows."""
 
     key: Ints
     start: Ints
-    """The offset before that where the reader was placed, `_FORGOTTEN` if nobody knows."""
+    """The offset before the reader's new position, or `_FORGOTTEN` if that position is unknown."""
     dealt: Mask
-    """Whether a rebalance, or a seek, placed it."""
+    """Whether a rebalance or a seek set the position."""
 
 
 class OpOrder:
-    """Numbers (process, op) so that the ops of a process follow one another."""
+    """Numbers pairs of process and op, so that the ops of one process are consecutive."""
 
     def __init__(self, *tables: pa.Table) -> None:
         self._processes = distinct(stack([ints(table, "process") for table in tables]))
         self._ops = distinct(stack([ints(table, "op_id") for table in tables]))
 
     def keys(self, process: Ints, op_id: Ints) -> Ints:
-        """Return the place of each op in the order."""
+        """Return the number of each op in the order."""
         at = first_match(process, self._processes) * (len(self._ops) + 1)
         return at + first_match(op_id, self._ops)
 
     def begin(self, keys: Ints) -> Ints:
-        """Return where the process of each op begins in the order."""
+        """Return the number at which the ops of each op's process begin."""
         return keys - keys % (len(self._ops) + 1)
 
 
 def read_rows(group: Group) -> Mask:
-    """Tell which rows of `polls` a reader got in an ok op, at a known offset."""
+    """Mark the rows of `polls` that a reader received in an ok op at a known offset."""
     return _known(group.table("polls"), "offset") & equal(
         group.table("polls"), "outcome", Outcome.OK.value
     )
 
 
 def written_rows(group: Group) -> Mask:
-    """Tell which rows of `sends` were acknowledged at a known offset, and not undone."""
+    """Mark the rows of `sends` that were acknowledged at a known offset and did not fail."""
     sends = group.table("sends")
     kept = equal(sends, "outcome", Outcome.OK.value, Outcome.INFO.value)
     return _known(sends, "offset") & kept & equal(sends, "acked", True)  # noqa: FBT003 - a value
 
 
 def poll_steps(group: Group) -> Steps:
-    """Return the step from where each reader stood to the first record of its next ok poll."""
+    """Return pairs: each reader's position, and the first record of its next ok poll."""
     polls, moves = group.table("polls"), group.table("assignments")
     order = OpOrder(polls, moves)
     visits = _visits(polls, read_rows(group), order)
     before = _previous(visits, np.ones(len(visits.key), dtype=np.bool_), order)
     placing = _moves(select(moves, _placing(moves)), order)
     since = np.where(before >= 0, visits.key[before], order.begin(visits.key))
-    # An assignment within an op that polled, as after an abort, is behind what that op read. That
-    # of a rebalance may be before it, too: it places only who had no record in that op.
+    # An assignment inside an op that polled (as after an abort) comes after the op's reads. One by
+    # a rebalance may come before them, so it counts only for readers without a record in that op.
     move = np.searchsorted(placing.key, visits.key, side="left") - 1
     behind = np.where(before >= 0, placing.key[move] > since, placing.key[move] >= since)
     dealt = placing.dealt[move] & behind
@@ -149,11 +150,11 @@ def poll_steps(group: Group) -> Steps:
 
 
 def inner_poll_steps(group: Group, rows: Mask) -> Steps:
-    """Return the steps inside of ops, all polls of an op joined; none across a rebalance in it.
+    """Return the pairs of consecutive records read inside of one op, over all its polls.
 
     Args:
-        group: A partition's.
-        rows: Which rows of `polls` count.
+        group: The partition.
+        rows: The rows of `polls` that count.
     """
     moves = group.table("assignments")
     turned = ints(select(moves, equal(moves, "kind", *REBALANCES)), "op_id")
@@ -162,12 +163,12 @@ def inner_poll_steps(group: Group, rows: Mask) -> Steps:
 
 
 def ok_inner_poll_steps(group: Group) -> Steps:
-    """Return the steps inside of ok ops."""
+    """Return the pairs of consecutive records that were read inside of one ok op."""
     return inner_poll_steps(group, read_rows(group))
 
 
 def send_steps(group: Group) -> Steps:
-    """Return the step from the last send of each op to the first of the process's next op."""
+    """Return pairs: the last send of an op, and the first send of the process's next op."""
     sends = group.table("sends")
     order = OpOrder(sends)
     visits = _visits(sends, written_rows(group), order)
@@ -176,25 +177,27 @@ def send_steps(group: Group) -> Steps:
 
 
 def inner_send_steps(group: Group, rows: Mask) -> Steps:
-    """Return the steps inside of ops.
+    """Return the pairs of consecutive sends inside of one op.
 
     Args:
-        group: A partition's.
-        rows: Which rows of `sends` count.
+        group: The partition.
+        rows: The rows of `sends` that count.
     """
     return _inner(group.table("sends"), rows, ("mop",))
 
 
 def remembered_steps(table: pa.Table, rows: Mask, moving: Mask, moves: pa.Table) -> Steps:
-    """Return steps by Jepsen's rule: from an op that moves the process to any op of it.
+    """Return pairs of consecutive records by Jepsen's rule for positions.
 
-    An assignment that leaves the partition out forgets where the process stood; one that names it
-    changes nothing, wherever it starts. Jepsen has no seeks: they count as the former.
+    Only some ops move the position of their process. Each pair leads from the last such op to any
+    later op of the process. An assignment that leaves the partition out clears the position. An
+    assignment that names the partition changes nothing, even if it names an offset. Jepsen has no
+    seeks, so a seek clears the position too.
 
     Args:
         table: `polls` or `sends` of a partition.
-        rows: Which of its rows count.
-        moving: Those of ops that move the position of their process.
+        rows: The rows of the table that count.
+        moving: The rows of ops that move the position of their process.
         moves: The partition's `assignments`.
     """
     order = OpOrder(table, moves)
@@ -207,7 +210,7 @@ def remembered_steps(table: pa.Table, rows: Mask, moving: Mask, moves: pa.Table)
 
 
 def _known(table: pa.Table, *names: str) -> Mask:
-    """Tell which rows belong to a process and have a number in some columns."""
+    """Mark the rows that belong to a process and have a number in the given columns."""
     columns = [ints(table, name) >= 0 for name in ("process", *names)]
     return np.asarray(np.logical_and.reduce(columns), dtype=np.bool_)
 
@@ -225,10 +228,10 @@ def _visits(table: pa.Table, mask: Mask, order: OpOrder) -> _Visits:
 
 
 def _previous(visits: _Visits, moving: Mask, order: OpOrder) -> Ints:
-    """Return for each visit the one before it of its process that moved it, `NONE` if none did."""
+    """Return, for each op, the last earlier op that moved its process; `NONE` if none did."""
     at = np.where(moving, np.arange(len(moving)), NONE)
     last = np.maximum.accumulate(np.append(NONE, at))[:-1]
-    # `NONE` would be the last visit of all: whatever that says, it stays `NONE`.
+    # `NONE` as an index selects the last visit of all. Both branches then give `NONE`.
     return np.where(visits.key[last] >= order.begin(visits.key), last, NONE)
 
 
@@ -245,7 +248,7 @@ def _moves(rows: pa.Table, order: OpOrder) -> _Moves:
 
 
 def _placing(moves: pa.Table) -> Mask:
-    """Tell which assignments say where a reader goes on, or that it forgets where it was."""
+    """Mark the assignments that set a reader's position or clear it."""
     dealt = equal(moves, "kind", DEALT) & present(moves, "offset")
     return equal(moves, "kind", ASSIGN, SUBSCRIBE, LEFT_OUT, SEEK) | dealt
 
@@ -272,7 +275,7 @@ def _inner(table: pa.Table, mask: Mask, place: tuple[str, ...]) -> Steps:
     since, at = rows[:-1], rows[1:]
     op_ids = ints(table, "op_id")
     follows = op_ids[since] == op_ids[at]
-    # Two rows at one place of an op contradict each other; no reader stepped from one to the other.
+    # Two rows at one place of an op contradict each other. They are no step of a reader.
     places = [ints(table, name) for name in place]
     follows &= np.logical_or.reduce([column[since] != column[at] for column in places])
     since, at = since[follows], at[follows]

@@ -1,15 +1,15 @@
-"""A graph of ops, and the smallest circles in it.
+"""A graph of operations (ops), and the search for the shortest cycles in it.
 
-Ops are nodes, what one op shows to have been before another is an edge: dependencies, and, where a
-search asks for them, the order of a process and real-time order. An order has as many edges as it
-has pairs, so it is drawn as a chain beside the ops: an op leads to its own place in the chain, each
-place to the next one, and to the ops that come right behind. That is linear, and a path along the
-chain is one edge of the order.
+The nodes are ops. An edge means that one op came before another. Most edges are dependencies. A
+search may add two orders: the op order of each process, and real-time order. Such an order has an
+edge for each pair of ops, which would be too many. So it is stored as a chain beside the ops. An op
+leads to its own place in the chain. Each place leads to the next place, and to the ops that follow
+directly. The size is then linear, and a path along the chain counts as one edge of the order.
 
-Strongly connected components are scipy's. The smallest circle in one is looked for from dependency
-edges: back from its end to its beginning, first directly, then by the shortest path. Work is
-bounded: in a component of millions only a few beginnings are tried, which then need not give the
-smallest circle of all.
+scipy computes the strongly connected components. The search for a component's shortest cycle starts
+at dependency edges. It goes back from the end of such an edge to its beginning: first by one direct
+edge, then by the shortest path. The work is bounded. In a component of millions of ops only a few
+starts are tried, so the cycle found may not be the shortest of all.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _STEP, _ALONG = 1.0, 2.0**-40
-"""Lengths of an edge and of a step along a chain; the steps of any chain add up to far below 1."""
+"""Lengths of an edge and of a chain step. All steps of a chain add up to far less than 1."""
 _WORK = 4_000_000
-"""So many edges may be looked at for the smallest circle of one component, about."""
+"""The approximate number of edges that the search visits for one component."""
 _REACHES = (4.5, 16.5, np.inf)
-"""How far a shortest path is looked for, before looking farther."""
+"""Maximum path lengths for the search, tried one after another until a path is found."""
 
 
 class Order(StrEnum):
-    """What puts ops in order beside their dependencies."""
+    """An order of ops that a search can use in addition to dependencies."""
 
     PROCESS = "process"
     REALTIME = "realtime"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Precedence:
-    """Ops and their dependencies; columns.
+    """Operations and their dependencies, as columns.
 
     Attributes:
-        ops: Ids, ascending.
-        processes, invoked, ended: One entry an op; -1 where it is not known, or did not end.
-        sources, targets: Of each dependency: places in `ops`.
-        kinds: Of each dependency.
-        rows: Of each dependency: which row told it.
+        ops: Op ids, ascending.
+        processes, invoked, ended: One entry for each op. -1 if unknown, or if the op did not end.
+        sources, targets: For each dependency, the indices in `ops` of the earlier and later op.
+        kinds: The kind of each dependency.
+        rows: The row that showed each dependency.
     """
 
     ops: Ints
@@ -62,14 +62,14 @@ class Precedence:
     rows: Ints
 
     def with_edges(self, mask: Mask) -> "Precedence":
-        """Return the same ops with some of the dependencies."""
+        """Return the same ops with only the dependencies that a mask selects."""
         sources, targets, kinds, rows = (
             column[mask] for column in (self.sources, self.targets, self.kinds, self.rows)
         )
         return replace(self, sources=sources, targets=targets, kinds=kinds, rows=rows)
 
     def part(self, nodes: Ints, edges: Ints) -> "Precedence":
-        """Return some of the ops, and dependencies between them (places of both, ascending)."""
+        """Return the subgraph of some ops and dependencies, both given by ascending indices."""
         return Precedence(
             ops=self.ops[nodes],
             processes=self.processes[nodes],
@@ -83,11 +83,11 @@ class Precedence:
 
 
 Hop = tuple[int, int, str]
-"""Places of two ops, and the order that puts the first before the second; "" for a dependency."""
+"""Indices of two ops, and the order that puts the first before the second; "" for a dependency."""
 
 
 def components(graph: Precedence, orders: Iterable[Order]) -> Ints:
-    """Return the number of each op's strongly connected component, -1 if it is alone in it."""
+    """Return the number of each op's strongly connected component, or -1 for a single op."""
     count = len(graph.ops)
     if not count:
         return np.zeros(0, dtype=np.int64)
@@ -100,14 +100,14 @@ def components(graph: Precedence, orders: Iterable[Order]) -> Ints:
 
 
 def entangled(graph: Precedence) -> Mask:
-    """Tell which ops may be in a circle of dependencies and any orders; mostly very few may.
+    """Mark the ops that may be in a cycle of dependencies and any orders. Most often they are few.
 
-    Stand the ops in a row by their ends (by their beginnings, if they have none): there both orders
-    lead on, and so do nearly all dependencies. A circle has an edge that leads back, and each of
-    its ops lies between the ends of such an edge: to come round, it must be passed both ways.
+    The function sorts the ops by their end times, or by their start times if they have no end. In
+    that sequence both orders lead forward, and nearly all dependencies do too. A cycle needs an
+    edge that leads backward. Each op of the cycle lies between the two ends of such an edge.
     """
     count = len(graph.ops)
-    if ((graph.ended >= 0) & (graph.ended < graph.invoked)).any():  # Wild times: no such row.
+    if ((graph.ended >= 0) & (graph.ended < graph.invoked)).any():  # Invalid times: no order.
         return np.ones(count, dtype=np.bool_)
     when = np.where(graph.ended >= 0, graph.ended, graph.invoked)
     at = np.empty(count, dtype=np.int64)
@@ -123,11 +123,11 @@ def entangled(graph: Precedence) -> Mask:
 
 
 def split(graph: Precedence, numbers: Ints) -> Iterator[Precedence]:
-    """Yield the components of a graph, those of the smallest ops first.
+    """Yield the components of a graph, ordered by the smallest op in each.
 
     Args:
         graph: The ops and the dependencies that count.
-        numbers: The number of each op's component, -1 where it is none that is wanted.
+        numbers: The component number of each op, or -1 if its component is not wanted.
     """
     inside = np.flatnonzero(
         (numbers[graph.sources] == numbers[graph.targets]) & (numbers[graph.sources] >= 0)
@@ -147,12 +147,13 @@ def split(graph: Precedence, numbers: Ints) -> Iterator[Precedence]:
 
 
 def smallest_circle(graph: Precedence, orders: Iterable[Order], through: Mask) -> list[Hop]:
-    """Return the hops of a smallest circle of a strongly connected graph.
+    """Return the edges of a shortest cycle in a strongly connected graph.
 
     Args:
         graph: One component.
-        orders: What counts beside the dependencies.
-        through: Which dependencies to look from; the first hop is one of them.
+        orders: The orders to use in addition to dependencies.
+        through: The dependencies at which the search starts. The first edge returned is one of
+            them.
     """
     orders = tuple(orders)
     sources, targets = graph.sources[through], graph.targets[through]
@@ -165,7 +166,7 @@ def smallest_circle(graph: Precedence, orders: Iterable[Order], through: Mask) -
 
 
 def _leads_back(graph: Precedence, kind: str, sources: Ints, targets: Ints) -> Mask:
-    """Tell which targets come before their sources by one hop of a kind."""
+    """Mark the targets that come before their sources by one edge of the given kind."""
     if kind == Order.PROCESS:
         same = (graph.processes[sources] == graph.processes[targets]) & (
             graph.processes[sources] >= 0
@@ -208,7 +209,7 @@ def _by_shortest_path(
 def _hops(
     before: npt.NDArray[np.int32], ends: tuple[int, int], count: int, chains: dict[Order, int]
 ) -> list[Hop]:
-    """Return the hops of a path; what goes along a chain is one hop of its order."""
+    """Return the edges of a path between two ops; chain steps become one edge of their order."""
     start, end = ends
     hops: list[Hop] = []
     later, at, kind = end, end, ""
@@ -225,7 +226,7 @@ def _hops(
 def _matrix(
     graph: Precedence, orders: tuple[Order, ...]
 ) -> tuple["csr_array[np.float64]", dict[Order, int]]:
-    """Return the graph with chains for its orders, and the first node of each chain."""
+    """Return the graph's matrix with a chain for each order, and the first node of each chain."""
     from scipy.sparse import csr_array  # noqa: PLC0415 - as above
 
     size = len(graph.ops)
@@ -240,7 +241,7 @@ def _matrix(
     lengths = np.concatenate([each[2] for each in edges])
     matrix = csr_array((lengths, (sources, targets)), shape=(size, size))
     matrix.sum_duplicates()
-    matrix.data = np.minimum(matrix.data, _STEP)  # Two dependencies of the same two ops are one.
+    matrix.data = np.minimum(matrix.data, _STEP)  # Two dependencies of the same ops count once.
     return matrix, chains
 
 
@@ -252,7 +253,11 @@ def _links(sources: Ints, targets: Ints, length: float) -> _Links:
 
 
 def _realtime_chain(graph: Precedence, first: int) -> tuple[int, _Links]:
-    """A place for each op that ended, by its end; behind a place come the ops invoked after it."""
+    """Return the size and edges of the real-time chain.
+
+    The chain has one place for each op that ended, sorted by end time. A place leads to the ops
+    that were invoked after that end.
+    """
     done = np.flatnonzero(graph.ended >= 0)
     done = done[np.argsort(graph.ended[done], kind="stable")]
     places = first + np.arange(len(done))
@@ -266,7 +271,11 @@ def _realtime_chain(graph: Precedence, first: int) -> tuple[int, _Links]:
 
 
 def _process_chain(graph: Precedence, first: int) -> tuple[int, _Links]:
-    """A place for each op of a known process, by process and invocation; behind it the next op."""
+    """Return the size and edges of the process chains.
+
+    Each op of a known process has one place, sorted by process and invocation. A place leads to the
+    next op of the process.
+    """
     mine = _in_turn(graph)
     places = first + np.arange(len(mine))
     on = np.flatnonzero(graph.processes[mine[1:]] == graph.processes[mine[:-1]])
@@ -278,7 +287,7 @@ def _process_chain(graph: Precedence, first: int) -> tuple[int, _Links]:
 
 
 def _in_turn(graph: Precedence) -> Ints:
-    """Return the ops of known processes, by process and invocation."""
+    """Return the ops of known processes, sorted by process and invocation."""
     mine = np.flatnonzero(graph.processes >= 0)
     order = np.lexsort((graph.ops[mine], graph.invoked[mine], graph.processes[mine]))
     return np.asarray(mine[order], dtype=np.int64)

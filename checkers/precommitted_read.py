@@ -1,12 +1,11 @@
-"""precommitted-read: a transaction read what itself had not committed yet.
+"""precommitted-read: a transaction read a record that it had not committed yet.
 
 Definition: a read_committed transaction read a value that it sent itself.
 
-Why it proves something: in Kafka a transaction's records are kept from every read_committed reader
-until its commit, which is the last thing that an op does; the producer's own consumer is no
-exception.
+Why it proves something: Kafka hides the records of a transaction from every read_committed reader
+until the commit. The commit is the last step of an op. The producer's own consumer is no exception.
 
-What would not prove it: a read_uncommitted reader; a read of the value by a later op.
+What would not prove it: a read_uncommitted reader, or a read of the value by a later op.
 """
 
 import numpy as np
@@ -27,7 +26,7 @@ _Read = tuple[int, int, int]
 
 
 def _precommitted(group: Group) -> list[_Read]:
-    """Return (offset, value, op id) of what ops read of their own, each once."""
+    """Return (offset, value, op id) for each value that an op sent and read itself."""
     sends, polls = group.table("sends"), group.table("polls")
     sends = select(sends, present(sends, "value"))
     at = first_match(ints(polls, "value"), ints(sends, "value"))
@@ -39,7 +38,7 @@ def _precommitted(group: Group) -> list[_Read]:
 
 
 def _read_on(group: Group) -> int:
-    """Return how many sends there are behind which their own op read something there."""
+    """Return how many sends were followed by a read of the same op in the same partition."""
     sends, polls = group.table("sends"), group.table("polls")
     told = select(polls, equal(polls, "isolation", READ_COMMITTED))
     ops, places = ints(told, "op_id"), ints(told, "mop")
@@ -83,7 +82,7 @@ def _why(group: Group, found: Anomaly) -> str:
     behind = f" (its marker stands at {marker})" if marker >= 0 else ""
     aborted = left_out_aborted(group, number_in(found, "op_id"))
     client = ", or the client fetched without read_committed"
-    if aborted:  # It drops none unless it asks for what is committed.
+    if aborted:  # A client drops aborted records only with read_committed.
         client = (
             f"; the client did fetch read_committed: op {aborted[0]} left out the aborted record at"
             f" {aborted[1]}"

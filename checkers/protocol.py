@@ -1,4 +1,4 @@
-"""What a checker is."""
+"""The types that define a checker and its findings."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,24 +13,27 @@ from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Example, Words
 
 MAX_DESCRIBED = 100
-"""So many anomalies of a checker and group get a sentence and evidence; the rest are counted."""
+"""The maximum number of anomalies of one checker and group that get a sentence and evidence.
+
+Further anomalies are only counted.
+"""
 
 
 class Scope(StrEnum):
-    """What one call of a checker is given."""
+    """The kind of group that one call of a checker receives."""
 
     PARTITION = "partition"
     RUN = "run"
     QUORUM = "quorum"
-    """The controllers' log, like a partition's rows, and with them `quorum_states`."""
+    """The rows of the controllers' log, and the rows of `quorum_states`."""
     REMADE = "remade"
-    """A partition of a topic that a fault made again: `RunFacts.remade`."""
+    """A partition of a topic that a fault deleted and created again (`RunFacts.remade`)."""
     ACROSS = "across"
-    """What was derived of all partitions of a run: see `Derivation`."""
+    """Rows that were derived from all partitions of a run (see `Derivation`)."""
 
 
 class Premise(StrEnum):
-    """What must hold for an anomaly to prove anything about the system under test."""
+    """A condition that must hold before an anomaly can prove a bug of the system under test."""
 
     WELL_FORMED = "well-formed-history"
     WHOLE_RECORD = "whole-record"
@@ -48,7 +51,7 @@ class Premise(StrEnum):
 
 
 class Excuse(StrEnum):
-    """The rows of the contract's table: what was asked of the system, and so may happen."""
+    """Reasons to allow an anomaly: what the plan asked for permits it. The contract lists them."""
 
     ALWAYS = "always"
     ACKS = "acks-0-1"
@@ -66,7 +69,7 @@ class Excuse(StrEnum):
 
 
 class Promise(StrEnum):
-    """What a run's system has to keep, as a verdict lists it (`checkers/guarantees.py`)."""
+    """A guarantee that the system under test must keep, as a verdict lists it (`guarantees.py`)."""
 
     STORED = "stored"
     LEADERS = "leaders"
@@ -94,20 +97,20 @@ class Chapter(StrEnum):
 
 
 class Proof(StrEnum):
-    """Why an anomaly of an unfinished record stands at its end, too."""
+    """Why an anomaly found before the run's end will still hold at the end."""
 
     TOLD = "told"
-    """It rests on acknowledgements, reads and answers: the logs serve for excuses only."""
+    """The anomaly rests on acknowledgements, reads and answers. Logs serve only to find excuses."""
     OBSERVED = "observed"
-    """The same, and only on what observers were answered."""
+    """The anomaly rests only on answers to observers. Logs serve only to find excuses."""
     COPIED = "copied"
-    """It rests on replicas' logs, of which a copy is kept."""
+    """The anomaly rests on replicas' logs, and a copy of these logs is kept."""
     GONE = "gone"
-    """It rests on what no replica's log has, though each was read to its end afterwards."""
+    """The anomaly rests on a record that is in no replica's log, though all were read fully."""
 
 
 class Waits(StrEnum):
-    """Reasons that several checks have to wait for the end of the record."""
+    """Common reasons why a check must wait for the run's end."""
 
     BUDGET = "its budget counts from the last heal"
     BEFORE = "it compares with rows that have left the window"
@@ -117,43 +120,42 @@ class Waits(StrEnum):
 
 
 class During(StrEnum):
-    """From when what a check compares is."""
+    """The phase of the run that a check's comparisons cover."""
 
     RUN = "run"
-    """From the first clients until they were stopped."""
+    """From the start of the first clients until the clients were stopped."""
     AFTER_HEAL = "after-heal"
     """From the last heal until clients were stopped."""
     AT_END = "at-end"
-    """What lay in the logs when the brokers had stopped."""
+    """The content of the logs after the brokers had stopped."""
 
 
 DISK_EXCUSES = (Excuse.POWER, Excuse.WIPE, Excuse.FLIP)
-"""One row of that table: what every replica that could have held a record lost."""
+"""Excuses for a record that every replica lost through its disk."""
 DISK_DOUBTS: Mapping[Excuse, Premise] = {
     Excuse.UNCONFIRMED: Premise.KNOWN_LOSSES,
     Excuse.LAST_COPIES: Premise.KEPT_COPIES,
 }
-"""No rows of that table: what a fault of disks may have cost, and nobody can tell. These do not
-allow an anomaly; they take its trust."""
+"""Possible losses by disk faults that the run's record cannot confirm. They do not allow an
+anomaly. They make it untrusted by the given premise."""
 
 Labels = tuple[tuple[str, ...], tuple[str, ...]]
-"""Excuses and broken premises of an anomaly."""
+"""The excuses (reasons to allow) of an anomaly, and its broken premises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What one call of a checker found.
+    """The result of one call of a checker.
 
     Attributes:
-        rows: How many comparisons it made that could have failed; 0 means that no anomaly could
-            have shown, whatever the brokers did.
-        anomalies: By offset, at most `MAX_DESCRIBED`.
-        beyond: How many more there are, by their labels.
-        gaps: Sentences on what it would have needed and was not there; any makes the verdict
-            unknown at best.
-        unshown: Sentences on what this run could not show, and why, though nothing is wrong with
-            it: "no send failed, so an aborted read could not show". Without rows and without
-            these, the verdict is unknown at best.
+        rows: The number of comparisons that could have failed. With 0, no anomaly could have shown,
+            whatever the brokers did.
+        anomalies: The described anomalies by offset, at most `MAX_DESCRIBED`.
+        beyond: The number of further anomalies, by their labels.
+        gaps: Sentences that name missing input. With any gap, the verdict is unknown at best.
+        unshown: Sentences that say what this run could not show, and why, although the run is
+            sound. Example: "no send failed, so an aborted read could not show". If `rows` is 0 and
+            `unshown` is empty, the verdict is unknown at best.
     """
 
     rows: int
@@ -164,18 +166,18 @@ class Findings:
 
 
 class Proved(str):
-    """A reason that is the whole cause: no other anomaly's cause adds to it."""
+    """A reason that fully explains an anomaly, so that no other anomaly's cause is added to it."""
 
     __slots__ = ()
 
 
 def no_reason(_group: Group, _found: Anomaly) -> str:
-    """Return no cause: the check gives its anomalies their own, or has none to give."""
+    """Return an empty reason, for checks that find no reason or set the cause elsewhere."""
     return ""
 
 
 def always(_facts: RunFacts) -> bool:
-    """Tell that a check applies to every run."""
+    """Return True: the check applies to every run."""
     return True
 
 
@@ -188,32 +190,34 @@ class Checker:
     """One check.
 
     Attributes:
-        name: Of the anomaly that it finds.
-        anomaly_class: Safety, liveness, or the harness's own.
-        tables: What it reads of its group (across partitions: which derivations); a test holds it
-            to that.
-        check: The kernel.
-        premises: What must hold in the whole run; local ones are the kernel's to note.
-        scope: What one call is given.
-        sees: What must be seen of the system, beyond its clients.
-        applies: Whether the plan of a run can feed it at all.
-        promise: Which one an anomaly breaks; None: none of the system's.
-        compares: What one of its `rows` is, for people, in the plural.
-        during: From when that is.
-        words: The anomaly for people; None: as the contract's check of that name has them.
-        told_as: Other words for what all of these examples show; None: `words` fit.
-        why: The reason of one of its anomalies that has no cause yet, from the rows of its group
-            (those of `tables`), as `Anomaly.reason`; it names what the record lacks. If it is
-            `Proved`, it becomes the anomaly's cause.
-        chapter: Which table of `docs/checkers.md` lists it; None: it is Jepsen's.
-        looks_for: What is an anomaly, or what is compared, as that table has it.
-        excuses: The rows of the contract's table that allow it where its kernel notes them.
-        always_allowed: Whether nobody promises that it does not happen.
-        meanwhile: Why what it finds in an unfinished record stands; None: it waits for the end.
-        waits: Then: the reason.
-        follows: Which other anomalies may bring it about by themselves, and why. What a root says
-            in its `Words.explains` is not repeated here.
-        of_histories: Whether what clients saw is enough for it, as in a history of others.
+        name: The name of the anomaly that it finds.
+        anomaly_class: Safety, liveness, or Logquake's own.
+        tables: The tables that it reads of its group. For checks across partitions: the derivations
+            that it reads. A test verifies the list.
+        check: The function that finds the anomalies.
+        premises: Conditions that must hold in the whole run. `check` reports local ones itself.
+        scope: The kind of group that one call receives.
+        sees: The views of the system that it needs, in addition to what clients see.
+        applies: Whether a run's plan can produce input for it.
+        promise: The guarantee that the anomaly breaks. None if it breaks none of the system's.
+        compares: A plural noun phrase for the report: what one of its `rows` is.
+        during: The phase of the run that its comparisons cover.
+        words: Texts about the anomaly for reports. None: those of the contract's check of that
+            name.
+        told_as: Returns other texts if all given examples call for them. None: `words` fit.
+        why: Returns the reason of an anomaly that has no cause yet, as `Anomaly.reason`. It uses
+            the rows of `tables`, and names the facts that the run's record lacks. A `Proved` reason
+            becomes the anomaly's cause.
+        chapter: The table of `docs/checkers.md` that lists it. None: it is a Jepsen check.
+        looks_for: A description for that table: what is an anomaly, or what is compared.
+        excuses: The excuses that may allow its anomalies.
+        always_allowed: Whether no system promises to avoid this anomaly.
+        meanwhile: Why its finding before the run's end still holds at the end. None: it waits for
+            the end.
+        waits: The reason why it waits for the end.
+        follows: Other anomalies that may cause this one, each with the reason. Reasons that are in
+            the other anomaly's `Words.explains` are not repeated here.
+        of_histories: Whether the clients' view is enough for it, as in an imported history.
     """
 
     name: str
@@ -240,19 +244,19 @@ class Checker:
     of_histories: bool = False
 
     def fits(self, facts: RunFacts) -> bool:
-        """Tell whether a run's plan can feed it, and its system shows what it needs."""
+        """Return whether the run's plan and its visible system give this check its input."""
         return self.sees <= facts.declared.sees and self.applies(facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derivation:
-    """What is worked out in each partition for a check that needs more than one of them.
+    """Rows that are computed in each partition for a check that needs several partitions.
 
     Attributes:
-        name: Of the table in `Group.derived`.
-        schema: Its columns.
-        tables: What it reads of its group.
-        derive: Gives its rows.
+        name: The name of the table in `Group.derived`.
+        schema: The columns of the table.
+        tables: The tables that it reads of its group.
+        derive: The function that computes the rows.
         applies: Whether any check of the run needs it.
     """
 

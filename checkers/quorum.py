@@ -1,7 +1,7 @@
-"""What the quorum's leaders told of it while the run went on: `quorum_states` in short.
+"""A summary of `quorum_states`: what the leaders of the quorum reported during the run.
 
-`quorum_states` has no partition, and grows with the run; the checks of the controllers' log need
-only this of it.
+`quorum_states` has no partition and grows with the run. The checks of the controllers' log need
+only this summary.
 """
 
 from bisect import bisect_right
@@ -16,14 +16,14 @@ from checkers.reigns import UNENDED_NS, commits
 from results.record.terms import Source
 
 Marks = Mapping[str, int]
-"""A node's name, and the offset below which its log was known to be committed."""
+"""By node name: the offset below which the node's log was known to be committed."""
 
 Committed = tuple[int, int, int]
-"""A high watermark, and two times: see `QuorumFacts.commits`."""
+"""A high watermark and two times (see `QuorumFacts.commits`)."""
 
 
 Disputed = Mapping[str, Mapping[str, str]]
-"""What a record names, as `ISR of log-0-0`, and by node what its copy has for it."""
+"""For each field of a record, such as `ISR of log-0-0`: the value that each node's copy has."""
 
 ENTRY_COLUMNS = (
     "topic", "partition", "source", "observer", "leader", "leader_epoch", "isr", "log_offset",
@@ -34,22 +34,23 @@ _ENTRY = ("log_offset", "topic", "partition")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumFacts:
-    """What the leaders of the quorum told.
+    """What the leaders of the quorum reported.
 
-    A leader that describes the quorum tells its high watermark, and how far each node had fetched
-    when the leader had last made sure that their logs are the same up to there. So below the
-    smaller of both, that node's log is committed: it must never change again.
+    A quorum leader reports its high watermark and each node's fetch offset. It advances a fetch
+    offset only after it has verified that both logs agree up to there. So a node's log is committed
+    below the smaller of the two offsets, and must never change again there.
 
     Attributes:
-        marks: By node, the highest such offset of the run.
-        step_marks: The same by a scenario's step, of what was told before the step began: its
-            copies of files are younger.
-        announced: The highest high watermark that was told in an epoch, by epoch.
-        leaders: Everyone that any node named as the quorum's leader in an epoch, by epoch.
-        votes: Who voted for whom, as (epoch, node, candidate).
-        commits: By each high watermark that was told, in their order: before when nothing just
-            below it was committed, and by when all was; the last one's offset is beyond all.
-        disputed: What copies of that log have in different words, by the record's offset.
+        marks: By node: the highest such committed offset in the run.
+        step_marks: By scenario step: the same, from reports before the step began. The step's file
+            copies are younger than these reports.
+        announced: By epoch: the highest high watermark that was reported.
+        leaders: By epoch: every node that some node named as the quorum's leader.
+        votes: The recorded votes, as (epoch, node, candidate).
+        commits: For each reported high watermark, ascending: the high watermark, a time before
+            which the entry just below it was not committed, and a time by which it was. The last
+            entry's offset is beyond all.
+        disputed: By offset: the fields in which copies of that record differ.
     """
 
     marks: Marks = field(default_factory=dict)
@@ -61,7 +62,7 @@ class QuorumFacts:
     disputed: Mapping[int, Disputed] = field(default_factory=dict)
 
     def committed(self, offset: int) -> tuple[int, int]:
-        """Return before when an entry of the log was not committed, and by when it was."""
+        """Return two times: the entry was committed not before the first, and by the second."""
         at = bisect_right(self.commits, offset, key=lambda each: each[0])
         return self.commits[at][1:] if at < len(self.commits) else (0, UNENDED_NS)
 
@@ -69,12 +70,12 @@ class QuorumFacts:
 def quorum_facts(
     states: pa.Table, step_begins_ns: Mapping[str, int], leadership: pa.Table | None = None
 ) -> QuorumFacts:
-    """Sum up what the quorum's leaders told.
+    """Summarize what the quorum's leaders reported.
 
     Args:
         states: Rows of `quorum_states`.
-        step_begins_ns: When each step of a scenario began, by its name.
-        leadership: `ENTRY_COLUMNS` of `leadership`, for what the copies have in different words.
+        step_begins_ns: When each step of a scenario began, by the step's name.
+        leadership: The `ENTRY_COLUMNS` of `leadership`, to find fields in which copies differ.
     """
     told = select(states, present(states, "high_watermark") & (ints(states, "epoch") >= 0))
     times = ints(told, "observed_ns")
@@ -97,7 +98,7 @@ def quorum_facts(
 
 
 def _disputed(leadership: pa.Table) -> dict[int, dict[str, dict[str, str]]]:
-    """Return in what copies of a record of the controllers' log differ."""
+    """Return, by offset, the fields in which copies of a record of the controllers' log differ."""
     rows = select(leadership, equal(leadership, "source", Source.METADATA_LOG))
     rows = select(rows, present(rows, "log_offset"))
     found: dict[int, dict[str, dict[str, str]]] = {}
@@ -128,7 +129,7 @@ def _leaders(states: pa.Table) -> dict[int, tuple[str, ...]]:
 
 
 def votes_of(states: pa.Table) -> frozenset[tuple[int, str, str]]:
-    """Return who voted for whom by their own files and logs, as (epoch, node, candidate)."""
+    """Return the votes that nodes' own files and logs record, as (epoch, node, candidate)."""
     voted = select(states, present(states, "voted_for") & (ints(states, "epoch") >= 0))
     columns = (ints(voted, "epoch").tolist(), texts(voted, "node"), ints(voted, "voted_for"))
     return frozenset(

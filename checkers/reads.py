@@ -1,4 +1,4 @@
-"""Which ops were given which records of a partition."""
+"""Finds the read operations that received given records of a partition."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,13 @@ from results.record.terms import Outcome
 
 
 def rows_with(column: Ints, number: int, order: Ints) -> Ints:
-    """Return the rows in which a column holds a number, by the order of its numbers."""
+    """Return the rows in which a column holds a number.
+
+    Args:
+        column: The column.
+        number: The number to look for.
+        order: The row numbers, sorted by the column.
+    """
     first, end = (np.searchsorted(column, number, side, order) for side in ("left", "right"))
     return order[first:end]
 
@@ -21,7 +27,7 @@ def _polls_by_offset(group: Group) -> Ints:
 
 
 def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]:
-    """Return which ops were given one of some values at an offset, and when each had ended."""
+    """Return the ops that received one of some values at an offset, with their end times."""
     polls = group.table("polls")
     rows = rows_with(ints(polls, "offset"), offset, group.view(_polls_by_offset))
     rows = rows[np.isin(ints(polls, "value")[rows], values)]
@@ -30,16 +36,16 @@ def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]
 
 
 def reads_among(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints, dict[int, int]]:
-    """Return which ops were given which of some records.
+    """Return the ops that received any of some records.
 
     Args:
         group: The partition.
-        offsets: Where the records stand, in order.
-        values: Of each.
+        offsets: The offsets of the records, ascending.
+        values: The values of the records.
 
     Returns:
-        The index of a record and an op that was given it, each such pair once; and when each op had
-        ended.
+        The pairs of a record's index and an op that received it, each pair once, as two columns.
+        The end time of each op.
     """
     polls, order = group.table("polls"), group.view(_polls_by_offset)
     at = ints(polls, "offset")
@@ -56,13 +62,13 @@ def reads_among(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints, 
 
 
 def others(reads: Mapping[int, int], op_id: int, before_ns: int = NONE, *, what: str = "it") -> str:
-    """Return how many other reads returned it, for people; empty if none did.
+    """Return a phrase with the number of other reads that returned a record; empty if none did.
 
     Args:
-        reads: Of `reads_of`.
-        op_id: Of the read that differs.
-        before_ns: Say how many had ended by then.
-        what: What they returned.
+        reads: The result of `reads_of`.
+        op_id: The read that differs from the others.
+        before_ns: Report also how many reads had ended by this time.
+        what: A phrase for the records that the reads returned.
     """
     rest = [ended_ns for op, ended_ns in reads.items() if op != op_id]
     if not rest:
@@ -73,14 +79,14 @@ def others(reads: Mapping[int, int], op_id: int, before_ns: int = NONE, *, what:
 
 
 def left_out_aborted(group: Group, op_id: int) -> tuple[int, int] | None:
-    """Return a read of an op's client that left out an aborted record: (op, offset of that).
+    """Return a read that left out an aborted record, as (op, offset of the record).
 
-    Clients drop aborted records themselves, and only if they read what is committed. The op itself
-    comes before others of its process.
+    Such a read proves that the client fetched with read_committed, because only then a client drops
+    aborted records. The given op is tried before other ops of its process.
 
     Args:
         group: The partition.
-        op_id: Of a read.
+        op_id: The op of a read.
 
     Returns:
         None if no read shows it.

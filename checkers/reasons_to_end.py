@@ -1,6 +1,6 @@
-"""Which faults explain that a process of the cluster ended, or stood still.
+"""Decides whether a fault of the run explains that a server process ended or hung.
 
-`broker_ended` says what each of them explains, and why.
+`broker_ended` lists what each fault explains, and why.
 """
 
 import re
@@ -19,60 +19,60 @@ from results.record.terms import NO_HANDLE, UNMEASURED
 _TAKING = ("wipe", "bit-flip", "power-loss")
 _HINDERING = ("disk-full", "read-only")
 _BREAKING = "disk-errors"
-"""The family of faults that break what a broker asks of its disk."""
+"""The fault family that makes a broker's disk requests fail."""
 _SHORT = "short"
-"""Of the effect of such a fault: how a write is broken that says how much of it was stored."""
+"""A value in the effect of such a fault: a write stores only a part and reports how much."""
 _LATE = "slow-disks"
-"""The family of faults that hold up whatever is asked of a real disk."""
+"""The fault family that delays all requests to a real disk."""
 _GOES_DOWN_NS = 30 * NS_PER_S
-"""A broker that could not write may take so long to go down in order, and be seen to be gone."""
+"""How long a broker may take to end and to be noticed, once it gives up or cannot write."""
 _STARTING = ("kill", "stop", "rolling-restart")
-"""Faults that are over when the broker they ended has started and registered."""
+"""Faults that end when the broker that they stopped has started and registered again."""
 _SHUTTING_OUT = (
     *_STARTING, *_TAKING, "pause", "isolate", "halves", "one-way-in", "one-way-out", "ring",
     "bridge", "flapping",
 )  # fmt: skip
-"""Faults that may keep a broker from its controllers: they are gone, or out of its reach."""
+"""Faults that may keep a broker from its controllers, because these are down or unreachable."""
 _WANTS = frozenset({HANDLES, PROCESSOR, MEMORY})
-"""Those that do so if they hit who may be a controller: it answers late, or nobody new."""
+"""Resource faults that do the same on a node that may be a controller: it answers late or not."""
 _STALLS = "stall"
-"""The family of those that do so by their links: each question and its answer may take a stall, and
-a start has many of them."""
+"""The fault family that does the same through stalling links. Each request and each response may
+take one stall, and a broker's start has many requests."""
 _GIVES_UP_NS = 30 * NS_PER_S
-"""A broker that starts waits so long for ZooKeeper, and twice as long for a controller."""
+"""A starting broker waits this long for ZooKeeper, and twice this long for a controller."""
 _GIVING_UP = re.compile(
     r"unable to register with the controller quorum|Timed out while waiting for"
     r"|fatal error while waiting for the controller to acknowledge|ZooKeeperClientTimeoutException"
     r"|ZkTimeoutException"
 )
-"""What Kafka logs then: BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient, and
-ZkClient up to 1.0."""
+"""What Kafka logs when a starting broker gives up waiting. Sources: BrokerLifecycleManager,
+FutureUtils.waitWithLogging, ZooKeeperClient, and ZkClient up to 1.0."""
 _START_FAILED = re.compile(r"Fatal error during KafkaServer startup|Exiting Kafka")
-"""What a broker with ZooKeeper logs of any start that fails; records of old have no more of one
-that gives up."""
+"""What a broker with ZooKeeper logs for any failed start. Older Logquake records hold no more than
+this about a broker that gave up."""
 _COMPLAINT = re.compile(rf"^(?!at ).*(?:FATAL|ERROR|Exception|Error:|{NO_HANDLE})")
-"""A line that tells of an error; no line of the stack below it."""
+"""A log line that reports an error; lines of a stack trace do not match."""
 _LOGS_FAILED = re.compile("all log dirs .*have failed")
-"""What LogManager logs before it halts."""
+"""What Kafka's LogManager logs before it halts the broker."""
 STARVING = frozenset({HANDLES, MEMORY})
-"""Faults that may end a broker, in one way each."""
+"""Faults of a resource that may end a broker."""
 BY_KERNEL = f"was ended by {signal.SIGKILL.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """How a process ended, or stood still.
+    """How a process ended or hung.
 
     Attributes:
-        node: Whose.
-        incarnation: Which of its starts, as the record has it.
-        seen_ns: When it was found out.
-        how: For people: `with exit code 1`.
-        outside: Whether somebody else may have done that.
-        signalled: Whether a signal did it for certain.
-        disk_failed: Whether the harness's own file system below its data had failed before.
-        told: Whether it had been told to stop.
-        said: Its last words of errors.
+        node: The node of the process.
+        incarnation: The number of its start, as recorded.
+        seen_ns: When Logquake noticed it.
+        how: A phrase for the report, such as `with exit code 1`.
+        outside: Whether another program may have done it.
+        signalled: Whether a signal certainly did it.
+        disk_failed: Whether Logquake's own file system below the node's data had failed before.
+        told: Whether Logquake had asked the process to stop.
+        said: The last error lines that the process logged.
     """
 
     node: str
@@ -88,17 +88,18 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fault:
-    """A fault that may have done something to its targets, as its row tells.
+    """A fault that may have affected its targets, as its row in `faults` records it.
 
     Attributes:
-        kind: As its row has it.
-        did: What it did to servers (`changes.deeds`).
-        family: As the plan names it.
-        nodes: Its targets.
-        of_keeper: Whether it takes ZooKeeper.
-        asked_ns, confirmed_ns, healed_ns: Its times; -1: it never came to that.
-        healing_ns: When its heal began; -1: nobody knows.
-        spec, effect, heal: What its row tells of it.
+        kind: The fault kind in the row.
+        did: What the fault did to servers (`changes.deeds`).
+        family: The fault's family in the plan.
+        nodes: The targets.
+        of_keeper: Whether it hits ZooKeeper.
+        asked_ns, confirmed_ns, healed_ns: Times of these three steps. -1 if the step did not
+            happen.
+        healing_ns: When the heal began. -1 if unknown.
+        spec, effect, heal: The JSON objects in the row.
     """
 
     kind: str
@@ -115,26 +116,27 @@ class _Fault:
     heal: Json
 
     def hit(self, end: End) -> bool:
-        """Tell whether it was aimed at the node of an end, before that."""
+        """Return whether the fault targeted the ended process's node before the end."""
         return end.node in self.nodes and self.asked_ns <= end.seen_ns
 
     def was_over(self, at_ns: int) -> bool:
-        """Tell whether it was healed before a time."""
+        """Return whether the fault was healed before a time."""
         return 0 <= self.healed_ns < at_ns
 
     def was_felt(self, at_ns: int) -> bool:
-        """Tell whether it was confirmed by a time."""
+        """Return whether the fault was confirmed by a time."""
         return 0 <= self.confirmed_ns <= at_ns
 
     @property
     def is_old(self) -> bool:
-        """Whether its row was written before rows told which lives a fault hit."""
+        """Whether the row is of an old version that did not record the incarnations hit."""
         return "incarnations" not in self.spec
 
     def lives_since(self, end: End) -> int | None:
-        """Return how many starts after the life that it hit the one came that ended.
+        """Return how many restarts lie between the incarnation the fault hit and the ended one.
 
-        None: nobody knows which it hit. Records of old have that in the effect.
+        0 means that the fault hit the ended incarnation itself. None if it is unknown which
+        incarnation the fault hit. Runs of older versions have the incarnations in the effect.
         """
         told = self.spec.get("incarnations") or self.effect.get("incarnations")
         hit = told.get(end.node) if isinstance(told, dict) else None
@@ -171,9 +173,9 @@ def _faults(group: Group) -> tuple[_Fault, ...]:
 
 
 def explains(group: Group, end: End) -> bool:
-    """Tell whether a fault of the run was why a process ended, for all that is known.
+    """Return whether a fault of the run may be the reason why a process ended.
 
-    Where the harness's own file system had failed below it, none was.
+    If Logquake's own file system below the process had failed, no fault is the reason.
     """
     if end.disk_failed:
         return False
@@ -187,10 +189,11 @@ def explains(group: Group, end: End) -> bool:
 
 
 def _of_disk(fault: _Fault, end: End) -> bool:
-    """Tell whether a fault of the node's disk was why, for all that is known.
+    """Return whether a fault of the node's disk may be the reason why the process ended.
 
-    Who lost flushes was stopped, and the next life starts on what is left; the one after that has
-    fetched what it lacked.
+    A fault that loses flushed writes stops the broker. The next incarnation starts on the remaining
+    data. The incarnation after that has fetched the missing records, so the fault no longer
+    explains its end.
     """
     if fault.kind in _TAKING:
         return True
@@ -203,10 +206,10 @@ def _of_disk(fault: _Fault, end: End) -> bool:
 
 
 def _was_on_it(fault: _Fault, end: End) -> bool:
-    """Tell whether a broker ran on a disk while that broke requests.
+    """Return whether a broker ran on a disk while that disk failed requests.
 
-    The heal mends the disk, kills a broker that still lives, and starts the next one: that has a
-    sound disk, whatever lies on it.
+    The heal repairs the disk, kills a broker that still runs, and starts the next incarnation. That
+    next incarnation has a working disk.
     """
     since = fault.lives_since(end)
     if since is not None:
@@ -216,12 +219,15 @@ def _was_on_it(fault: _Fault, end: End) -> bool:
 
 
 def _gives_reason(fault: _Fault, node: str) -> bool:
-    """Tell whether a disk that breaks requests gave a broker a reason to end.
+    """Return whether a disk with failing requests gave a broker a reason to end.
 
-    A write that stores its first half and says so does not: write(2) may, and who asked goes on
-    behind that. Nor does one that no request of the broker's met: up to the heal. Rows of old tell
-    that only up to the confirmation, of who was gone by then; and one whose effect was looked for
-    and not found gives no reason then.
+    There are three cases without a reason:
+
+    - A write stored its first half and reported this. write(2) allows this, and the caller
+      continues with the rest.
+    - No request of the broker met the fault before its heal. Older rows record this only up to the
+      confirmation, for brokers that had ended by then.
+    - Logquake looked for the effect and did not find it.
     """
     effect, heal = fault.effect, fault.heal
     if _SHORT in (effect.get("how"), heal.get("how")):
@@ -236,10 +242,10 @@ def _gives_reason(fault: _Fault, node: str) -> bool:
 
 
 def _starved(fault: _Fault, end: End) -> bool:
-    """Tell whether a fault that left its node too little of a resource was why.
+    """Return whether a fault that limited a resource of the node is the reason for the end.
 
-    The next life has the limits of before. Want of handles need not have been confirmed if the
-    broker says itself that it lacked one: it may have halted between two looks.
+    The next incarnation has its old limits again. A lack of file handles need not be confirmed if
+    the broker itself logged it: the broker may have halted between two probes.
     """
     if fault.lives_since(end) != 0 or fault.was_over(end.seen_ns - _GOES_DOWN_NS):
         return False
@@ -250,13 +256,15 @@ def _starved(fault: _Fault, end: End) -> bool:
 
 
 def _lacked_handles(fault: _Fault, end: End, heal: Json) -> bool:
-    """Tell whether a broker's last words say that it ended for want of a handle.
+    """Return whether a broker's last log lines say that it ended for lack of a file handle.
 
-    The last complaint must be that; or one must be that all of its log folders have failed,
-    whatever other threads say until it halts. Who accepts connections lacks handles, too, and goes
-    on. Records of old have the want first, whatever came before it. Where none were noted at its
-    end, those words count that its heal noted. As long as the fault is not healed they are not
-    known: empty.
+    The last error line must report the lack of a handle. It is also enough if one line reports that
+    all log folders failed, because other threads may log more until the broker halts. A thread that
+    accepts connections may lack handles too, but it continues. In runs of older versions, the lack
+    of a handle is the first error line.
+
+    If no lines were recorded at the broker's end, the lines recorded at the fault's heal count.
+    Before the heal these are unknown: `heal` is empty.
     """
     said = heal.get("said")
     noted = said.get(end.node) if isinstance(said, dict) else None
@@ -269,9 +277,9 @@ def _lacked_handles(fault: _Fault, end: End, heal: Json) -> bool:
 
 
 def _killed_by_kernel(end: End, heal: Json) -> bool:
-    """Tell whether the kernel killed a broker for memory.
+    """Return whether the kernel killed a broker because memory ran out.
 
-    Its count is not known as long as the fault is not healed: empty.
+    Before the fault's heal, the kernel's kill count is unknown: `heal` is empty.
     """
     if end.how != BY_KERNEL or not heal:
         return end.how == BY_KERNEL
@@ -281,7 +289,7 @@ def _killed_by_kernel(end: End, heal: Json) -> bool:
 
 
 def _shut_out(facts: RunFacts, mine: Sequence[_Fault], faults: Sequence[_Fault], end: End) -> bool:
-    """Tell whether a broker gave up its start, while a fault kept controllers from it for long."""
+    """Return whether a broker gave up its start because a fault kept it from its controllers."""
     is_old = facts.plan.kept_outside and all(each.is_old for each in faults)
     if end.outside or end.signalled or (end.said and not _gave_up(end, is_old=is_old)):
         return False
@@ -291,10 +299,10 @@ def _shut_out(facts: RunFacts, mine: Sequence[_Fault], faults: Sequence[_Fault],
 
 
 def _starts(fault: _Fault, end: End) -> bool:
-    """Tell whether a broker was started after a fault had ended it, and was not yet registered.
+    """Return whether the fault had ended a broker that was started again but not yet registered.
 
-    Want of handles or memory may end the life that it hits, and so may its disk, and the heal
-    starts another one.
+    A lack of handles or memory, or a disk fault, may end the incarnation that it hits. The heal
+    then starts another incarnation.
     """
     may_end = fault.did in STARVING or fault.family in {_BREAKING, LYING}
     later = may_end and (fault.lives_since(end) or 0) > 0
@@ -302,8 +310,9 @@ def _starts(fault: _Fault, end: End) -> bool:
 
 
 def _keeps_away(fault: _Fault, end: End, facts: RunFacts) -> bool:
-    """Tell whether a fault kept a node from its controllers for so long that Kafka gives up."""
-    if fault.was_over(end.seen_ns) or fault.asked_ns > end.seen_ns - _GIVES_UP_NS:
+    """Return whether a fault kept a node from its controllers until Kafka gives up a start."""
+    gave_up_ns = end.seen_ns - (_GOES_DOWN_NS if end.said else 0)  # Its words prove that it did.
+    if fault.was_over(gave_up_ns) or fault.asked_ns > end.seen_ns - _GIVES_UP_NS:
         return False
     slows = fault.family == _LATE or fault.did in _WANTS
     if slows and (end.node in fault.nodes or _hits_controllers(fault, facts)):
@@ -314,13 +323,16 @@ def _keeps_away(fault: _Fault, end: End, facts: RunFacts) -> bool:
 
 
 def _hits_controllers(fault: _Fault, facts: RunFacts) -> bool:
-    """Tell whether a fault was aimed at a node that may be the controller."""
+    """Return whether a fault targeted a node that may be the controller."""
     brokers = set() if facts.plan.brokers_vote else {f"n{at}" for at in facts.brokers}
     return bool(fault.nodes - brokers)
 
 
 def _gave_up(end: End, *, is_old: bool) -> bool:
-    """Tell whether a broker's last words are those of giving up; of old ones: or name no reason."""
+    """Return whether a broker's last log lines say that it gave up its start.
+
+    For an older record, it is enough that the lines name no other reason.
+    """
     gave_up = any(_GIVING_UP.search(line) for line in end.said)
     if gave_up or not is_old:
         return gave_up
@@ -329,7 +341,7 @@ def _gave_up(end: End, *, is_old: bool) -> bool:
 
 
 def _stalls(spec: Json, node: str, facts: RunFacts) -> bool:
-    """Tell whether a fault has links of a node stall that lead to who may be its controller."""
+    """Return whether a fault stalls links between a node and a node that may be its controller."""
     links = spec.get("links")
     ends = [each for each in links if isinstance(each, list)] if isinstance(links, list) else []
     brokers = {f"n{number}" for number in facts.brokers}

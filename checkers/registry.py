@@ -1,4 +1,4 @@
-"""The list of checkers: one line each."""
+"""The list of all checkers."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -131,8 +131,8 @@ CHECKERS: tuple[Checker, ...] = (
     broker_ended.CHECKER,
     client_ended.CHECKER,
 )
-"""In the order in which they run: is the history well formed, was there traffic, then safety, and
-liveness last."""
+"""All checkers of Logquake, in the order in which they run. First come the checks of the run's
+record and of its traffic, then safety checks, and liveness checks last."""
 
 JEPSENS: tuple[Checker, ...] = (
     malformed.OPS_CHECKER,
@@ -150,11 +150,11 @@ JEPSENS: tuple[Checker, ...] = (
     *jepsens_order.CHECKERS,
     *cycles.CHECKERS,
 )
-"""The harness's own, and those of Jepsen's Kafka checker, by its definitions."""
+"""The checkers of the Jepsen judge: Logquake's own, and those of Jepsen's Kafka checker."""
 
 
 def _symptoms(root: str) -> dict[str, str]:
-    """Return which anomalies say that another one may bring them about, and why."""
+    """Return the anomalies that name `root` as a possible cause, each with the reason."""
     return {each.name: each.follows[root] for each in CHECKERS if root in each.follows}
 
 
@@ -163,14 +163,14 @@ WORDS: Mapping[str, Words] = {
     for each in CHECKERS
     if each.words
 }
-"""Of each anomaly, whoever judges."""
+"""The report texts of each anomaly, for all judges."""
 
 HEADLINES = (
     "lost-write", "log-divergence", "two-leaders-in-epoch", "committed-truncation", "unseen",
     "metadata-divergence", "double-vote", "incomplete-leader", "inconsistent-offsets", "duplicate",
     "phantom", "corrupt-record", "torn-transaction", "G1a",
 )  # fmt: skip
-"""Where several promises were broken, the earliest of these makes the headline."""
+"""If several guarantees are broken, the first anomaly found in this list makes the headline."""
 
 DERIVATIONS: tuple[Derivation, ...] = (
     dependencies.DEPENDENCIES_DERIVATION,
@@ -178,11 +178,11 @@ DERIVATIONS: tuple[Derivation, ...] = (
     torn_transaction.SHARES_DERIVATION,
     *handled.DERIVATIONS,
 )
-"""What is worked out in each partition for checks across them."""
+"""The tables that are derived in each partition for checks across partitions."""
 
 
 def checkers_of(facts: RunFacts) -> tuple[Checker, ...]:
-    """Return the checkers by which a run's judge judges."""
+    """Return the checkers for a run, by its judge and by whether it is an imported history."""
     if facts.judge is Judge.JEPSEN:
         kept = not facts.history
         return tuple(

@@ -1,13 +1,15 @@
-"""Who led a partition by the controllers' log, and when: so, who coordinated a group.
+"""Finds who led each partition and when, from the controllers' log.
 
-The controllers' log names leaders in their order, and has no times. The members of the quorum were
-asked about once a second how far it is committed. A leader's entry was committed by the first
-answer that reached beyond it; and not before the last one, of the same leader of the quorum, that
-did not.
+The coordinator of a group or transaction is the leader of one partition of an internal topic. The
+hash of the group's name or of the transactional id selects that partition. No other record names
+coordinators.
 
-Groups and transactions have no other record of their coordinators. The coordinator is the leader of
-one partition of an internal topic: the hash of the group's name, or of the transactional id, says
-which one. A broker that is cut off may go on as coordinator: its time then ends with the fault.
+The controllers' log names leaders in order, but without times. Observers asked the quorum's members
+about once a second how far the log is committed. A leader's entry was committed by the first answer
+that reached beyond it. It was not yet committed at the last answer of the same quorum leader that
+did not reach it.
+
+A broker that is cut off may continue as coordinator. Then its time ends with the fault.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,29 +24,30 @@ from results.record.terms import Source
 
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 SHARES = "__share_group_state"
-"""The topics whose partitions' leaders coordinate groups, transactions, and share groups' state."""
+"""The internal topics. The leaders of their partitions coordinate groups, transactions, and the
+state of share groups."""
 LATE_NS = 2_000_000_000
-"""An answer may be so much older than its time, and a broker may learn of its role so late."""
+"""The maximum age of an answer, and the maximum delay until a broker learns its role."""
 ENDING = frozenset({"kill", "stop", "power-loss", "wipe"})
-"""Faults that end their targets; under any other one a leader may go on."""
+"""Faults that end their target brokers. Under any other fault a leader may continue."""
 UNENDED_NS = int(np.iinfo(np.int64).max) - LATE_NS
 _LEADER = "leader"
 _SMALLEST = -(2**31)
-"""Of Java's numbers of 32 bits, which has no absolute value."""
+"""The smallest 32-bit integer of Java, which has no absolute value."""
 Span = tuple[str, int, int]
-"""A node, and from when to when."""
+"""A node, a start time and an end time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reign:
-    """One leader epoch of a partition, as the controllers' log has it.
+    """One leader epoch of a partition, from the controllers' log.
 
     Attributes:
-        topic, partition: Which partition.
-        leader: The broker; -1: nobody.
+        topic, partition: The partition.
+        leader: The broker that leads. -1 if there is none.
         epoch: The leader epoch.
-        from_ns, until_ns: It did not begin before the one, and not end after the other;
-            nanoseconds since the run's start.
+        from_ns: The epoch did not begin before this time, in nanoseconds since the run's start.
+        until_ns: The epoch did not end after this time.
     """
 
     topic: str
@@ -56,17 +59,17 @@ class Reign:
 
     @property
     def node(self) -> str:
-        """The node's name: broker 2 is n2."""
+        """The node's name. Broker 2 is n2."""
         return f"n{self.leader}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """A replica of an internal topic's partition was recorded to truncate its log.
+    """A recorded truncation of a replica of an internal topic's partition.
 
     Attributes:
-        topic, partition, node: Whose.
-        from_offset: From there on.
+        topic, partition, node: The replica.
+        from_offset: The offset from which the log was truncated.
     """
 
     topic: str
@@ -78,7 +81,7 @@ class Cut:
 def reigns(leadership: pa.Table, quorum_states: pa.Table) -> tuple[Reign, ...]:
     """Return the leader epochs of all partitions, by partition and epoch.
 
-    Where two copies of the controllers' log name two leaders of an epoch, the partition has none.
+    If two copies of the controllers' log name two leaders of one epoch, the partition is left out.
 
     Args:
         leadership: Rows of `leadership`.
@@ -120,7 +123,7 @@ def cuts(truncations: pa.Table) -> tuple[Cut, ...]:
 
 
 _Entries = dict[tuple[str, int], dict[int, tuple[set[int], int]]]
-"""By partition and epoch: the leaders that copies name, and where the epoch's first entry is."""
+"""By partition and epoch: the leaders that copies name, and the epoch's first offset."""
 
 
 def _entries(leadership: pa.Table) -> _Entries:
@@ -138,7 +141,7 @@ def _entries(leadership: pa.Table) -> _Entries:
 
 
 class _Spans:
-    """When entries of the controllers' log were committed."""
+    """Bounds for the times at which entries of the controllers' log were committed."""
 
     def __init__(self, states: pa.Table) -> None:
         told = select(states, present(states, "high_watermark") & present(states, "observed_ns"))
@@ -149,12 +152,12 @@ class _Spans:
         self._reached = np.maximum.accumulate(self._marks)
 
     def by(self, at: int) -> int:
-        """Return by when an entry was certainly committed; beyond all times if never."""
+        """Return a time by which the entry was certainly committed, or `UNENDED_NS` if none."""
         row = int(np.searchsorted(self._reached, at, side="right"))
         return int(self._times[row]) if row < len(self._times) else UNENDED_NS
 
     def not_before(self, at: int) -> int:
-        """Return before when an entry was certainly not committed; 0 if nothing says so."""
+        """Return a time before which the entry was certainly not committed, or 0."""
         row = int(np.searchsorted(self._reached, at, side="right"))
         epoch = self._epochs[row] if row < len(self._times) else self._epochs.max(initial=-1)
         same = self._leading[:row] & (self._epochs[:row] == epoch)
@@ -162,29 +165,30 @@ class _Spans:
         return max(0, int(before.max(initial=0)) - LATE_NS)
 
     def marks(self) -> Iterator[int]:
-        """Yield each high watermark that is higher than those told before, and one beyond all."""
+        """Yield each reported high watermark that exceeds the earlier ones, then `UNENDED_NS`."""
         yield from np.unique(self._reached).tolist()
         yield UNENDED_NS
 
 
 def commits(quorum_states: pa.Table) -> tuple[tuple[int, int, int], ...]:
-    """Return when what lies just below each high watermark of the controllers' log was committed.
+    """Return when the entry just below each high watermark of the controllers' log was committed.
 
     Args:
         quorum_states: Rows of `quorum_states`.
 
     Returns:
-        By high watermark: it, and its entries' times as of `Reign.from_ns` and `until_ns`.
+        For each high watermark, ascending: the high watermark, and two times with the meaning of
+        `Reign.from_ns` and `Reign.until_ns`.
     """
     spans = _Spans(quorum_states)
     return tuple((mark, spans.not_before(mark - 1), spans.by(mark - 1)) for mark in spans.marks())
 
 
 def partition_of(known: Sequence[Reign], topic: str, key: str) -> int:
-    """Return which partition of an internal topic a group or transactional id has; -1 if unknown.
+    """Return the internal topic's partition of a group or transactional id; -1 if unknown.
 
     Args:
-        known: All leader epochs of the run: they tell how many partitions the topic has.
+        known: All leader epochs of the run. They show how many partitions the topic has.
         topic: `GROUPS`, `TRANSACTIONS` or `SHARES`.
         key: The group's name, the transactional id, or `GROUP:TOPIC-ID:PARTITION`.
     """
@@ -196,7 +200,7 @@ def partition_of(known: Sequence[Reign], topic: str, key: str) -> int:
 
 
 def _java_hash(text: str) -> int:
-    """Return `String.hashCode` of Java, which has 32 bits and a sign."""
+    """Return the value of Java's `String.hashCode`, a signed 32-bit integer."""
     units = np.frombuffer(text.encode("utf-16-be"), dtype=">u2").tolist()
     found = 0
     for unit in units:
@@ -207,12 +211,12 @@ def _java_hash(text: str) -> int:
 def between(
     known: Sequence[Reign], place: tuple[str, int], span: tuple[int, int]
 ) -> tuple[Reign, ...]:
-    """Return the epochs of a partition that may have lasted at some time between two.
+    """Return the leader epochs of a partition that may have lasted at some time in a time span.
 
     Args:
-        known: Of the run, as `lasting` gives them.
+        known: The leader epochs of the run, as `lasting` returns them.
         place: Topic and partition.
-        span: From when to when.
+        span: Start and end of the time span.
     """
     return tuple(
         each
@@ -224,11 +228,11 @@ def between(
 
 
 def lasting(known: Iterable[Reign], cut_off: Iterable[Span]) -> tuple[Reign, ...]:
-    """Return leader epochs with the time in which a leader that was cut off may have gone on.
+    """Extend each leader epoch by the time in which a leader that was cut off may have continued.
 
     Args:
         known: Leader epochs.
-        cut_off: Of each fault under which a broker lives on: its node, and from when to when.
+        cut_off: For each fault under which a broker stays alive: its node, start and end.
     """
     ends: dict[str, list[tuple[int, int]]] = {}
     for node, begun_ns, ended_ns in cut_off:

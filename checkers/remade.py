@@ -1,22 +1,29 @@
-"""lost-write, of a topic that a fault made again: an acknowledged record of its last life is gone.
+"""lost-write, for a topic that a fault deleted and created again: an acknowledged record is lost.
 
-Definition: a record of the last incarnation of such a topic that was acknowledged with acks=all and
-is missing from the final log of its last leader. That is the leader that brokers' metadata named
-last, in the highest leader epoch. Of a record that the last leader has: it is missing from the
-final log of another member of the last ISR. That is the ISR that the last leader reported last, two
+Definition: the record belongs to the last incarnation of the topic, and was acknowledged with
+acks=all. It is missing from the final log of the last leader, or from the final log of another
+member of the last ISR (`under-replicated`). The last leader is the leader of the highest leader
+epoch that brokers' metadata named last. The last ISR is the ISR that this leader reported last, two
 seconds or more after the last acknowledgement.
 
-Why it proves something: an acknowledgement says that every in-sync replica has the record, whatever
-its topic's name was used for before. A broker that comes back with the log of a deleted topic must
-neither serve it as the new one, nor join the ISR with it, nor remove the new one's log with it. A
-node whose other logs were read, and that has no log of the topic, lacks all of its records.
+Why it proves something: an acknowledgement means that every in-sync replica has the record. The
+topic's earlier use of its name does not matter. A broker may return with the log of the deleted
+topic. It must not serve that log as the new topic, must not join the ISR with it, and must not
+remove the new log with it. If a node has no log of the topic, but its other logs were read, it
+lacks all records of the topic.
 
-What would not prove it: a record of a deleted incarnation, which is lost on purpose; a record that
-was not acknowledged, as the end of a log behind the high watermark; a follower outside of the ISR;
-a log that could not be read to its end; a record that every replica lost with its power or its
-disk; of a follower, a record that a disk took after that report, or a bit that was flipped since
-the topic was made; a run whose brokers were not stopped. Clients never read such a topic, so reads
-are not judged.
+What would not prove it:
+
+- A record of a deleted incarnation, which is lost on purpose.
+- A record that was not acknowledged, such as the end of a log above the high watermark.
+- A follower outside of the ISR.
+- A log that could not be read to its end.
+- A record that every replica lost with its power or its disk.
+- For a follower: a record that a disk lost after the ISR report, or a bit that was flipped since
+  the topic was created.
+- A run whose brokers were not stopped.
+
+Clients never read such a topic, so reads are not judged.
 """
 
 from dataclasses import dataclass, replace
@@ -39,10 +46,10 @@ from results.record.verdict import Anomaly
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lack:
-    """An acknowledged record that logs lack which must have it.
+    """An acknowledged record that is missing from logs that must have it.
 
     Attributes:
-        logs: These logs.
+        logs: The logs without the record.
     """
 
     offset: int
@@ -51,27 +58,27 @@ class Lack:
 
 
 def _reported(group: Group) -> pa.Table:
-    """Return the row of `leadership` that names the last leader; no row: none was named."""
+    """Return the row of `leadership` that names the last leader, or no row if none was named."""
     rows = group.table("leadership")
     named = select(rows, equal(rows, "source", Source.METADATA) & (ints(rows, "leader") >= 0))
     return _last(named)
 
 
 def _last(rows: pa.Table) -> pa.Table:
-    """Return the row of the highest leader epoch that was observed last."""
+    """Return the latest row of the highest leader epoch."""
     order = np.lexsort((ints(rows, "observed_ns"), ints(rows, "leader_epoch")))
     return rows.take(order[-1:])
 
 
 def _leader(group: Group) -> str:
-    """Return the last leader; empty: none was named."""
+    """Return the last leader's node, or an empty string if none was named."""
     return "".join(f"n{leader}" for leader in ints(_reported(group), "leader").tolist())
 
 
 def _log(group: Group, node: str) -> ReplicaLog | None:
-    """Return a node's final log of the partition; None: nobody knows what it had.
+    """Return a node's final log of the partition, or None if its content is unknown.
 
-    It is empty if the node has none, and other logs of the node were read.
+    The log is empty if the node has none although other logs of the node were read.
     """
     log = group.logs.get(FINAL, {}).get(node)
     was_read = node in group.facts.collected_nodes - group.facts.unreadable_nodes
@@ -105,9 +112,9 @@ def _check(group: Group) -> Findings:
 
 def _gaps(group: Group, topic: RemadeTopic, leader: str, *, acked: bool) -> tuple[str, ...]:
     if group.facts.snapshot != FINAL:
-        return ()  # Another sentence says that the run has no final snapshot.
+        return ()  # Another gap reports the missing final snapshot.
     if not acked:
-        if not topic.confirmed:  # It may have failed at the first record: there is none to lose.
+        if not topic.confirmed:  # Without any record there is none to lose.
             return ()
         return (f"no record of the last incarnation of {group.place} was acknowledged",)
     if not leader:
@@ -116,7 +123,7 @@ def _gaps(group: Group, topic: RemadeTopic, leader: str, *, acked: bool) -> tupl
 
 
 def _unsound(group: Group, lack: Lack) -> tuple[str, ...]:
-    """Return the premise that does not hold if one of the logs could not be read to its end."""
+    """Return the broken premise if one of the logs could not be read to its end."""
     unreadable = group.facts.unreadable_nodes
     sound = all(log.whole and log.node not in unreadable for log in lack.logs)
     return () if sound else (Premise.READABLE_LOGS.value,)
@@ -155,7 +162,7 @@ def _nodes_with(group: Group, value: int) -> list[str]:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return which logs have the record, or that none has."""
+    """Return a phrase that names the logs with the record, or says that none has it."""
     logs, leader = group.logs.get(FINAL, {}), _leader(group)
     if nodes := texts_in(found, "found_on"):
         return f"{hold(nodes)} it, and its leader's does not"
@@ -164,10 +171,10 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _last_isr(group: Group, topic: RemadeTopic) -> tuple[list[str], int]:
-    """Return the last ISR, and when it was reported; empty: the leader did not do so late enough.
+    """Return the last ISR and its report time; empty if the leader did not report late enough.
 
-    A broker may report a changed ISR up to two seconds late. The leader's own report counts:
-    another broker may be cut off from the controllers.
+    A broker may report a changed ISR up to two seconds late. Only the leader's own report counts,
+    because another broker may be cut off from the controllers.
     """
     leader, rows = _leader(group), group.table("leadership")
     own = equal(rows, "source", Source.METADATA) & equal(rows, "observer", leader)
@@ -188,7 +195,7 @@ def _check_copies(group: Group) -> Findings:
         return Findings(rows=0)
     led = _log(group, _leader(group))
     if led is None:
-        return Findings(rows=0)  # `_check` says why.
+        return Findings(rows=0)  # `_check` reports the reason.
     acked = [each for each in _acked(group, topic) if led.has(each[1])]
     isr, told_ns = _last_isr(group, topic)
     if not isr:
@@ -209,13 +216,13 @@ def _check_copies(group: Group) -> Findings:
 
 
 def _labels_of_copies(group: Group, lack: Lack, made_ns: int, *, whole_ns: int) -> Labels:
-    """Return what excuses copies that are missing, and the premise that does not hold.
+    """Return the reasons to allow logs without the record, and the broken premises.
 
     Args:
         group: The partition.
         lack: The record.
-        made_ns: When the topic was made.
-        whole_ns: When the ISR was reported: its members had fetched by then what they lacked.
+        made_ns: When the topic was created.
+        whole_ns: When the ISR was reported. By then, its members had fetched all records.
     """
     excused = [
         under_replicated.taken(
@@ -250,7 +257,7 @@ def _describe_copies(group: Group, leader: str, lack: Lack) -> Anomaly:
 
 
 def _why_copies(group: Group, found: Anomaly) -> str:
-    """Return how far the logs came that lack the record."""
+    """Return a phrase with the ends of the logs that lack the record."""
     logs = group.logs.get(FINAL, {})
     ends = [
         f"{node}'s log of it ended at {logs[node].end}"

@@ -1,7 +1,8 @@
-"""Topics that faults made again: what the judge must know of their last incarnations.
+"""Reads facts about topics that faults deleted and created again, from the faults' rows.
 
-It is in the heal effect of the fault's row. A fault that was never healed has none: then nothing of
-its topic is judged, and the run is unknown because of the fault.
+The facts describe the topic's last incarnation. They are in the heal effect of the fault's row. A
+fault that was never healed has no heal effect. Then the judge skips its topic, and the verdict is
+unknown because of the fault.
 """
 
 from collections.abc import Iterator
@@ -16,11 +17,11 @@ from results.record.clock import NS_PER_S
 from results.record.terms import REMADE_PREFIX
 
 _KIND = "remade-back"
-"""Of the effect of such a heal."""
+"""The kind that marks the heal effect of such a fault."""
 
 
 def remade_topics(faults: pa.Table) -> tuple[RemadeTopic, ...]:
-    """Return the last incarnations, in the faults' order; a row that is damaged has none."""
+    """Return the last incarnations in the order of the faults; damaged rows give none."""
     over = select(faults, present(faults, "healed_ns"))
     confirmed = present(over, "confirmed_ns").tolist()
     healed_ns = ints(over, "healed_ns").tolist()

@@ -1,16 +1,16 @@
-"""repeated-input: a pipeline handled an input twice.
+"""repeated-input: a pipeline handled one input record twice.
 
-Definition: two transactions that certainly committed handled the same record of an input.
+Definition: two transactions that certainly committed handled the same input record.
 
-Why it proves something: a transaction carries its records and the positions behind what it read.
-Both commit, or neither (KIP-98). Who is given a partition goes on from what was committed last, and
-waits for a transaction that is still to be decided; what a member commits that was replaced
-meanwhile is refused (KIP-447). So each input takes effect exactly once (KIP-129), whatever happens
-to members, coordinators and leaders.
+Why it proves something: a transaction contains its output records and the offsets of the input that
+it read. Both commit, or neither does (KIP-98). A member that gets a partition continues from the
+last committed offset, and waits for a transaction that is still undecided. A commit of a member
+that was replaced is refused (KIP-447). So each input takes effect exactly once (KIP-129), even if
+members, coordinators and leaders fail.
 
-What would not prove it: a transaction whose commit was not answered, and of which no reader was
-shown a record. Where an unclean election, or disks that lost it on every replica, may have cost the
-group's position, it is allowed.
+What would not prove it: a transaction whose commit got no answer, and of which no reader received a
+record. The anomaly is allowed where an unclean election may have lost the group's offset. It is
+also allowed where the disks of every replica may have lost it.
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
-"""What the rows say of replicas and their leaders: the parts of which several causes are made.
+"""Phrases about replicas and their leaders, from which several checks build an anomaly's cause.
 
-Each part is said only if rows say it; where they leave two answers, there is none.
+A function returns a phrase only if the run's rows prove it. If they allow two answers, the phrase
+is empty.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,12 +22,12 @@ from checkers.witnesses import Truncation, not_earlier, truncations_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """What some replicas hold alike at an offset.
+    """Replicas that hold the same content at an offset.
 
     Attributes:
-        nodes: Whose logs.
-        epoch, value: Of the record, -1 if it has none.
-        lacks: Whether they have no record there, between others.
+        nodes: The nodes of these replicas.
+        epoch, value: The record's leader epoch and value. -1 if it has none.
+        lacks: Whether the replicas have no record at this offset, although their logs reach it.
     """
 
     nodes: tuple[str, ...]
@@ -36,7 +37,7 @@ class Side:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names for people: `n1, n2 and n3`."""
+    """Return names as a phrase: `n1, n2 and n3`."""
     *most, last = [*names] or [""]
     return f"{', '.join(most)} and {last}" if most else last
 
@@ -47,7 +48,7 @@ def verb(names: Sequence[str], one: str, many: str) -> str:
 
 
 def leaders_of(group: Group, epoch: int) -> tuple[str, ...]:
-    """Return all that anybody named as leader in an epoch; of the quorum, if it is the quorum's."""
+    """Return all nodes that were named as leader in an epoch, of the partition or of the quorum."""
     if group.of_quorum:
         return group.facts.quorum.leaders.get(epoch, ())
     rows = group.table("leadership")
@@ -57,13 +58,13 @@ def leaders_of(group: Group, epoch: int) -> tuple[str, ...]:
 
 
 def leader_of(group: Group, epoch: int) -> str:
-    """Return who led in an epoch; empty if that is not known, or two are named."""
+    """Return the leader of an epoch, or an empty string if it is unknown or two are named."""
     leaders = leaders_of(group, epoch)
     return leaders[0] if len(leaders) == 1 else ""
 
 
 def leader_text(group: Group, epoch: int) -> str:
-    """Return a leader for people: `n2, leader of epoch 3 by an unclean election,`."""
+    """Return a leader as a phrase: `n2, leader of epoch 3 by an unclean election,`."""
     leader, begun = leader_of(group, epoch), elected(group, epoch)
     if not leader:
         return f"the leader of epoch {epoch}"
@@ -73,14 +74,14 @@ def leader_text(group: Group, epoch: int) -> str:
 
 
 def told_ns(group: Group, epoch: int) -> int:
-    """Return when an epoch, or a later one, was told first; beyond all times if never."""
+    """Return when this or a later leader epoch was first reported; `NEVER_NS` if never."""
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")
     return int(times[(ints(rows, "leader_epoch") >= epoch) & (times >= 0)].min(initial=NEVER_NS))
 
 
 def named_ns(group: Group, node: str, epoch: int) -> int:
-    """Return when a broker itself named an epoch or a later one; beyond all times if never."""
+    """Return when a broker itself first named this or a later epoch; `NEVER_NS` if never."""
     rows = group.table("leadership")
     own = equal(rows, "observer", node) & (ints(rows, "leader_epoch") >= epoch)
     times = ints(select(rows, own), "observed_ns")
@@ -88,10 +89,10 @@ def named_ns(group: Group, node: str, epoch: int) -> int:
 
 
 def not_yet_ns(group: Group, node: str, epoch: int) -> int:
-    """Return until when at least a broker did not lead in an epoch; -1 if nothing shows that.
+    """Return a time until which a broker did not yet lead in an epoch; -1 if nothing shows it.
 
-    Before it leads it has to know of the epoch, and till then it names an older one. With ZooKeeper
-    it may lead first.
+    A broker must know an epoch before it leads in it. Until then it names an older epoch. With
+    ZooKeeper a broker may lead first, so the result is -1.
     """
     if not group.facts.plan.has_quorum:
         return NONE
@@ -102,41 +103,41 @@ def not_yet_ns(group: Group, node: str, epoch: int) -> int:
 
 
 def calm_until(group: Group, until_ns: int) -> bool:
-    """Tell whether no fault had begun by a time."""
+    """Return whether no fault had begun by a time."""
     return until_ns < NEVER_NS and all(
         each.begun_ns > until_ns for each in group.facts.disturbances
     )
 
 
 def last_beyond(group: Group, node: str, offset: int) -> tuple[int, int] | None:
-    """Return (when, where) a replica's log was seen last to end behind an offset."""
+    """Return the last (time, log end) at which a replica's log was seen to end beyond an offset."""
     return next((each for each in reversed(looks_at(group, node)) if each[1] > offset), None)
 
 
 def later_cuts(group: Group, node: str, offset: int) -> list[Truncation]:
-    """Return a replica's truncations of an offset but those from before its log had it last."""
+    """Return a replica's truncations of an offset since its log last held that offset."""
     had = last_beyond(group, node, offset)
     cuts = [each for each in truncations_of(group, offset) if each.node == node]
     return not_earlier(group, cuts, had[0] if had is not None else NONE)
 
 
 def cut_text(cut: Truncation) -> str:
-    """Return a truncation for people."""
+    """Return a truncation as a sentence."""
     why = f" ({cut.reason})" if cut.reason else ""
     return f"{cut.node} truncated its log from offset {cut.from_offset} on{why}"
 
 
 def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
-    """Return whose final logs hold all from one offset to another as leaders until an epoch wrote.
+    """Return the nodes whose final logs hold every offset of a range, as written by an epoch.
 
     Args:
         group: The partition.
-        low: The first of the offsets.
-        high: The last one, exclusive.
-        epoch: Records of later epochs are others; so may be those without any.
+        low: The first offset of the range.
+        high: The end of the range, exclusive.
+        epoch: Records of this or an earlier leader epoch count. Others may be different records.
 
     Returns:
-        Their nodes; none if what they hold differs.
+        The nodes. None if their records differ.
     """
     found, contents = [], set[bytes]()
     for node, log in sorted(group.logs.get(FINAL, {}).items()):
@@ -149,10 +150,12 @@ def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
 
 
 def at_the_stop(group: Group, node: str, offset: int) -> tuple[int, bool] | None:
-    """Return when a log was seen last, if it still ended behind an offset that its files lack.
+    """Return when a log was last seen to end beyond an offset that its final files lack.
 
-    The files after the stop end there or earlier; None: something took the end before. And whether
-    that was the look just before the stop: otherwise the end may have gone before it, too.
+    Returns:
+        The time, and whether it belongs to the probe just before the stop. If it does not, the end
+        may have been lost before the stop. None if a later probe had seen a shorter log already, or
+        if the final files reach the offset.
     """
     had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
     looks, states = looks_at(group, node), group.table("replica_states")
@@ -163,11 +166,11 @@ def at_the_stop(group: Group, node: str, offset: int) -> tuple[int, bool] | None
 
 
 def stop_text(group: Group, node: str, end: int) -> str:
-    """Return when a log whose end was there at the last look went back to an end, for people.
+    """Return in which phase of a node's stop its log became shorter, as a phrase.
 
-    A broker writes its high watermarks down in a clean stop, and a high watermark only goes back
-    with its log. One that it had known beyond the end, and wrote down at the end or below, was
-    taken back before.
+    A broker writes its high watermarks to disk in a clean stop. A high watermark goes back only if
+    the log does. So if the written high watermark is not beyond the log's end, but the broker had
+    known a higher one, the log became shorter before the write.
     """
     if node not in group.facts.clean_nodes:
         return "stop, or afterwards"
@@ -183,9 +186,10 @@ def stop_text(group: Group, node: str, end: int) -> str:
 
 
 def _knew_beyond(group: Group, node: str, end: int) -> bool:
-    """Tell whether a broker knew at last, in its last life, a high watermark beyond an offset.
+    """Return whether a broker's last incarnation knew a high watermark beyond an offset.
 
-    It told one; or its log grew while leaders told such only: an answer to a fetch has both.
+    Either the broker reported one, or its log grew while leaders reported only higher ones. A fetch
+    response contains both records and high watermark.
     """
     states = group.table("replica_states")
     times, ends = ints(states, "observed_ns"), ints(states, "log_end_offset")
@@ -201,15 +205,15 @@ def _knew_beyond(group: Group, node: str, end: int) -> bool:
 
 
 def stood_still(group: Group, node: str, end: int) -> tuple[int, int] | None:
-    """Return from when to when a log was seen to end at one place; None if not twice."""
+    """Return the first and last time a log was seen with this end; None if seen only once."""
     there = [at for at, seen in looks_at(group, node) if seen == end]
     return (there[0], there[-1]) if len(there) > 1 else None
 
 
 def fate(group: Group, node: str, offset: int) -> str:
-    """Return what became of a record that a replica's final log lacks, by what its broker told.
+    """Return what happened to a record that a replica's final log lacks, by its broker's reports.
 
-    Empty if its log never ended behind the offset, or nothing was told of it.
+    Empty if the log never ended beyond the offset, or if nothing was reported about it.
     """
     had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
     later = [each for each in looks_at(group, node) if had is not None and each[0] > had[0]]
@@ -217,7 +221,7 @@ def fate(group: Group, node: str, offset: int) -> str:
     cuts = [
         each for each in later_cuts(group, node, offset) if not 0 <= each.observed_ns < since_ns
     ]
-    if later:  # It may have gone back further than a line says.
+    if later:  # The log may have become shorter than a log line says.
         cuts = [each for each in cuts if each.observed_ns >= 0 or each.from_offset <= later[0][1]]
     if had is not None and not later:
         if log is None or log.read_end > offset:
@@ -238,7 +242,7 @@ def fate(group: Group, node: str, offset: int) -> str:
 
 
 def sides(logs: Mapping[str, ReplicaLog], offset: int) -> tuple[Side, ...]:
-    """Return what the logs of one snapshot hold at an offset, those that reach it, by content."""
+    """Return the replicas that reach an offset, grouped by the record they hold there."""
     found: dict[tuple[int, int, int, int], list[str]] = {}
     for node, log in sorted(logs.items()):
         at = log.at(offset)
@@ -263,12 +267,12 @@ def acknowledged_at(group: Group, offset: int) -> frozenset[int]:
 def wrong_copy(
     group: Group, logs: Mapping[str, ReplicaLog], offset: int, nodes: Sequence[str]
 ) -> str:
-    """Return which of two different records of one epoch is wrong, and what shows it.
+    """Return which of two different records of one epoch is wrong, and the evidence, as a sentence.
 
     Args:
         group: The partition, or the quorum.
-        logs: Of one snapshot, by node.
-        offset: Where the two differ.
+        logs: The logs of one snapshot, by node.
+        offset: The offset at which the two records differ.
         nodes: The two nodes.
     """
     found = sides(logs, offset)
@@ -297,7 +301,7 @@ def wrong_copy(
         return f"{led}, so one of the copies was changed; no third copy shows which"
     numbers = {written_by(logs[node], at) for node in (*good.nodes, *bad.nodes)
                if (at := logs[node].at(offset)) is not None}  # fmt: skip
-    alike = len(numbers) == 1 and good.value != bad.value  # A retry has its value.
+    alike = len(numbers) == 1 and good.value != bad.value  # A retry has the same value.
     number = numbers.pop() if alike else (NONE, NONE, NONE)
     agree = [*good.nodes, *(["the acknowledged send"] if by_sender else [])]
     return led + _changed_copy(good, bad, leaders, agree=listed(agree), number=number)
@@ -306,14 +310,14 @@ def wrong_copy(
 def _changed_copy(
     good: Side, bad: Side, leaders: Sequence[str], *, agree: str, number: tuple[int, int, int]
 ) -> str:
-    """Return whose copy was changed, and what shows it.
+    """Return which replica's copy was changed, and the evidence, as a phrase.
 
     Args:
-        good: The right record.
-        bad: The other one.
-        leaders: Who led their epoch; none: not known.
-        agree: What has the good one, for people.
-        number: Producer id, epoch and sequence of both; -1: they differ.
+        good: The replicas with the right record.
+        bad: The replicas with the changed record.
+        leaders: The leaders of the records' epoch. Empty if unknown.
+        agree: A phrase for everything that holds the right record.
+        number: Producer id, producer epoch and sequence of both records. -1 if they differ.
     """
     whose = listed(bad.nodes)
     if leaders and leaders[0] in bad.nodes:
@@ -331,18 +335,19 @@ def _changed_copy(
 
 
 def had_not_got(group: Group, node: str, mark: int, *, since_ns: int, by: int, epoch: int) -> str:
-    """Say so if a log ended below what was announced before, by its broker's own reports.
+    """Return a phrase if a log ended below an announced high watermark; otherwise an empty string.
 
-    In one life a log gets shorter by truncations alone, which its broker writes down. A look is
-    noted when the node's last answer came, and its end may be older (`LOOK_NS`).
+    Within one incarnation, a log gets shorter only by a truncation, which its broker logs. A probe
+    of the cluster is recorded when the node's last answer comes, so its log end may be older
+    (`LOOK_NS`).
 
     Args:
         group: The partition.
-        node: Whose log.
+        node: The node that holds the log.
         mark: The high watermark that was announced.
-        since_ns: When; -1: not known.
+        since_ns: When it was announced. -1 if unknown.
         by: The broker that announced it.
-        epoch: In which it led.
+        epoch: The leader epoch of that broker.
     """
     states = group.table("replica_states")
     mine = equal(states, "node", node) & present(states, "observed_ns")
@@ -372,16 +377,16 @@ def had_not_got(group: Group, node: str, mark: int, *, since_ns: int, by: int, e
 
 
 def began_short(group: Group, epoch: int, mark: int, announced: tuple[int, int, int]) -> str:
-    """Return how a leader that lacked what was announced was elected, and where its log ended.
+    """Return how a leader was elected that lacked announced records, and where its log ended.
 
     Args:
         group: The partition.
-        epoch: Of the leader.
-        mark: What had been announced.
-        announced: By which broker, in which epoch, and when; -1: not known.
+        epoch: The epoch of the new leader.
+        mark: The high watermark that had been announced.
+        announced: The broker that announced it, its epoch, and the time. -1 if unknown.
 
     Returns:
-        Clauses for people, each behind a semicolon; empty if nothing is known.
+        Clauses for the report, each after a semicolon. Empty if nothing is known.
     """
     node, (by, before, since_ns) = leader_of(group, epoch), announced
     begun, isr = elected(group, epoch), isr_before(group, epoch) or frozenset()

@@ -1,16 +1,20 @@
-"""Where an idempotent client began a new epoch, though the records of before were cleaned away.
+"""Finds where an idempotent client began a new producer epoch, on compacted topics.
 
-A record's sequence is the number of records of its producer's epoch that stand before it in the
-partition. So one record that is left tells how far back its epoch reaches, if it is known where its
-writer's records stood: acknowledgements and reads say that. Each worker has one producer for its
-plain sends.
+The compaction may have removed the records that show this directly. A record's sequence number is
+the number of records before it in the same producer epoch and partition. So one remaining record
+shows how far back its epoch reaches, if the offsets of its writer's records are known.
+Acknowledgements and reads give these offsets. Each worker has one producer for its plain sends.
 
-Let `q` be the sequence number of a remaining record. Two records of the writer stood below it: two
-copies of a value, or two that stand in the wrong order. If `q` records of the writer or more stood
-between the lower one and the remaining one, the epoch did not reach the lower one. If fewer stood
-between the higher one and the remaining one, the epoch reached the higher one. Sends with an
-unknown offset count there, and so does each offset with an unknown record, which may be a second
-copy. If both hold, the two records have an epoch each.
+Let `q` be the sequence number of a remaining record. Two records of the writer have lower offsets:
+two copies of a value, or two records in the wrong order.
+
+- If at least `q` records of the writer lie between the lower record and the remaining one, the
+  epoch does not reach the lower record.
+- If fewer than `q` lie between the higher record and the remaining one, the epoch reaches the
+  higher record. Sends with an unknown offset count here. So does each offset with an unknown
+  record, which may be a second copy.
+
+If both hold, the two records belong to different epochs.
 """
 
 from collections.abc import Sequence
@@ -23,16 +27,15 @@ from checkers.columns import NONE, Ints, distinct, ints, present, stack, within
 from checkers.group import Group, once
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class _Writer:
-    """What is known of a worker's plain sends.
+    """The known offsets of a worker's plain sends.
 
     Attributes:
-        places: Where records of them stood, ascending.
-        known: Where a record stood that anybody knows, of any writer; ascending.
-        astray: How many are nowhere known to have stood.
-        left, sequences: Of the records that the last leader's final log holds: where, and their
-            sequence numbers.
+        places: The offsets of its records, ascending.
+        known: The offsets of all known records of any writer, ascending.
+        astray: The number of its records with an unknown offset.
+        left, sequences: Offsets and sequence numbers of its records in the last leader's final log.
     """
 
     places: Ints
@@ -42,7 +45,7 @@ class _Writer:
     sequences: Ints
 
     def began_between(self, low: int, high: int) -> bool:
-        """Tell whether the epoch of a record at an offset is certain to begin above a lower one."""
+        """Return whether a producer epoch certainly began above `low`, up to `high`."""
         first = int(np.searchsorted(self.left, high))
         if first == len(self.left):
             return False
@@ -55,12 +58,12 @@ class _Writer:
 
 
 def in_epochs_of_their_own(group: Group, row: int, offsets: Sequence[int]) -> bool:
-    """Tell whether each record of plain sends is certain to have another epoch than the one before.
+    """Return whether each of some plain sends certainly has another producer epoch than the last.
 
     Args:
         group: The partition.
-        row: Of `sends`, of one of them: all are of its writer.
-        offsets: Of the records, ascending.
+        row: A row of `sends` for one of the records. All records have the same writer.
+        offsets: The offsets of the records, ascending.
     """
     worker = int(group.view(_workers)[row])
     writer = _writer(group, worker) if worker != NONE else None
@@ -68,7 +71,7 @@ def in_epochs_of_their_own(group: Group, row: int, offsets: Sequence[int]) -> bo
 
 
 def _workers(group: Group) -> Ints:
-    """Return the worker of each plain send, -1 of those in transactions."""
+    """Return the worker of each plain send, or -1 for sends in transactions."""
     plan, sends = group.facts.plan, group.table("sends")
     workers = ints(sends, "process") % plan.concurrency % plan.crews
     return np.where(present(sends, "txn_id"), NONE, workers)

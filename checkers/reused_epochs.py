@@ -1,11 +1,13 @@
-"""Where an old leader may have used an offset twice in one epoch, because its disk forgot.
+"""Finds where an old leader may have used an offset twice in one leader epoch after a disk loss.
 
-With ZooKeeper, a controller before Kafka 2.2 learns that a broker is gone from the end of the
-broker's session. A leader that loses power, or its disk, and returns before that is still the
-leader, of the same epoch. It appends at the offsets that it has lost, in that epoch, and followers
-that have the lost records keep them: nothing but the epoch tells the two apart. Since 2.2 a broker
-that returns is another one to the controller (KIP-380), which elects anew, in a new epoch; with
-KRaft each registration has an epoch of its own (KIP-631). There the same is two leaders.
+With ZooKeeper, a controller before Kafka 2.2 learns only from the end of a broker's session that
+the broker is down. A leader may lose power or its disk, and return before that. It is then still
+the leader of the same epoch. It appends new records at the lost offsets, in the same epoch.
+Followers that have the lost records keep them, because both records have the same epoch.
+
+Since Kafka 2.2 the controller sees that a returned broker is a new incarnation (KIP-380). It elects
+a leader in a new epoch. With KRaft each registration has its own broker epoch (KIP-631). In such
+versions, two records of one epoch at one offset prove two leaders.
 """
 
 from collections.abc import Iterable
@@ -21,17 +23,17 @@ _FIRST_THAT_TELLS_LIVES_APART = (2, 2)
 
 
 def reuse(group: Group, epoch: int, first: int, last: int) -> Labels:
-    """Return what excuses different records of one epoch at some offsets.
+    """Return the reason to allow different records of one epoch at some offsets.
 
     Args:
         group: The partition.
-        epoch: Of the records on both replicas.
+        epoch: The leader epoch of the records on both replicas.
         first: The first offset that differs.
-        last: The last one.
+        last: The last offset that differs.
 
     Returns:
-        `reused-epoch`, if a fault took these offsets from a broker that led in the epoch before;
-        a broken premise, if such a fault was not confirmed.
+        The excuse `reused-epoch` if a fault took these offsets from a broker that already led in
+        the epoch. A broken premise if such a fault was not confirmed.
     """
     plan = group.facts.plan
     told_apart = plan.version_numbers >= _FIRST_THAT_TELLS_LIVES_APART
@@ -45,7 +47,7 @@ def reuse(group: Group, epoch: int, first: int, last: int) -> Labels:
 
 
 def all_reused(each: Iterable[Labels]) -> Labels:
-    """Return what excuses several stretches at once: nothing if one is not, doubt if one is one."""
+    """Return the reason to allow several offset ranges together, if each has a reason."""
     labels = set(each)
     if not labels or ((), ()) in labels:
         return (), ()
@@ -53,7 +55,7 @@ def all_reused(each: Iterable[Labels]) -> Labels:
 
 
 def _hit_leaders(group: Group, epoch: int) -> list[DiskLoss]:
-    """Return the losses of the partition that hit a broker which led in the epoch already."""
+    """Return the disk losses of the partition that hit a broker already leading in the epoch."""
     rows = group.table("leadership")
     told = equal(rows, "source", *LEADER_SOURCES) & present(rows, "observed_ns")
     led = select(rows, told & (ints(rows, "leader_epoch") == epoch) & (ints(rows, "leader") >= 0))

@@ -1,7 +1,8 @@
-"""Says before it begins which partitions are larger than this machine's memory.
+"""Warns before the checks about partitions that need more memory than this machine has.
 
-Who judges a partition holds its arrays. Tables of more than 4,000,000 rows are read column by
-column (`checkers/shelf.py`), which bounds what a million rows cost, but not what a partition does.
+The task that judges a partition holds its arrays in memory. Tables with more than 4,000,000 rows
+are read column by column (`checkers/shelf.py`). This limits the memory for each row, but not the
+memory for a whole partition.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,28 +15,28 @@ from checkers.groups import reader_of
 from checkers.layout import RUN, DamagedError, Place
 
 ROW_BYTES = 125
-"""Of memory, for a row of a partition: measured, 945 MiB for 6.0 million rows that lie in memory
-whole, 2130 MiB for 18.0 million that do not, 220 MiB of each the process itself."""
+"""Memory for each row of a partition, in bytes. Measured: 945 MiB for 6.0 million rows in memory.
+2130 MiB for 18.0 million rows read by column. The process itself takes 220 MiB of each."""
 OP_BYTES = 55
-"""For an op of the whole run: 2605 MiB for 50.0 million, of which most is worked on in pieces."""
+"""Memory for each op of the whole run, in bytes. Measured: 2605 MiB for 50.0 million ops."""
 
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""Of the container that this is, if it is one: of cgroup's two versions."""
+"""Files with the memory limit of this container, if it is one, for both versions of cgroup."""
 
 
 def too_large(runs: Mapping[Path, RunFacts], free_bytes: int | None = None) -> Iterator[str]:
-    """Yield a sentence for each run whose largest partition takes more memory than is free.
+    """Yield a warning for each run whose largest partition needs more memory than is free.
 
     Args:
-        runs: Whose tables are there.
-        free_bytes: Of memory; None: what this machine, or container, has now.
+        runs: The runs, with tables already made by ingest.
+        free_bytes: Free memory. None: measure it on this machine or container.
     """
     free = _free_bytes() if free_bytes is None else free_bytes
     for root, facts in runs.items():
         try:
             rows = reader_of(root, facts).rows()
         except DamagedError:
-            continue  # That is told by who judges it.
+            continue  # The judge reports the damage.
         needs = {place: count * _bytes_of(place) for place, count in rows.items()}
         place = max(needs, key=needs.__getitem__, default=RUN)
         if needs.get(place, 0) > free:

@@ -1,4 +1,4 @@
-"""From folders of runs to verdicts: the pipeline's entry."""
+"""Judges folders of runs and returns verdicts: the entry of the checking pipeline."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,19 +40,20 @@ def judge_runs(
     spark_master: str | None = None,
     reingest: bool = False,
 ) -> list[Verdict]:
-    """Judge runs, all in the same few jobs: ingest what was not, check, work out statistics.
+    """Judge runs together in a few jobs: ingest new runs, run the checks, compute statistics.
 
-    Writes `record/*.parquet` and `statistics/*.parquet` of the runs; verdicts are the caller's.
+    The function writes `record/*.parquet` and `statistics/*.parquet` into the run folders. The
+    caller stores the verdicts.
 
     Args:
         roots: The folders of the runs.
-        judge: Who judges; None: whom each plan names.
+        judge: The judge to use. None: the judge that each plan names.
         engine: One of `ENGINES`.
         spark_master: Where Spark runs: `local[2]`, or a cluster: `spark://...`, `yarn`.
-        reingest: Work the tables out again though they are there, if the live streams are.
+        reingest: Rebuild existing tables if the live streams are still there.
 
     Returns:
-        A verdict for each root, in their order.
+        A verdict for each root, in the same order.
 
     Raises:
         EngineError: The engine cannot work here.
@@ -68,17 +69,17 @@ def judge_elsewhere(
     spark_master: str | None = None,
     store: bool = True,
 ) -> list[tuple[Verdict, str]]:
-    """Judge runs on any path that Spark reads, all in the same few jobs.
+    """Judge runs at any path that Spark can read, together in a few jobs.
 
     Args:
-        uris: Of folders of runs (`hdfs://...`, `s3a://...`, `file://...`); they may have `*`.
-        judge: Who judges; None: whom each plan names.
+        uris: Folders of runs (`hdfs://...`, `s3a://...`, `file://...`). They may contain `*`.
+        judge: The judge to use. None: the judge that each plan names.
         spark_master: Where Spark runs.
-        store: Whether to write verdicts, statistics and new tables to where the runs lie.
+        store: Whether to write verdicts, statistics and new tables back to the runs' folders.
 
     Returns:
-        The verdict of each run that was found, and why it could not be stored; empty if it was, or
-        was not meant to be.
+        The verdict of each run found, and the reason why it could not be stored. The reason is
+        empty if the verdict was stored, or if `store` is false.
 
     Raises:
         EngineError: Spark cannot work here, or cannot read a URI, or there is no run.
@@ -99,14 +100,14 @@ def judge_with(
     reingest: bool = False,
     warn: Callable[[str], None] = _to_stderr,
 ) -> list[Verdict]:
-    """Judge runs with an engine that goes on afterwards, as `judge_runs` does otherwise.
+    """Judge runs with an engine that is already started and stays open afterwards.
 
     Args:
-        worker: An engine that was entered (`started`).
+        worker: A started engine (`started`).
         roots: The folders of the runs.
-        judge: Who judges; None: whom each plan names.
-        reingest: Work the tables out again though they are there.
-        warn: Is told of a run that may be too large for this machine, before it is judged.
+        judge: The judge to use. None: the judge that each plan names.
+        reingest: Rebuild existing tables.
+        warn: A function that receives a warning before a run is judged that may be too large.
 
     Raises:
         EngineError: The engine cannot work any more.
@@ -126,12 +127,12 @@ def judge_with(
 def started(
     engine: str, spark_master: str | None, *, warm: bool = False
 ) -> AbstractContextManager[Engine]:
-    """Return an engine to be entered.
+    """Return an engine as a context manager.
 
     Args:
         engine: One of `ENGINES`.
         spark_master: Where Spark runs.
-        warm: Whether tasks of this machine have imported what they need when it is entered.
+        warm: Whether tasks on this machine import their modules already at the start.
 
     Raises:
         EngineError: There is no such engine, or it cannot work here.
@@ -151,7 +152,7 @@ def _to_ingest(root: Path, *, again: bool) -> bool:
 
 
 def _apart(facts: Mapping[Path, RunFacts]) -> Iterator[dict[Path, RunFacts]]:
-    """Yield batches in which no two runs were recorded under one id: copies of a folder."""
+    """Yield the runs in batches, so that no batch contains two copies of one run."""
     rest = dict(facts)
     while rest:
         batch: dict[str, Path] = {}
@@ -165,11 +166,11 @@ def _judged_by(facts: RunFacts, judge: Judge | None) -> RunFacts:
 
 
 def judge_batch(runs: Mapping[Path, RunFacts], worker: Engine) -> dict[Path, Verdict]:
-    """Judge runs whose tables are there, and write their statistics.
+    """Judge runs whose tables exist, and write their statistics.
 
     Args:
-        runs: Folders and facts; no two were recorded under one id.
-        worker: An engine that was entered.
+        runs: The run folders and the facts of each run. No two runs have the same recorded id.
+        worker: A started engine.
     """
     pieces: dict[str, list[Piece]] = {facts.recorded_id: [] for facts in runs.values()}
     for piece in worker.examine(runs):
@@ -187,7 +188,7 @@ def judge_batch(runs: Mapping[Path, RunFacts], worker: Engine) -> dict[Path, Ver
 
 def _verdict(root: Path, facts: RunFacts, pieces: Sequence[Piece], engine: str) -> Verdict:
     if not any(piece.partition < 0 for piece in pieces):
-        pieces = [*pieces, *examine(facts, {}, RUN)]  # Not one op: that, too, is to be judged.
+        pieces = [*pieces, *examine(facts, {}, RUN)]  # A run without any op must be judged too.
     found = gathered([*pieces, *conclude(facts, pieces)])
     write_statistics(RunPaths(root), found.statistics)
     return weigh(

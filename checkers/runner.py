@@ -1,7 +1,8 @@
-"""Runs the checkers over one group; what they found travels between processes as JSON.
+"""Runs the checkers over one group, and converts their results to and from JSON.
 
-Here stands the one broad `except` of the checkers: a checker that crashed has judged nothing, which
-must make the verdict unknown rather than end the pipeline.
+A group is the rows of one partition, of the quorum, or of the run. JSON carries the results between
+processes. Only this module catches every exception: a checker that crashes has judged nothing, so
+the verdict becomes unknown, but the pipeline continues.
 """
 
 import json
@@ -20,12 +21,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What one checker said of one group.
+    """The result of one checker for one group.
 
     Attributes:
-        name: The checker's.
+        name: The checker's name.
         rows, anomalies, beyond, gaps, unshown: As in `Findings`.
-        error: Why it crashed, None if it did not.
+        error: The exception if the checker crashed, otherwise None.
     """
 
     name: str
@@ -38,11 +39,12 @@ class CheckResult:
 
 
 def run_checkers(group: Group, checkers: Sequence[Checker] | None = None) -> list[CheckResult]:
-    """Run every checker of the group's scope that applies to the run.
+    """Run every checker that applies to the run and to this kind of group.
 
     Args:
-        group: A partition's, the quorum's, a run's, or what was derived of all partitions.
-        checkers: None: those of the run's judge.
+        group: The rows of a partition, of the quorum, of a run, or rows derived from all
+            partitions.
+        checkers: The checkers to choose from. None: those of the run's judge.
     """
     scope = _scope(group)
     checkers = checkers_of(group.facts) if checkers is None else checkers
@@ -65,7 +67,7 @@ def _scope(group: Group) -> Scope:
 
 
 def guarded(name: str, group: Group, work: Callable[[Group], T]) -> T | CheckResult:
-    """Return what some work on a group gives; if it crashes, a result that says so."""
+    """Return the result of some work on a group, or a result with the error if the work crashes."""
     try:
         return work(group)
     except Exception as crash:  # noqa: BLE001 - see the module's docstring
@@ -90,7 +92,7 @@ def _result(checker: Checker, group: Group) -> CheckResult:
 
 
 def _explained(checker: Checker, group: Group, found: Anomaly) -> Anomaly:
-    """Return an anomaly with the reason that its check can give, and the faults of that time."""
+    """Return an anomaly with its reason from the check, and with the faults of that time."""
     reason = "" if found.cause else checker.why(group, found)
     if not reason:
         return found
@@ -99,7 +101,7 @@ def _explained(checker: Checker, group: Group, found: Anomaly) -> Anomaly:
 
 
 def dump_result(result: CheckResult) -> str:
-    """Return a result as JSON; fails on anything that is not a plain number or word."""
+    """Return a result as JSON; raise TypeError for values that JSON cannot hold."""
     return json.dumps(asdict(result), ensure_ascii=False)
 
 

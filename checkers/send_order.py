@@ -1,18 +1,22 @@
-"""nonmonotonic-send: a writer's records stand in another order than it sent them; int-: in one op.
+"""nonmonotonic-send: a process's later send got an offset that is not higher.
 
-Definition: the last send of a process's previous op to a partition, and the first send of its next
-one, have offsets that do not grow. `int-nonmonotonic-send`: the same of neighbouring sends of one
-op; `int-send-skip`: committed records of others stand between these. Only sends that were
-acknowledged at an offset are compared, and no aborted ones.
+Definition: the last send of an op to a partition, and the first send of the process's next op
+there, have offsets that do not grow. `int-nonmonotonic-send` is the same for neighbouring sends of
+one op. `int-send-skip`: committed records of other writers lie between two neighbouring sends of
+one op. Only sends that were acknowledged at an offset count, and no aborted sends.
 
-Why it proves something: a process sends on only when every send of its previous op was answered.
-So whoever shares its producer, and whatever was tried again, its earlier record was in the log
-before the later one was sent, and a log only grows. Inside of one op the producer keeps the order.
+Why it proves something: a process begins an op only after every send of its previous op was
+answered. So the earlier record was in the log before the later one was sent. Shared producers and
+retries do not change this. A log only grows. Inside of one op, the producer keeps the order.
 
-What would not prove it: acks=1 or an unclean election, if one of the two records was dropped (both
-may have been told by leaders that did not know of each other); retries without idempotence inside
-of one op, where a later request may overtake one that is tried again; power that was lost on every
-replica. `int-send-skip` is what several writers do to each other, and always allowed.
+What would not prove it:
+
+- acks=1 or an unclean election, if one of the two records was dropped. Two leaders that did not
+  know of each other may have acknowledged the records.
+- Retries without idempotence inside of one op. A later request may overtake a retried one.
+- A loss of power on every replica.
+
+Several writers always may cause `int-send-skip`, so it is always allowed.
 """
 
 from collections.abc import Callable, Sequence
@@ -88,7 +92,7 @@ def _check_inner_skips(group: Group) -> Findings:
 
 
 def _written(group: Group) -> bool:
-    """Tell whether any send can be compared with others: a run without such proves nothing."""
+    """Return whether any send can be compared. A run without such sends proves nothing."""
     return bool(written_rows(group).any())
 
 
@@ -123,10 +127,10 @@ def _findings(group: Group, name: str, steps: Steps, *, rows: int) -> Findings:
 
 
 def _sent_again(group: Group, steps: Steps) -> Mask:
-    """Tell where the earlier record was written in a later producer epoch, or under another id.
+    """Mark pairs of sends whose earlier record has a later producer epoch or another id.
 
-    An idempotent client that bumps its epoch sends again what it has no answer for, behind what
-    was written meanwhile (`duplicate` has the sources).
+    An idempotent client that increases its epoch sends unanswered records again. They get offsets
+    after the records written meanwhile (`duplicate` lists the sources).
     """
     log = group.final_log
     if not group.facts.idempotent or log is None:
@@ -140,7 +144,7 @@ def _sent_again(group: Group, steps: Steps) -> Mask:
 
 
 def _in_transactions(group: Group, rows: Ints) -> Mask:
-    """Tell which sends are those of transactions: their coordinator fences older epochs."""
+    """Mark the sends in transactions. Their coordinator fences older producer epochs."""
     plan = group.facts.plan
     if plan.transactional and not plan.keys:
         return np.ones(len(rows), dtype=np.bool_)
@@ -148,7 +152,7 @@ def _in_transactions(group: Group, rows: Ints) -> Mask:
 
 
 def _cleaned(group: Group, steps: Steps) -> Mask:
-    """Tell which steps have a record that a cleaner may have taken, so that no log tells of it."""
+    """Mark pairs of sends with a record that the cleaner may have removed from all logs."""
     if not group.facts.compacted:
         return np.zeros(len(steps.at), dtype=np.bool_)
     log, values = group.final_log, ints(group.table("sends"), "value")
@@ -158,7 +162,7 @@ def _cleaned(group: Group, steps: Steps) -> Mask:
 
 
 def _in_epochs_of_their_own(group: Group, steps: Steps, some: Mask) -> Mask:
-    """Tell which of some steps have records of two epochs, as one that is left shows (`resent`)."""
+    """Mark the selected pairs of sends that certainly have different producer epochs."""
     offsets = ints(group.table("sends"), "offset")
     apart = np.zeros(len(some), np.bool_)
     for row in np.flatnonzero(some).tolist():
@@ -169,7 +173,7 @@ def _in_epochs_of_their_own(group: Group, steps: Steps, some: Mask) -> Mask:
 
 
 def _may_be_resent(group: Group, rows: Ints) -> Mask:
-    """Tell which sends an idempotent client may have sent again, where no log is shown to tell."""
+    """Mark the sends that an idempotent client may have sent again, where no log can show it."""
     if not group.facts.idempotent:
         return np.zeros(len(rows), dtype=np.bool_)
     sends = group.table("sends")
@@ -184,7 +188,7 @@ def _may_be_resent(group: Group, rows: Ints) -> Mask:
 
 
 def _excuses(group: Group, steps: Steps) -> dict[Excuse | Premise, Mask]:
-    """Return what fits either of the two records of each step."""
+    """Return the excuses (reasons to allow) that fit a record of each pair of sends."""
     fits: dict[Excuse | Premise, Mask] = {}
     for rows in (steps.since, steps.at):
         for excuse, mask in send_excuses(group, rows).items():
@@ -193,7 +197,7 @@ def _excuses(group: Group, steps: Steps) -> dict[Excuse | Premise, Mask]:
 
 
 def send_excuses(group: Group, rows: Ints) -> dict[Excuse | Premise, Mask]:
-    """Return which excuses fit the record of each of some rows of `sends`, and what it lacks."""
+    """Return masks of the excuses (reasons to allow) and broken premises of some sends."""
     sends = group.table("sends")
     offsets, values, begun, ended = (
         ints(sends, name)[rows] for name in ("offset", "value", "invoke_ns", "complete_ns")
@@ -214,14 +218,14 @@ def send_excuses(group: Group, rows: Ints) -> dict[Excuse | Premise, Mask]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Story:
-    """Tells what happened in a step."""
+    """Describes anomalies in pairs of consecutive sends."""
 
     group: Group
     name: str
     steps: Steps
 
     def describe(self, index: int) -> Anomaly:
-        """Return the anomaly of a step."""
+        """Return the anomaly for one pair of consecutive sends."""
         sends, name_of = self.group.table("sends"), self.group.facts.name_of
         earlier, later = (
             _row(sends, int(rows[index])) for rows in (self.steps.since, self.steps.at)
@@ -270,12 +274,12 @@ _ASKED_FOR = {
     ),
 }
 _NAMED = 3
-"""So many processes are named."""
+"""The maximum number of processes that a sentence names."""
 _INSIDE = "pairs of acknowledged sends that follow one another in an op"
 
 
 def _between(group: Group, found: Anomaly) -> str:
-    """Return whose messages stand between two that follow one another in an op, as they may."""
+    """Return whose messages lie between two neighbouring messages of an op. This is allowed."""
     low, high = number_in(found, "previous_offset"), number_in(found, "offset")
     sends = group.table("sends")
     offsets, processes = ints(sends, "offset"), ints(sends, "process")
@@ -292,7 +296,7 @@ def _between(group: Group, found: Anomaly) -> str:
 
 
 def out_of_order(group: Group, found: Anomaly) -> str:
-    """Return why two acknowledged records of one log stand in the wrong order."""
+    """Return why two acknowledged records of one log are in the wrong order."""
     for excuse, reason in _ASKED_FOR.items():
         if excuse in found.excuses:
             return reason
@@ -320,7 +324,7 @@ def out_of_order(group: Group, found: Anomaly) -> str:
 
 
 def _pair(found: Anomaly) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return (value, offset) of the record that was sent first, and of the other one."""
+    """Return (value, offset) of the record that was sent first, and of the later record."""
     was = "earlier" if "earlier_value" in found.evidence else "previous"
     first, second = f"{was}_value", f"{was}_offset"
     return (
@@ -330,7 +334,7 @@ def _pair(found: Anomaly) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _not_there(group: Group, value: int, offset: int) -> str:
-    """Return why a record does not stand where it was acknowledged; empty if it does."""
+    """Return why a record is not at its acknowledged offset; empty if it is there."""
     log, name = group.final_log, group.facts.name_of(value)
     whole = log is not None and log.whole and read_whole(group, log.node)
     if log is None or not whole or offset < group.log_start or nodes_at(group, offset, value):
@@ -349,7 +353,7 @@ def _not_there(group: Group, value: int, offset: int) -> str:
 
 
 def _took(group: Group, first: tuple[int, int], second: tuple[int, int]) -> str:
-    """Return who wrote the later record at the lower offset while the earlier one is gone."""
+    """Return who wrote the later record at the lower offset if the earlier record is missing."""
     gone = group.final_log is not None and offset_of(group, first[0]) < 0
     there = log_with(group, second[1], second[0]) if gone else None
     if there is None:
@@ -359,13 +363,13 @@ def _took(group: Group, first: tuple[int, int], second: tuple[int, int]) -> str:
 
 
 def _as_told(group: Group, found: Anomaly, nodes: Sequence[str], pair: tuple[int, int]) -> str:
-    """Return who wrote two records in the wrong order that stand where they were acknowledged.
+    """Return who wrote two records in the wrong order; both are at their acknowledged offsets.
 
     Args:
         group: The partition.
         found: The anomaly.
-        nodes: Whose logs hold both.
-        pair: The offset of the record that was sent first, and of the other one.
+        nodes: The nodes whose logs hold both records.
+        pair: The offset of the record that was sent first, and of the later record.
     """
     told = f"{hold(nodes)} both where they were acknowledged"
     log = next(each for each in final_logs(group) if each.node == nodes[0])

@@ -1,9 +1,9 @@
-"""Tables of a group that are too big to lie in memory: their columns are read when asked for.
+"""Tables of a group that are too large for memory. Their columns are read only when needed.
 
-A partition with ten million sends has sixty million rows; no check needs more than a few of their
-columns, but all columns together are gigabytes. So a big table is only a promise: it has the names
-of its columns, and reads one from its file when a kernel takes it. What was read is kept on the
-group's `Shelf`, until that is cleared between two checks.
+A partition with ten million sends has sixty million rows. A check needs only a few columns, but all
+columns together take gigabytes. So a large table holds only the names of its columns, and reads a
+column from its file when a check uses it. The group's `Shelf` caches the columns. The runner clears
+the cache between two checks.
 """
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
@@ -13,41 +13,43 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 ROOM_BYTES = 1 << 30
-"""When more is kept, the shelf is cleared."""
+"""The size in bytes above which the cache of columns is cleared."""
 Reader = Callable[[str], "pa.Array[Any]"]
 
 
 class Shelf:
-    """Columns that can be read again."""
+    """A cache of columns that can be read again from their files."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[ShelvedTable, str], pa.Array[Any]] = {}
 
     @property
     def full(self) -> bool:
-        """Whether the columns take more memory than is meant for them."""
+        """Whether the cached columns take more memory than `ROOM_BYTES`."""
         return sum(column.nbytes for column in self._kept.values()) > ROOM_BYTES
 
     def column(self, table: "ShelvedTable", name: str, read: Reader) -> "pa.Array[Any]":
-        """Return a column of a table, read at most once until the shelf is cleared."""
+        """Return a column of a table; read it at most once until the cache is cleared."""
         if (table, name) not in self._kept:
             self._kept[table, name] = read(name)
         return self._kept[table, name]
 
     def clear(self) -> None:
-        """Forget all columns."""
+        """Remove all columns from the cache."""
         self._kept.clear()
 
 
 class ShelvedTable:
-    """As much of a `pyarrow.Table` as kernels use, with columns that are read when asked for.
+    """A table with the part of the `pyarrow.Table` interface that checks use.
+
+    A column is read from its file only when a check uses it.
 
     Args:
-        names: Of its columns.
-        rows: How many it has.
-        read: Gives a column, in one piece.
-        shelf: Where columns are kept, of this table and of those that are made of it.
-        kept: Whether they are: those of a slice cost nothing.
+        names: The names of its columns.
+        rows: The number of rows.
+        read: A function that returns a column as one array.
+        shelf: The cache for columns of this table, and of tables derived from it.
+        kept: Whether columns are cached. The columns of a slice are not, because they cost nothing.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class ShelvedTable:
         self._kept = kept
 
     def __len__(self) -> int:
-        """How many rows it has."""
+        """Return the number of rows."""
         return self.num_rows
 
     def __getitem__(self, name: str) -> "pa.ChunkedArray[Any]":
@@ -68,36 +70,36 @@ class ShelvedTable:
         return pa.chunked_array([self.column(name)])
 
     def column(self, name: str) -> "pa.Array[Any]":
-        """Return a column in one piece."""
+        """Return a column as one array."""
         if name not in self.column_names:
             raise KeyError(name)
         return self.shelf.column(self, name, self._read) if self._kept else self._read(name)
 
     def select(self, names: Sequence[str]) -> pa.Table:
-        """Return some columns, read and in memory."""
+        """Return a table in memory with some of the columns."""
         return pa.table({name: self.column(name) for name in names})
 
     def slice(self, offset: int = 0, length: int | None = None) -> "ShelvedTable":
-        """Return rows that follow each other."""
+        """Return some consecutive rows."""
         rest = max(0, self.num_rows - offset)
         rows = rest if length is None else min(length, rest)
         return self._made(rows, lambda name: self.column(name).slice(offset, rows), kept=False)
 
     def filter(self, mask: "pa.BooleanArray") -> "ShelvedTable":
-        """Return the rows for which a mask holds."""
+        """Return the rows that a mask selects."""
         return self._made(int(mask.true_count), lambda name: self.column(name).filter(mask))
 
     def take(self, indices: "pa.Int64Array") -> "ShelvedTable":
-        """Return some rows, in the order given."""
+        """Return the rows at some indices, in the given order."""
         return self._made(len(indices), lambda name: self.column(name).take(indices))
 
     def sort_by(self, name: str) -> "ShelvedTable":
-        """Return the rows in the order of a column."""
+        """Return the rows sorted by a column."""
         order = pc.array_sort_indices(self.column(name)).to_numpy()
         return self.take(pa.array(order, type=pa.int64()))
 
     def combine_chunks(self) -> "ShelvedTable":
-        """Return itself: each column is in one piece."""
+        """Return the table itself, because each column is one array already."""
         return self
 
     def _made(self, rows: int, read: Reader, *, kept: bool = True) -> "ShelvedTable":
@@ -105,17 +107,17 @@ class ShelvedTable:
 
 
 def is_shelved(table: object) -> bool:
-    """Tell whether columns of a table are read when asked for."""
+    """Return whether a table reads its columns only when needed."""
     return isinstance(table, ShelvedTable)
 
 
 def shelf_of(tables: Iterable[object]) -> Shelf | None:
-    """Return where the columns of a group's big tables are kept, None if it has none."""
+    """Return the column cache of a group's large tables, or None if it has no such table."""
     return next((table.shelf for table in tables if isinstance(table, ShelvedTable)), None)
 
 
 def cleared(tables: MutableMapping[str, pa.Table]) -> None:
-    """Let go of a group's tables, and give their memory back."""
+    """Drop a group's tables and return their memory to the system."""
     shelf = shelf_of(tables.values())
     if shelf is not None:
         shelf.clear()

@@ -1,19 +1,19 @@
-"""skipped-input: a pipeline left an input out.
+"""skipped-input: a pipeline left out an input record.
 
-Definition: a record of an input was certainly committed, and lies below one that a committed
-transaction handled; no committed transaction handled it, and each that did handle it had no effect
-(`handled`).
+Definition: an input record was certainly committed, and a committed transaction handled a record at
+a higher offset. No committed transaction handled the lower record, and no transaction that handled
+it had an effect (`handled`).
 
-Why it proves something: a transaction carries its records and the positions behind what it read.
-Both commit, or neither (KIP-98). Who is given a partition goes on from what was committed last, and
-waits for a transaction that is still to be decided; what a member commits that was replaced
-meanwhile is refused (KIP-447). So each input takes effect exactly once (KIP-129), whatever happens
-to members, coordinators and leaders.
+Why it proves something: a transaction contains its output records and the offsets of the input that
+it read. Both commit, or neither does (KIP-98). A member that gets a partition continues from the
+last committed offset, and waits for a transaction that is still undecided. A commit of a member
+that was replaced is refused (KIP-447). So each input takes effect exactly once (KIP-129), even if
+members, coordinators and leaders fail.
 
-What would not prove it: an input that a transaction of unknown fate handled, as one whose commit
-was not answered, unless final reads of all outputs were complete and showed nothing of it; an input
-behind the last that was handled. Where an unclean election, or disks that lost it on every replica,
-may have cost a marker, it is allowed.
+What would not prove it: an input that a transaction of unknown outcome handled, for example one
+whose commit got no answer. It counts only if final reads of all outputs were complete and showed no
+effect. An input after the last handled one also proves nothing. The anomaly is allowed where an
+unclean election, or the disks of every replica, may have lost a transaction marker.
 """
 
 import numpy as np

@@ -1,23 +1,27 @@
 """slow-election: a partition was without a leader for longer than the plan's budget.
 
-Definition: after the last heal, for longer than `[budgets] election_s`, no broker answered as the
-partition's leader, no send to it was acknowledged, and no poll returned any of it. It begins with
-the last heal, or the last such sign of a leader, and ends with the next sign, or with the last
-answer of any broker about the partition.
+Definition: after the last heal, there was no sign of a leader for longer than `[budgets]
+election_s`. A sign is a broker's answer as the partition's leader, an acknowledged send to it, or a
+poll that returned a record of it. The time without a leader begins with the last heal or with the
+last sign. It ends with the next sign, or with the last answer of any broker about the partition.
 
-Why it proves something: who leads answers ListOffsets, and each broker was asked several times a
-second; so without any answer nobody led. Where answers tell no epoch (before Kafka 2.2), whom
-ZooKeeper or a broker's metadata name counts, for as long as it was not told otherwise.
+Why it proves something: a leader answers ListOffsets, and each broker was asked several times a
+second. Without any answer, no broker led. Before Kafka 2.2 answers contain no leader epoch. There
+the leader that ZooKeeper or a broker's metadata names counts, until a different one is reported.
 
-Where the look ended before the budget, and there was no sign of a leader since the last heal,
-nobody knows: a gap.
+What would not prove it:
 
-What would not prove it: that a leader's answers lie seconds apart, because an answer that says
-nothing new is recorded every two seconds only: up to three between two answers of one leader in one
-epoch are no gap. That metadata name no leader, or a dead one, while somebody leads; that is
-belief, and only told in the evidence. A time behind the last answer that anybody gave. A time in
-which neither clients nor observers recorded anything, as on a machine that stood still. A record
-that is cut.
+- Answers of a leader that are seconds apart. An answer without news is recorded only every two
+  seconds. Up to three seconds between two answers of one leader in one epoch are no gap.
+- Metadata that name no leader, or a dead leader, while a broker leads. Metadata are only listed in
+  the evidence.
+- A time after the last answer of any broker.
+- A time in which neither clients nor observers recorded anything, for example because the machine
+  hung.
+- An incomplete record of the run.
+
+If the observation ended before the budget, and there was no sign of a leader since the last heal,
+the result is a gap.
 """
 
 from collections import Counter
@@ -62,9 +66,10 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "slow-election"
 _LOOKED = (Source.LIST_OFFSETS, Source.METADATA, Source.ZOOKEEPER)
-"""Sources that tell times of the run."""
+"""The sources of `leadership` rows that have times of the run."""
 _REPEATED_NS = 3 * NS_PER_S
-"""An answer that says nothing new is recorded every two seconds: between two there was no gap."""
+"""The maximum time between two answers that counts as continuous. Repeated answers are recorded
+only every two seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +78,7 @@ class Vacancy:
 
     Attributes:
         from_ns, to_ns: Nanoseconds since the run's start.
-        believed: Whom brokers' metadata named, a sentence each.
+        believed: For each broker, a sentence with the leader that its metadata named.
     """
 
     from_ns: int
@@ -87,7 +92,7 @@ def _observed(group: Group, *sources: str) -> Mask:
 
 
 def _claims(group: Group) -> tuple[Ints, Ints]:
-    """Return from when to when brokers answered as leaders, each of an epoch by itself."""
+    """Return the start and end times at which brokers answered as leaders, separately by epoch."""
     rows = group.table("leadership")
     claims = select(rows, _observed(group, Source.LIST_OFFSETS) & (ints(rows, "leader") >= 0))
     epochs, leaders = ints(claims, "leader_epoch"), ints(claims, "leader")
@@ -101,7 +106,10 @@ def _claims(group: Group) -> tuple[Ints, Ints]:
 
 
 def _named(group: Group, dead: frozenset[str]) -> tuple[Ints, Ints]:
-    """Return from when to when ZooKeeper named a leader that lived; it is told when it changes."""
+    """Return the start and end times at which ZooKeeper named a live leader.
+
+    ZooKeeper's answer is recorded when it changes.
+    """
     rows = select(group.table("leadership"), _observed(group, Source.ZOOKEEPER))
     order = np.argsort(ints(rows, "observed_ns"), kind="stable")
     times, leaders = (ints(rows, name)[order] for name in ("observed_ns", "leader"))
@@ -111,7 +119,7 @@ def _named(group: Group, dead: frozenset[str]) -> tuple[Ints, Ints]:
 
 
 def _served(group: Group, since_ns: int) -> Ints:
-    """Return when clients were served since some time, which only a leader does."""
+    """Return the times since `since_ns` at which a client was served, which only a leader does."""
     sends, polls = group.table("sends"), group.table("polls")
     ended, returned = ints(sends, "complete_ns"), ints(polls, "complete_ns")
     acked = ended[(ended >= since_ns) & equal(sends, "acked", True)]  # noqa: FBT003 - a value
@@ -120,7 +128,7 @@ def _served(group: Group, since_ns: int) -> Ints:
 
 
 def vacancies(group: Group) -> list[Vacancy]:
-    """Return the times since the last heal without any sign of a leader that are too long."""
+    """Return the times after the last heal without a sign of a leader that exceed the budget."""
     calm_ns = group.facts.calm_from_ns
     budget_s = group.facts.plan.budgets.election_s
     return [] if calm_ns is None else vacancies_between(group, calm_ns, NEVER_NS, budget_s)
@@ -134,14 +142,14 @@ def vacancies_between(
     *,
     dead: frozenset[str] = frozenset(),
 ) -> list[Vacancy]:
-    """Return the times in a span without any sign of a leader that are longer than a budget.
+    """Return the times in a span without a sign of a leader that are longer than a budget.
 
     Args:
         group: The partition.
         from_ns: When the span begins.
-        until_ns: When it ends, if it does not end before with the last look at the partition.
-        budget_s: In seconds.
-        dead: Nodes that certainly were down: whoever names one names no leader.
+        until_ns: When it ends. It ends earlier if the last answer about the partition is earlier.
+        budget_s: The budget in seconds.
+        dead: Nodes that were certainly down. A source that names one of them names no leader.
     """
     looks = ints(group.table("leadership"), "observed_ns")[_observed(group, *_LOOKED)]
     last_ns = min(until_ns, int(looks.max(initial=-1)))
@@ -151,7 +159,7 @@ def vacancies_between(
     spans = [_claims(group), _named(group, dead), (served, served)]
     begin, end = (np.concatenate([span[side] for span in spans]) for side in (0, 1))
     order = np.argsort(begin, kind="stable")
-    # What stands at a time of the future is no sign yet.
+    # An answer with a time after the end is no sign yet.
     begin = np.append(np.minimum(begin[order], last_ns), last_ns)
     reach = np.maximum.accumulate(np.concatenate([[from_ns], end[order]]))
     long = begin - reach > budget_s * NS_PER_S
@@ -166,7 +174,7 @@ def vacancies_between(
 
 
 def _believed(group: Group, to_ns: int) -> tuple[str, ...]:
-    """Return whom each broker's metadata had named last by then."""
+    """Return a phrase for each broker with the leader that its metadata named last by a time."""
     rows = group.table("leadership")
     told = select(rows, _observed(group, Source.METADATA) & (ints(rows, "observed_ns") <= to_ns))
     times, leaders = ints(told, "observed_ns"), ints(told, "leader")
@@ -200,7 +208,7 @@ def _check(group: Group) -> Findings:
 
 
 def _led(group: Group, calm_ns: int) -> bool:
-    """Tell whether there was any sign of a leader since the last heal."""
+    """Return whether there was any sign of a leader since the last heal."""
     spans = (_claims(group), _named(group, frozenset()))
     return bool(len(_served(group, calm_ns))) or any((end >= calm_ns).any() for _, end in spans)
 
@@ -214,7 +222,10 @@ def _unproven(group: Group, calm_ns: int, looks: Ints) -> str:
 
 
 def labels(facts: RunFacts, from_ns: int, to_ns: int, budget_s: float) -> Labels:
-    """Return what takes the trust of a vacancy: a record that is cut, a machine asleep."""
+    """Return the broken premises that make the finding untrusted.
+
+    They are an incomplete record of the run, or a machine that hung for a part of the time.
+    """
     watched_ns = to_ns - from_ns - silent_ns(facts.silences, from_ns, to_ns)
     broken = (
         (Premise.WHOLE_RECORD, facts.cut_streams),
@@ -293,19 +304,19 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _led_by(group: Group) -> str:
-    """Name the active controller, if it was one in all of the run."""
+    """Return a phrase that names the active controller, if only one node was it in the run."""
     led = {node for nodes in group.facts.quorum.leaders.values() for node in nodes}
     return f", led by {led.pop()}," if len(led) == 1 else ""
 
 
 def _candidates(group: Group, epoch: int, span: tuple[int, int]) -> tuple[str, bool]:
-    """Say who of the ISR that the controllers had left a partition was up.
+    """Return a phrase that names the members of the partition's last ISR that were up.
 
-    Who answers Metadata may be fenced, and an eligible leader replica (KIP-966) may be elected from
-    outside of the ISR: so that does not say whether a candidate was lacking.
+    A broker that answers Metadata may be fenced. An eligible leader replica (KIP-966) may be
+    elected from outside of the ISR. So a missing candidate is no complete explanation.
 
     Returns:
-        That, and whether it leaves nothing open that a fault may explain.
+        The phrase, and whether it fully explains the anomaly, so that no fault need be added.
     """
     left = [each for each in undisputed(group) if each.epoch == epoch]
     if not left:
@@ -321,7 +332,7 @@ def _candidates(group: Group, epoch: int, span: tuple[int, int]) -> tuple[str, b
 
 
 def _was_up_to_the_end(group: Group, node: str, span: tuple[int, int]) -> bool:
-    """Tell whether a broker answered Metadata until a time was over, as far as rows can show."""
+    """Return whether a broker certainly answered Metadata until the end of a time span."""
     away = any(
         each.node == node and each.from_ns <= span[1] and span[0] <= each.until_ns
         for each in group.facts.absences
@@ -330,7 +341,7 @@ def _was_up_to_the_end(group: Group, node: str, span: tuple[int, int]) -> bool:
 
 
 def _was_up(group: Group, node: str, span: tuple[int, int]) -> bool:
-    """Tell whether a broker answered Metadata meanwhile."""
+    """Return whether a broker answered Metadata in a time span."""
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")
     during = _observed(group, Source.METADATA) & (times >= span[0]) & (times <= span[1])
@@ -338,7 +349,7 @@ def _was_up(group: Group, node: str, span: tuple[int, int]) -> bool:
 
 
 def _last_named(group: Group, until_ns: int) -> str:
-    """Say when a broker's metadata had named a leader last."""
+    """Return a phrase with the last time at which a broker's metadata named a leader."""
     rows = group.table("leadership")
     told = _observed(group, Source.METADATA) & (ints(rows, "leader") >= 0)
     times = ints(rows, "observed_ns")[told]
@@ -347,7 +358,7 @@ def _last_named(group: Group, until_ns: int) -> str:
 
 
 def _answered(group: Group, nodes: Sequence[str], span: tuple[int, int]) -> str:
-    """Say so if the brokers that should have led answered other questions meanwhile."""
+    """Return a phrase if the brokers that should have led answered other requests meanwhile."""
     up = [node for node in nodes if _was_up(group, node, span)]
     if up != [*nodes]:
         return ""
@@ -357,7 +368,7 @@ def _answered(group: Group, nodes: Sequence[str], span: tuple[int, int]) -> str:
 
 
 def _refused(group: Group, span: tuple[int, int]) -> str:
-    """Say with which error, that a broker gives, most sends of a time failed."""
+    """Return a phrase with the broker error that most sends of a time span got."""
     sends = group.table("sends")
     ended = ints(sends, "complete_ns")
     failed = texts(select(sends, (ended >= span[0]) & (ended <= span[1])), "error")

@@ -1,19 +1,25 @@
-"""slow-failover: nobody took over from a broker that was down, though others could have.
+"""slow-failover: no replica took over from a broker that was down, although one could have.
 
-Definition: a fault ended a minority of the brokers, and no other fault was in force; somebody else
-was in the partition's ISR, as every broker told it from five seconds before on; and while these
-were down there was no sign of a leader for longer than `[budgets] election_s`, and whatever longer
-session the plan sets (`slow_election` has the signs).
+Definition: a fault ended a minority of the brokers, and no other fault was in force. Another broker
+was in the partition's ISR, in every report from five seconds before the fault on. While the brokers
+were down, there was no sign of a leader for longer than `[budgets] election_s`. Session, fetch and
+election timeouts in the plan are added to this limit. `slow_election` lists the signs of a leader.
 
-Why it proves something: a controller that is told of a broker's end, or hears nothing of it for the
-length of its session, elects another member of the ISR (KIP-631); a majority of controllers elects
-one of themselves (KIP-595). To wait for the one that is down is to lose what replication is for.
+Why it proves something: a controller learns that a broker ended, or gets no heartbeat for a session
+timeout. It then elects another member of the ISR (KIP-631). A majority of the controllers elects
+one of themselves (KIP-595). A cluster that waits for the broker to return loses the benefit of
+replication.
 
-What would not prove it: a partition whose ISR had nobody else; a majority that is down, or other
-servers that ended meanwhile; a broker that is paused or cut off, which may go on as leader for
-those who reach it; a time shorter than the budget; a machine that stood still. A dealt fault that
-ends its brokers is held until there is another leader, or the budget is over (`nemesis.life`): a
-heal would hide that nobody took over.
+What would not prove it:
+
+- A partition whose ISR had no other member.
+- A majority of brokers that is down, or other servers that ended meanwhile.
+- A broker that is paused or cut off. It may continue as leader for clients that reach it.
+- A time shorter than the budget.
+- A machine that hung.
+
+A scheduled fault that ends its brokers is held until there is another leader, or until the budget
+is over (`nemesis.life`). An earlier heal would hide that no replica took over.
 """
 
 from collections.abc import Iterator
@@ -35,17 +41,17 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "slow-failover"
 _BEFORE_NS = 5 * NS_PER_S
-"""What brokers told of the ISR may be so old."""
+"""The maximum age of the reported ISRs, counted back from the fault's start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """A time in which a minority of brokers was down, and could have been replaced.
+    """A time in which a minority of the brokers was down and could have been replaced.
 
     Attributes:
-        fault: What ended them.
-        left: Who else was in the ISR just before.
-        from_ns, until_ns: From the confirmed end of the brokers to their start.
+        fault: The fault that ended the brokers.
+        left: The other members of the ISR just before.
+        from_ns, until_ns: From the brokers' confirmed end to their next start.
     """
 
     fault: Disturbance
@@ -79,7 +85,7 @@ def _meets(other: Disturbance, fault: Disturbance, until_ns: int) -> bool:
 
 
 def _left(group: Group, fault: Disturbance, until_ns: int) -> tuple[str, ...]:
-    """Return who else was in the ISR by all that was told from shortly before the fault on."""
+    """Return the other nodes that were in every ISR reported from shortly before the fault on."""
     since_ns = fault.begun_ns - _BEFORE_NS
     told = [each for each in told_isrs(group) if since_ns <= each.seen_ns <= until_ns]
     isrs = [each.nodes for each in told]

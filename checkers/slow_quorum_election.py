@@ -1,17 +1,22 @@
-"""slow-quorum-election: nobody led the controllers' quorum, though a majority of it was whole.
+"""slow-quorum-election: the controllers' quorum had no leader, although a majority was available.
 
-Definition: for longer than `[budgets] election_s`, and whatever longer timeouts the plan sets, no
-controller said that it leads the quorum, and nobody was told a new high watermark of it, while
-faults took at most a minority of the voters (kill, stop, power-loss, wipe, pause, isolate,
-controller-failover), and none that parts them or makes their links or disks bad was in force.
+Definition: for longer than `[budgets] election_s`, no controller reported that it leads the quorum,
+and no new high watermark was reported. Session, fetch and election timeouts in the plan are added
+to this limit. Meanwhile, faults took at most a minority of the voters (kill, stop, power-loss,
+wipe, pause, isolate, controller-failover). No fault that separates the voters or disturbs their
+links or disks was in force.
 
-Why it proves something: a voter that hears nothing of its leader for the length of its fetch
-timeout stands for election, and a majority elects one of those who stand (KIP-595). Without a
-leader of the quorum no partition gets another leader, no ISR changes, and no topic is made.
+Why it proves something: a voter that gets no message from its leader for its fetch timeout stands
+for election. A majority elects one of the candidates (KIP-595). Without a leader of the quorum, no
+partition gets another leader, no ISR changes, and no topic is created.
 
-What would not prove it: a time that begins before anybody was seen to lead, or ends behind the last
-answer; faults beside which a majority need not find together; a time in which neither clients nor
-observers recorded anything. A leader is asked about once a second.
+What would not prove it:
+
+- A time that begins before the first leader was seen, or ends after the last answer.
+- A fault under which a majority may be unable to communicate.
+- A time in which neither clients nor observers recorded anything.
+
+Observers ask about the leader once a second.
 """
 
 from collections.abc import Iterator
@@ -45,22 +50,22 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "slow-quorum-election"
 _AWAY = ENDING | {"pause", "isolate", "controller-failover"}
-"""Faults that take their targets from the quorum, and leave all others together."""
+"""Faults that remove their targets from the quorum, but leave the other voters connected."""
 _ELSEWHERE = frozenset({"preferred-election", "reassignment", "topic-churn"})
-"""Faults that take nothing from it."""
+"""Faults that do not affect the quorum."""
 _OBSERVER = "observer"
 _WHY = "no controller was seen to lead the quorum, so a time without a leader could not show"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vacancy:
-    """A time in which nobody said that it leads the quorum.
+    """A time in which no controller reported that it leads the quorum.
 
     Attributes:
         from_ns, to_ns: Nanoseconds since the run's start.
         away: The voters that faults took meanwhile.
         left: The other voters.
-        said: What these said last of whom they follow, a sentence each.
+        said: For each of the other voters, a sentence with the leader that it last named.
     """
 
     from_ns: int
@@ -71,9 +76,10 @@ class Vacancy:
 
 
 def _signs(group: Group) -> list[int]:
-    """Return when somebody led for certain, and when anybody said anything last.
+    """Return the times at which the quorum certainly had a leader, and that of the last answer.
 
-    A controller that says that it leads does, and only a leader tells anybody a new high watermark.
+    Two answers prove a leader: a controller reports that it leads, or a new high watermark is
+    reported. Only a leader can advance the high watermark.
     """
     states = group.table("quorum_states")
     seen = states.filter(pa.array(present(states, "observed_ns"))).sort_by("observed_ns")
@@ -112,12 +118,12 @@ def _meets(fault: Disturbance, from_ns: int, to_ns: int) -> bool:
 
 
 def _voters(group: Group) -> frozenset[str]:
-    """Return the nodes that were ever seen as more than observers of the quorum."""
+    """Return the nodes that once had a role in the quorum other than observer."""
     states = group.table("quorum_states")
     roles = present(states, "role") & ~equal(states, "role", _OBSERVER)
     brokers = {f"n{broker}" for broker in group.facts.brokers}
     seen = frozenset(texts(select(states, roles), "node"))
-    # Their files call brokers followers, too.
+    # The files of brokers name them followers, too.
     return seen & brokers if group.facts.plan.brokers_vote else seen - brokers
 
 

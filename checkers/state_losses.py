@@ -1,4 +1,4 @@
-"""What may have cost a partition its records, or internal topics what they keep beside it."""
+"""Lists the reasons to allow lost records of a partition and lost state in internal topics."""
 
 from checkers.group import Group
 from checkers.protocol import Excuse
@@ -6,15 +6,15 @@ from checkers.unclean_elections import unclean_elections
 
 
 def losses(group: Group, *settings: str) -> list[str]:
-    """Return what may have cost the partition a record, or internal topics theirs.
+    """Return the reasons to allow a lost record of the partition or of internal topics.
 
     Args:
         group: The partition.
-        settings: Of brokers, which say how many replicas such a topic has.
+        settings: Broker settings that define how many replicas an internal topic has.
     """
     plan, lost = group.facts.plan, group.facts.disk_losses
     hit = frozenset[str]().union(*(each.nodes for each in lost))
-    # What is kept there are records, too; whoever was in sync may have been fewer than all.
+    # State in internal topics is records, too. Fewer replicas than all may have been in sync.
     copies = min(plan.replication, *map(plan.internal_copies, settings))
     sure = {each.excuse for each in lost if len(hit) >= copies}
     found = sure or ({Excuse.LAST_COPIES.value} if lost else set[str]())

@@ -1,9 +1,10 @@
-"""Figures for pages and trends, from the rows of one group; pure, the same in both engines.
+"""Computes the statistics of a group for pages and trends; both engines give the same numbers.
 
-`STATISTICS` are the tables of `statistics/*.parquet`. Windows are whole seconds of the run, named
-by their start in nanoseconds. Latencies are milliseconds from invocation to completion, of ok ops;
-lags are milliseconds from a send's invocation to the end of the first poll that returned its value,
-by the second of the send, and final reads, which come when all is over, do not count.
+`STATISTICS` lists the tables of `statistics/*.parquet`. A window is one second of the run. Its name
+is its start in nanoseconds. Latency is the time from invocation to completion of ok ops, in
+milliseconds. Lag is the time from a send's invocation to the end of the first poll that returned
+its value, in milliseconds. A lag belongs to the second of the send. Final reads do not count,
+because they come after the run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -63,16 +64,16 @@ STATISTICS: dict[str, pa.Schema] = {
     ),
     **SCHEMAS,
 }  # fmt: skip
-"""`calm_` counts the windows of the main phase that no fault touched. `checkers.transitions` makes
-the tables of `SCHEMAS`."""
+"""The tables of `statistics/*.parquet` and their columns. `calm_` columns count only windows of the
+main phase without a fault. `checkers.transitions` makes the tables of `SCHEMAS`."""
 _LONGEST_S = 3_600
-"""No send is under way for longer: clients give up before."""
+"""The maximum duration of a send in seconds. Clients give up earlier."""
 _BROKERS = 1 << 31
-"""More than the number of any broker: pairs of an epoch and a broker become one number."""
+"""A number above all broker ids. It combines an epoch and a broker id into one number."""
 
 
 def run_statistics(group: Group) -> dict[str, pa.Table]:
-    """Return the figures of a whole run."""
+    """Return the statistics of a whole run."""
     ops, faults = group.table("ops"), group.table("faults")
     return {
         "rates": _rates(ops),
@@ -84,15 +85,15 @@ def run_statistics(group: Group) -> dict[str, pa.Table]:
 
 
 def partition_statistics(group: Group) -> dict[str, pa.Table]:
-    """Return the figures of one partition."""
+    """Return the statistics of one partition."""
     return {"availability": availability(group), "lag": lag(group), "leaders": _leaders(group)}
 
 
 def availability(group: Group) -> pa.Table:
-    """Return for each second the sends that were under way in it, and those that came out ok in it.
+    """Return, for each second, the number of sends under way, and the number that ended ok in it.
 
-    A send is under way in the second of its invocation, and in those that it lasts through; one
-    that seems to last longer than anything can (its times are wrong), in the first of them only.
+    A send is under way in each second from its invocation on until it ends. A send that seems to
+    last longer than possible has wrong times. It counts only in its first second.
     """
     sends = group.table("sends")
     begun, ended = ints(sends, "invoke_ns") // NS_PER_S, ints(sends, "complete_ns") // NS_PER_S
@@ -113,7 +114,7 @@ def availability(group: Group) -> pa.Table:
 
 
 def lag(group: Group) -> pa.Table:
-    """Return for each second quantiles of how long what was sent in it took to a first reader."""
+    """Return, for each second, quantiles of the time from a send to the first read of its value."""
     sends, polls = group.table("sends"), group.table("polls")
     live = present(polls, "complete_ns") & present(polls, "value")
     live &= ~equal(polls, "phase", Phase.FINAL.value)
@@ -125,7 +126,7 @@ def lag(group: Group) -> pa.Table:
     known = present(sends, "value") & present(sends, "invoke_ns")
     found = known & (read[place] == sent) if len(read) else np.zeros(len(sent), dtype=np.bool_)
     spans = ends[order][at][place[found]] - begun[found]
-    forward = spans >= 0  # Times that run backwards are the harness's failing, not a lag.
+    forward = spans >= 0  # Negative times are a bug of Logquake, not a lag.
     windows = _windows(begun[found][forward])
     rows = [
         {"window_ns": start, **_quantiles(part)}
@@ -136,7 +137,7 @@ def lag(group: Group) -> pa.Table:
 
 
 def _by_window(windows: Ints, spans: Ints) -> Iterator[tuple[int, Ints]]:
-    """Yield (window, its spans) in order of time."""
+    """Yield each window with its durations, in order of time."""
     order = np.argsort(windows, kind="stable")
     starts, at = np.unique(windows[order], return_index=True)
     parts = np.split(spans[order], at[1:]) if len(starts) else []
@@ -158,7 +159,7 @@ def _windows(times: Ints) -> Ints:
 
 
 def _when(ops: pa.Table) -> Ints:
-    """When an op counts: at its end, or at its beginning if it has none."""
+    """Return the time at which an op counts: its end, or its start if it has no end."""
     return np.where(present(ops, "complete_ns"), ints(ops, "complete_ns"), ints(ops, "invoke_ns"))
 
 
@@ -172,12 +173,12 @@ def _rates(ops: pa.Table) -> pa.Table:
 
 
 def _summed(parts: Iterable[pa.Table], keys: list[str], name: str) -> pa.Table:
-    """Return how many rows of a table have each key, and their messages, ordered by key.
+    """Return how many ops and messages have each combination of key columns, ordered by key.
 
     Args:
-        parts: Of one table, so that their words have the same numbers.
-        keys: Columns.
-        name: Of the statistic.
+        parts: Parts of one table, so that dictionary codes agree.
+        keys: The key columns.
+        name: The name of the statistic.
     """
     counted = [
         piece.group_by(keys, use_threads=False)
@@ -202,7 +203,7 @@ _SPAN = ("f", "outcome", "invoke_ns", "complete_ns")
 
 
 def _spans(ok: pa.Table) -> Iterator[tuple[str, Mask, Ints]]:
-    """Yield each kind of op: its name (none: empty), its rows and their durations."""
+    """Yield each kind of op: its name (empty if unknown), a mask of rows, and durations."""
     spans = ints(ok, "complete_ns") - ints(ok, "invoke_ns")
     kinds, words = codes(ok, "f")
     for at in np.unique(kinds).tolist():
@@ -224,7 +225,7 @@ def _latency(ops: pa.Table) -> pa.Table:
 
 
 def _quantiles(spans_ns: Ints) -> dict[str, float | None]:
-    """Nearest-rank quantiles: values that occurred, so that both engines agree to the bit."""
+    """Return nearest-rank quantiles. They are observed values, so both engines agree exactly."""
     names = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "max_ms": 1.0}
     if not len(spans_ns):
         return dict.fromkeys(names)
@@ -252,7 +253,7 @@ def _offered(arrivals: pa.Table, faults: pa.Table) -> pa.Table:
     at, offered, missed = (ints(arrivals, name) for name in ("window_ns", "offered", "missed"))
     calm = equal(arrivals, "phase", Phase.MAIN.value)
     begun, healed = ints(faults, "requested_ns"), ints(faults, "healed_ns")
-    over = healed + NS_PER_S  # As a column: a single number that is wild warns of its overflow.
+    over = healed + NS_PER_S  # A column, because numpy warns when a single number overflows.
     for start, end, then in zip(begun, healed, over, strict=True):
         calm &= (at + NS_PER_S < start) | ((at > then) & (end >= 0))
     starts, window = np.unique(_windows(at), return_inverse=True)
@@ -267,7 +268,7 @@ def _offered(arrivals: pa.Table, faults: pa.Table) -> pa.Table:
 
 
 def _misled(rows: pa.Table) -> Mask:
-    """Tell which rows name a leader of an epoch that those who know of that epoch do not name."""
+    """Mark rows that name a leader which the authoritative sources of that epoch do not name."""
     pairs = ints(rows, "leader_epoch") * _BROKERS + ints(rows, "leader")
     led = (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0)
     known = led & equal(rows, "source", *LEADER_SOURCES, Source.METADATA_LOG)
@@ -276,11 +277,11 @@ def _misled(rows: pa.Table) -> Mask:
 
 
 def _leaders(group: Group) -> pa.Table:
-    """Who led from when to when, as observed; what lags behind the epoch seen is left out."""
+    """Return the observed leaders with start and end; answers with an old epoch are left out."""
     rows = group.table("leadership")
     told = select(rows, equal(rows, "source", *LEADER_SOURCES, Source.METADATA) & ~_misled(rows))
     epochs = ints(told, "leader_epoch")
-    if (epochs >= 0).any():  # Old brokers' metadata have none: better than nothing, and no more.
+    if (epochs >= 0).any():  # Rows without epochs (old brokers) count only if no row has one.
         told = select(told, epochs >= 0)
     columns = [ints(told, name).tolist() for name in ("observed_ns", "leader_epoch", "leader")]
     spans: list[list[int]] = []

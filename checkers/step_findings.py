@@ -1,7 +1,7 @@
-"""From steps of readers and writers to `Findings`: there may be millions of them.
+"""Builds `Findings` from anomalous steps of readers and writers, of which there may be millions.
 
-`int-send-skip` is what every writer of many records does beside others, so that counting must cost
-no Python for each; only the first `MAX_DESCRIBED` are looked at one by one.
+Each writer with many records causes `int-send-skip` when other writers are active. So the counting
+is vectorized. Only the first `MAX_DESCRIBED` anomalies are described individually.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,19 +22,20 @@ def step_findings(
     *,
     broken: tuple[str, ...] = (),
 ) -> Findings:
-    """Describe the first anomalies by offset, and count the others.
+    """Describe the first anomalies by offset, and count the others by their labels.
 
     Args:
-        rows: How many rows were looked at.
-        offsets: Of each anomaly.
-        describe: Gives the anomaly of an index, without labels.
-        excuses: Which of the anomalies each excuse fits; and which lack a premise.
-        broken: The premises that are broken for all of them.
+        rows: The number of steps that were compared.
+        offsets: The offset of each anomaly.
+        describe: A function that returns the anomaly of an index, without labels.
+        excuses: For each excuse, a mask of the anomalies that it fits. For each premise, a mask of
+            the anomalies for which it is broken.
+        broken: Premises that are broken for all anomalies.
     """
     fitting_of: Mapping[Excuse | Premise, Mask] = dict(excuses.items())
     by_offset = np.argsort(offsets, kind="stable")
     names = sorted(fitting_of)
-    # Which excuses fit, as bits: so few combinations, however many anomalies.
+    # The fitting excuses as bits: few combinations, even for many anomalies.
     fits = np.zeros(len(offsets), dtype=np.int64)
     for bit, name in enumerate(names):
         fits |= fitting_of[name].astype(np.int64) << bit

@@ -1,6 +1,6 @@
-"""A run's folder as the pipeline sees it: its context, and the tables that were worked out of it.
+"""A run's folder as the pipeline sees it: the run's facts, and the tables that ingest made.
 
-Whatever is missing or broken becomes a problem of `RunFacts`, never an exception.
+A missing or broken file becomes a problem in `RunFacts`, never an exception.
 """
 
 import json
@@ -71,25 +71,25 @@ from results.record.whole import written_whole
 _OPS_STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
 )  # fmt: skip
-"""What every worker writes, and the final reader; a crew writes more, which decides nothing."""
+"""The streams that every worker and the final reader write. Other streams decide nothing."""
 _POLLS_AT_ONCE = 1_000_000
 _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations", "kept_commits")
 
 
 _INGEST = 3
-"""The version of ingest, in its notes; records without one are of version 0. It grows when the same
-files give other tables than before: 1 since the quorum's log is read, and since assignments tell
-what they leave out; 2 since the groups' log is read; 3 since ops count what acknowledgements of a
-share group were confirmed."""
+"""The version of ingest, as its notes record it. Notes without a version have version 0. The
+version grows when ingest makes other tables from the same files. Version 1 reads the quorum's log,
+and adds `left-out` assignments. Version 2 reads the groups' log. Version 3 adds to ops how many
+acknowledgements of a share group were confirmed."""
 _SEEN = "observed_ns"
 _SCRIPT = "script"
-"""The writer of a scenario's own ops; one with other acks is opened when it is needed first."""
+"""The writer of a scenario's own ops. A writer with other acks is opened only when first needed."""
 
 
 def needs_ingest(paths: RunPaths) -> bool:
-    """Tell whether a run's tables are missing, or were not finished, and can be worked out.
+    """Return whether a run's tables are missing or incomplete, and ingest can make them.
 
-    Without the live streams they cannot: what is left of them must not be written over.
+    Without live streams ingest cannot make them. Then existing tables must not be overwritten.
     """
     whole = all(paths.table(name).exists() for name in tables_of(paths))
     done = whole and notes_file(paths).exists() and not _outgrown(paths)
@@ -97,26 +97,27 @@ def needs_ingest(paths: RunPaths) -> bool:
 
 
 def _outgrown(paths: RunPaths) -> bool:
-    """Tell whether an earlier ingest made other tables than today's, which can be made again.
+    """Return whether an older ingest made the tables, and today's ingest can make them again.
 
-    Where streams or nodes' files were removed since, the tables have more than could be read now.
+    If streams or nodes' files were removed since, the old tables hold more than could be read now.
+    So they are kept.
     """
     try:
         old = version_of(ingest_notes(paths)) < _INGEST
     except BROKEN:
-        return False  # Broken notes are told, not written over.
+        return False  # Broken notes are reported, and not overwritten.
     return old and not missing_streams(paths) and _has_logs(paths)
 
 
 def _has_logs(paths: RunPaths) -> bool:
-    """Tell whether what replicas' records were read from is there: nodes' logs, or a stream."""
+    """Return whether the source of the replicas' records still exists: nodes' logs, or a stream."""
     logs = [next(unit.folder.glob("data/*/*.log"), None) for unit in _node_units(paths)]
     streams = paths.live.glob(f"replica_records.*{STREAM_SUFFIX}")
     return any([*logs, *streams]) or not _rows(paths, "replica_records")
 
 
 def _rows(paths: RunPaths, name: str) -> int:
-    """Return how many rows a table has; of a damaged one as many as nobody can work out again."""
+    """Return the number of rows of a table, or 1 if the table is damaged."""
     try:
         return TableFile(name, paths.table(name)).rows
     except BROKEN:
@@ -124,12 +125,12 @@ def _rows(paths: RunPaths, name: str) -> int:
 
 
 def can_ingest(paths: RunPaths) -> bool:
-    """Tell whether the live streams of a run are still there."""
+    """Return whether the live streams of a run still exist."""
     return next(paths.live.glob(f"*{STREAM_SUFFIX}"), None) is not None
 
 
 def units_of(paths: RunPaths) -> list[Unit]:
-    """Return what ingest has to read of a run."""
+    """Return the units (writers and nodes) that ingest must read for a run."""
     return [*live_units(paths.run_id, paths.live), *_node_units(paths)]
 
 
@@ -148,13 +149,13 @@ def _node_units(paths: RunPaths) -> list[Unit]:
 
 
 def _is_old(paths: RunPaths) -> bool:
-    """Tell whether readers of a run did not look at what messages hold beside their values."""
+    """Return whether a run is from an old version that recorded no keys, headers or timestamps."""
     streams = sorted(paths.live.glob(f"polled.*{STREAM_SUFFIX}"))
     return not any(DAMAGE[0] in _columns(path) for path in streams)
 
 
 def _columns(stream: Path) -> list[str]:
-    """Return the names of a live stream's columns; none of a damaged one."""
+    """Return the column names of a live stream, or an empty list if it is damaged."""
     try:
         schema, _ = next(stream_parts(stream))
         return list(schema.names)
@@ -165,10 +166,10 @@ def _columns(stream: Path) -> list[str]:
 
 
 def missing_streams(paths: RunPaths) -> list[Problem]:
-    """Return a problem for each stream that the run must have had, as far as it came, and has not.
+    """Return a problem for each stream that the run must have by its milestones, but lacks.
 
-    Every writer opens all of its streams when it starts. Without one, the rows of it would be
-    missed without a trace: what it read counts as unseen, what it sent as never sent.
+    Every writer opens all of its streams when it starts. The loss of a stream would go unnoticed
+    otherwise: records that it read count as unseen, and records that it sent as never sent.
     """
     plan, _ = read_plan(paths)
     reached = {each.name for each in read_milestones(paths)[0]}
@@ -197,17 +198,17 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
 
 
 def _main_ns(milestones: Iterable[Milestone]) -> int | None:
-    """Return when the main phase began, None if it did not."""
+    """Return when the main phase began, or None if it did not begin."""
     return next((each.at_ns for each in milestones if each.name == "main"), None)
 
 
 def write_tables(paths: RunPaths, parts: Iterable[Tables], problems: Iterable[Problem]) -> None:
-    """Write a Parquet file a table, and then what could not be read.
+    """Write one Parquet file for each table, then the notes about unreadable files.
 
     Args:
         paths: The run.
-        parts: The tables of its units.
-        problems: Of its units.
+        parts: The tables of the run's units.
+        problems: The problems of the run's units.
     """
     ids = topic_ids(paths)
     paths.record.mkdir(parents=True, exist_ok=True)
@@ -217,17 +218,17 @@ def write_tables(paths: RunPaths, parts: Iterable[Tables], problems: Iterable[Pr
 
 
 def identified(name: str, table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
-    """Return a table with the ids of its topics, where nodes and observers name topics only."""
+    """Return a table with topic ids added, if its source (nodes or observers) gives only names."""
     return with_topic_ids(table, ids) if name in _OBSERVED else table
 
 
 def topic_ids(paths: RunPaths) -> dict[str, str]:
-    """Return the ids of a run's topics, without those that were created more than once."""
+    """Return the ids of a run's topics, without topics that were created more than once."""
     return _unique_topic_ids(read_topics(paths)[0])
 
 
 def write_notes(paths: RunPaths, problems: Iterable[Problem]) -> None:
-    """Note what could not be read of a run, which marks its tables as complete."""
+    """Write the notes with all read problems. The notes mark the run's tables as complete."""
     notes = {
         "schema_version": SCHEMA_VERSION,
         "ingest": _INGEST,
@@ -242,7 +243,7 @@ def write_notes(paths: RunPaths, problems: Iterable[Problem]) -> None:
 
 
 def load_facts(root: Path) -> RunFacts:
-    """Return the context of a run whose tables are there."""
+    """Return the facts of a run whose tables exist."""
     paths = RunPaths(root)
     plan, plan_problems = read_plan(paths)
     milestones, milestone_problems = read_milestones(paths)
@@ -310,13 +311,13 @@ def load_facts(root: Path) -> RunFacts:
 
 
 def _collected(paths: RunPaths) -> frozenset[str]:
-    """Return the nodes of whose final logs any was read."""
+    """Return the nodes of which at least one final log was read."""
     states = load_table(paths, "replica_states", ["snapshot", "node"])
     return frozenset(texts(select(states, equal(states, "snapshot", FINAL)), "node"))
 
 
 def _reigns(paths: RunPaths, quorum: pa.Table, faults: Iterable[Disturbance]) -> tuple[Reign, ...]:
-    """Return `RunFacts.reigns`: a broker that is cut off, or stands still, may go on as leader."""
+    """Return all leader epochs with their times. A leader that is cut off may continue to lead."""
     columns = ["topic", "partition", "source", "leader", "leader_epoch", "log_offset"]
     cut_off = (
         (node, each.begun_ns, each.ended_ns)
@@ -328,13 +329,13 @@ def _reigns(paths: RunPaths, quorum: pa.Table, faults: Iterable[Disturbance]) ->
 
 
 def _times(paths: RunPaths) -> Iterator[Ints]:
-    """Yield when clients did anything, and observers were answered."""
+    """Yield the times of all client ops and of all observers' answers."""
     for table, column in (("ops", "invoke_ns"), ("ops", "complete_ns"), ("leadership", _SEEN)):
         yield from (ints(piece, column) for piece in pieces_of(paths, table, [column]))
 
 
 def _witnessed(paths: RunPaths) -> frozenset[int]:
-    """Return what `RunFacts.witnessed` is; of ten million polls only few rows are kept."""
+    """Return the op ids of transactions of which a reader got a record: they committed."""
     if not _has(paths, "sends", "txn_id"):
         return frozenset()
     words = [name for name in POLL_COLUMNS if name != "value"]
@@ -353,32 +354,32 @@ def _witnessed(paths: RunPaths) -> frozenset[int]:
                 unknown_sends(sends), (pa.Table.from_batches([part]) for part in parts)
             )
     except BROKEN:
-        return frozenset()  # That a table cannot be read is told as such.
+        return frozenset()  # The unreadable table is reported elsewhere.
 
 
 def _moves_known(paths: RunPaths) -> bool:
-    """Tell whether assignments tell what they leave out; those of an early ingest do not."""
+    """Return whether the assignments include `left-out` rows. Ingest version 0 added none."""
     try:
         if version_of(ingest_notes(paths)) > 0:
             return True
     except BROKEN:
-        pass  # Tables without sound notes may be of any age: then they speak for themselves.
+        pass  # Without valid notes, the tables' age is unknown. Then their rows decide.
     kinds = load_table(paths, "assignments", ["kind"])
     return not kinds.num_rows or bool(equal(kinds, "kind", LEFT_OUT).any())
 
 
 def _has(paths: RunPaths, table: str, column: str) -> bool:
-    """Tell whether a column of a table holds anything."""
+    """Return whether a column of a table has any value."""
     try:
         return TableFile(table, paths.table(table)).has(column)
     except BROKEN:
-        return False  # That a table cannot be read is told as such.
+        return False  # The unreadable table is reported elsewhere.
 
 
 def without_tables(facts: RunFacts, names: Iterable[str]) -> RunFacts:
-    """Return the context of a run of which more tables turned out to be damaged.
+    """Return the facts of a run after more of its tables turned out to be damaged.
 
-    Half a table looks like lost messages: so the whole of it counts as empty.
+    Half a table would look like lost messages. So a damaged table counts as empty.
     """
     more = frozenset(names) - facts.unread
     return replace(
@@ -396,7 +397,7 @@ def _unread_sentences(names: frozenset[str]) -> list[str]:
 
 
 def write_statistics(paths: RunPaths, statistics: Mapping[str, pa.Table]) -> None:
-    """Write a Parquet file a statistic."""
+    """Write one Parquet file for each statistic."""
     paths.statistics.mkdir(parents=True, exist_ok=True)
     for name, table in statistics.items():
         with written_whole(paths.statistics / f"{name}.parquet") as file:

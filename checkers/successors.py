@@ -1,14 +1,14 @@
-"""Who led after the broker that acknowledged a record, and how that one was elected.
+"""Finds who led after the broker that acknowledged a record, and how that leader was elected.
 
-Nothing in the record has the time of an election. It came no later than the first report of its
-epoch, and no earlier than the new leader's last answer that knew only earlier epochs; such an
-answer may be half a second old. Nor did it come before the controllers committed it (`reigns`).
-Answers that say nothing new have no row. But observers ask for leaders before they look at logs, so
-that two looks in a row show that there was an answer between.
+The run's record contains no election times, only bounds. An election came no later than the first
+report of its epoch. It came after the new leader's last answer with only earlier epochs, and such
+an answer may be half a second old. It also came after the controllers could have committed it
+(`reigns`). An answer without news has no row. But observers ask for leaders before they ask for log
+ends. So two log ends in a row show that there was an answer between them.
 
-The metadata log has the ISR before each election. A leader from outside of it, whose election that
-log does not call unclean, was an eligible leader replica (KIP-966), from Kafka 4.0 on and where no
-replica was moved.
+The metadata log has the ISR before each election. Suppose that a leader was outside of this ISR,
+and the log does not call its election unclean. Then it was an eligible leader replica (KIP-966),
+from Kafka 4.0 on, if no replica was moved.
 """
 
 from collections.abc import Sequence
@@ -49,20 +49,20 @@ from checkers.witnesses import not_earlier, truncations_of
 from results.record.terms import Source
 
 _ASKED = 20
-"""Of so many of its first acknowledgements it is asked whose they were."""
+"""The maximum number of a leader's first acknowledgements to examine."""
 _FIRST_WITH_ELR = (4, 0)
 _OUTSIDE = "which was not in the ISR before"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Next(Leader):
-    """Who led next.
+    """The leader that came next.
 
     Attributes:
-        not_before_ns: When the election had certainly not come yet; -1 if that is not known.
-        told_ns: When that epoch, or a later one, was first reported; beyond all times if never.
+        not_before_ns: A time at which the election had certainly not happened. -1 if unknown.
+        told_ns: When this or a later epoch was first reported. `NEVER_NS` if never.
         unclean: Whether the controller called the election unclean.
-        rivals: All leaders of that epoch, where sources report several.
+        rivals: All leaders of the epoch, if sources report several.
     """
 
     not_before_ns: int
@@ -72,15 +72,15 @@ class Next(Leader):
 
 
 def next_leader(group: Group, record: Acked, by: Sequence[Acknowledger]) -> Next | None:
-    """Return the first later leader that did not certainly have a record, as no later one gave it.
+    """Return the first later leader that may have lacked a record, if no later leader served it.
 
     Args:
         group: The partition.
-        record: Which.
-        by: The epochs of one broker, in which it may have acknowledged the record.
+        record: The record.
+        by: The epochs of one broker in which it may have acknowledged the record.
 
     Returns:
-        None if no later leader was seen, or if it is another one for each of those epochs.
+        None if no later leader was seen, or if these epochs have different next leaders.
     """
     found = {_after(group, record, each) for each in by}
     return found.pop() if len(found) == 1 else None
@@ -91,7 +91,7 @@ def _after(group: Group, record: Acked, leader: Acknowledger) -> Next | None:
     rows = group.table("leadership")
     epochs = ints(rows, "leader_epoch")
     gave = readers_of(group, record)
-    since = max([leader.epoch, *(each.epoch for each in gave)])  # What readers got, was not lost.
+    since = max([leader.epoch, *(each.epoch for each in gave)])  # A read record was not lost.
     later = np.unique(epochs[(epochs > since) & (ints(rows, "leader") >= 0)]).tolist()
     last = leader
     for epoch in later:
@@ -106,9 +106,10 @@ def _after(group: Group, record: Acked, leader: Acknowledger) -> Next | None:
 
 @once
 def leaders_of(group: Group, epoch: int) -> tuple[int, ...]:
-    """Return all brokers that are reported as leaders of an epoch, by those who know if there are.
+    """Return all brokers reported as leaders of an epoch.
 
-    A leader knows it, the controllers do (metadata log, ZooKeeper); others believe.
+    If authoritative sources name a leader, only they count: the leader itself and the controllers
+    (metadata log, ZooKeeper). The metadata of other brokers may be wrong.
     """
     rows = group.table("leadership")
     led = (ints(rows, "leader_epoch") == epoch) & (ints(rows, "leader") >= 0)
@@ -117,7 +118,7 @@ def leaders_of(group: Group, epoch: int) -> tuple[int, ...]:
 
 
 def _unaware_until_ns(group: Group, node: str, epoch: int) -> int:
-    """Return when a broker, or ZooKeeper, was last known to know only epochs before one; or -1."""
+    """Return when a broker, or ZooKeeper, was last known to know only earlier epochs; or -1."""
     rows = group.table("leadership")
     asked_ns, epochs = ints(rows, "asked_ns"), ints(rows, "leader_epoch")
     answers = equal(rows, "observer", node) & ~equal(rows, "source", *FILES)
@@ -148,7 +149,7 @@ def _led(group: Group, epoch: int, leaders: tuple[int, ...]) -> Next:
 
 
 def _decided_ns(group: Group, epoch: int) -> int:
-    """Return before when the controllers had certainly not committed an election; or -1."""
+    """Return a time at which the controllers had certainly not committed an election; or -1."""
     found = [
         each.from_ns
         for each in group.facts.reigns
@@ -158,7 +159,7 @@ def _decided_ns(group: Group, epoch: int) -> int:
 
 
 def _kept(group: Group, record: Acked, node: str) -> bool:
-    """Tell whether a replica has the record in the end, and was not cut since."""
+    """Return whether a replica's final log has the record, and was not truncated there since."""
     log = group.logs.get(FINAL, {}).get(node)
     held = log is not None and log.has(record.value)
     return held and cut_at(group, record, node) is None
@@ -168,9 +169,12 @@ def _kept(group: Group, record: Acked, node: str) -> bool:
 def reported_isrs(
     group: Group, leader: Acknowledger, epochs: range
 ) -> list[tuple[int, int, set[int]]]:
-    """Return (asked, seen, ISR) as a leader itself, or ZooKeeper, told it in some epochs, by time.
+    """Return the ISRs that a leader itself, or ZooKeeper, reported in some epochs, by time.
 
-    A broker that is cut off goes on to report an ISR of before.
+    A broker that is cut off continues to report an old ISR.
+
+    Returns:
+        For each report: when it was asked, when it was seen, and the ISR.
     """
     rows = group.table("leadership")
     told = present(rows, "isr") & present(rows, "observed_ns") & present(rows, "asked_ns")
@@ -184,7 +188,7 @@ def reported_isrs(
 
 @once
 def grew_between(group: Group, leader: Leader, from_ns: int, until_ns: int) -> bool:
-    """Tell whether the ISR of a leader alone may have been larger at some time between two."""
+    """Return whether an ISR with only the leader may have been larger in a time span."""
     mine = {leader.broker}
     rows = group.table("leadership")
     here = present(rows, "isr") & (ints(rows, "leader_epoch") == leader.epoch)
@@ -199,9 +203,9 @@ def grew_between(group: Group, leader: Leader, from_ns: int, until_ns: int) -> b
 
 @once
 def never_had(group: Group, record: Acked, node: str) -> bool:
-    """Tell whether a replica's log lacks the record in the end, and never lost anything there.
+    """Return whether a replica's final log lacks the record, and never lost anything at its offset.
 
-    A read that nobody else can have answered says otherwise.
+    False if a reader received the record, and only this replica can have served it.
     """
     log = group.logs.get(FINAL, {}).get(node)
     if log is None or moved(group) or not read_whole(group, node):
@@ -220,18 +224,21 @@ def never_had(group: Group, record: Acked, node: str) -> bool:
 
 
 def _has_a_hole(log: ReplicaLog, offset: int) -> bool:
-    """Tell whether a log goes on behind an offset that it lacks: then it went past it."""
+    """Return whether a log lacks an offset but has later records."""
     return log.at(offset) is None and offset < log.read_end
 
 
 def _anywhere(group: Group, record: Acked) -> Acked:
-    """Return a record at the end of all logs if it may have been sent again: another try's copy."""
+    """Return a record that may have been sent again with an offset beyond all logs.
+
+    A copy of another try may have a different offset, so truncations of any offset count for it.
+    """
     return replace(record, offset=NEVER_NS) if may_be_resent(group, record) else record
 
 
 @once
 def readers_of(group: Group, record: Acked) -> dict[Leader, int]:
-    """Return who gave a record to readers, where only one can have, and the first op of each."""
+    """Return the brokers that certainly served a record to readers, with the first such read op."""
     found: dict[Leader, int] = {}
     for op_id, ended_ns in sorted(reads_of(group, record.offset, [record.value]).items()):
         by = servers(group, record.value, {op_id: ended_ns})
@@ -243,7 +250,7 @@ def readers_of(group: Group, record: Acked) -> dict[Leader, int]:
 def gave_on(
     group: Group, record: Acked, leader: Leader, then: Next | None
 ) -> tuple[Acknowledger, int] | None:
-    """Return who gave a record to a reader last, as a later leader before the next, and the op."""
+    """Return the last leader before `then` that served the record to a reader, and the read op."""
     until = then.epoch if then is not None else NEVER_NS
     gave = readers_of(group, record)
     between = [each for each in gave if leader.epoch < each.epoch < until]
@@ -255,13 +262,13 @@ def gave_on(
 
 @once
 def had(group: Group, record: Acked, node: str) -> bool:
-    """Tell whether some copy of a replica has the record."""
+    """Return whether some copy of a replica's log, in any snapshot, has the record."""
     return any(copies[node].has(record.value) for copies in group.logs.values() if node in copies)
 
 
 @once
 def reached(group: Group, record: Acked, node: str, until_ns: int) -> bool:
-    """Tell whether a log came to reach beyond a record between its send and a time."""
+    """Return whether a replica's log grew beyond a record's offset after its send, by a time."""
     if min(record.offset, record.sent_ns) < 0:
         return False
     seen = looks_at(group, node)
@@ -271,7 +278,7 @@ def reached(group: Group, record: Acked, node: str, until_ns: int) -> bool:
 
 
 def holders(group: Group, record: Acked, by: Sequence[Acknowledger], until_ns: int) -> set[str]:
-    """Return the nodes that had a record, or seem to: their logs reached it before a time."""
+    """Return the nodes whose logs have a record, or reached its offset before a time."""
     nodes = {node for copies in group.logs.values() for node in copies}
     found = {node for node in nodes if had(group, record, node)}
     found |= {node for node in nodes if reached(group, record, node, until_ns)}
@@ -279,16 +286,16 @@ def holders(group: Group, record: Acked, by: Sequence[Acknowledger], until_ns: i
 
 
 def was_spared(group: Group) -> bool:
-    """Tell whether no fault took records of the partition from a disk."""
+    """Return whether no disk fault removed records of the partition."""
     return not any(each.concerns(group.topic, group.partition) for each in group.facts.disk_losses)
 
 
 def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> str:
-    """Say who was elected next, whence, and whether it had the record."""
+    """Return a phrase: who was elected next, from where, and whether it had the record."""
     if then.rivals:
         *most, other = (f"n{each}" for each in then.rivals)
         return f"{', '.join(most)} and {other} are reported as leaders of epoch {then.epoch}"
-    # A leader's log only grows: what the last one lacks in the end it lacked when it was elected.
+    # A leader's log only grows. So a record that the last leader lacks was missing at its election.
     spared = was_spared(group)
     at_end = (group.leader.broker, group.leader.epoch) if group.leader else None
     stopped = at_the_stop(group, then.node, record.offset) is not None
@@ -309,9 +316,9 @@ def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> st
 
 @once
 def _fell(group: Group, record: Acked, then: Next) -> str:
-    """Return where a leader's log was seen to end before and after it lost a place as the leader.
+    """Return a phrase if a leader's log was seen to shrink below an offset while it led.
 
-    Empty: nowhere. Then its log only grew.
+    A leader's log only grows. Empty if it was not seen to shrink.
     """
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")
@@ -327,10 +334,12 @@ def _fell(group: Group, record: Acked, then: Next) -> str:
 
 @once
 def _began_below(group: Group, record: Acked, then: Next) -> bool:
-    """Tell whether a leader acknowledged another record of its epoch at that offset, or below it.
+    """Return whether a leader acknowledged another record at or below a record's offset.
 
-    So its log ended there at the latest when it was elected: a leader's log only grows. What was
-    sent only after the record was acknowledged stands behind it where the old leader wrote it.
+    The other record must be of the leader's own epoch. Then the leader's log ended there at the
+    latest when it was elected, because a leader's log only grows. Only records count that were sent
+    after the given record was acknowledged. In the old leader's log, such records have higher
+    offsets.
     """
     rows = group.table("leadership")
     epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
@@ -353,7 +362,7 @@ def _began_below(group: Group, record: Acked, then: Next) -> bool:
 
 
 def _stands_elsewhere(group: Group, value: int, offset: int) -> bool:
-    """Tell whether a log has a value at another offset: then its answer may have been wrong."""
+    """Return whether a log has a value at another offset than its acknowledgement says."""
     return any(
         bool((log.offsets[log.values == value] != offset).any())
         for copies in group.logs.values()
@@ -366,7 +375,7 @@ def _whence(group: Group, record: Acked, leader: Acknowledger, then: Next, *, la
         return ", from outside of the in-sync replicas,"
     isr = isr_before(group, then.epoch)
     if isr is not None and then.broker not in isr:
-        # One record may end a reassignment, and elect from the ISR that it sets.
+        # One metadata record may end a reassignment, and elect from the new ISR.
         elr = group.facts.plan.version_numbers >= _FIRST_WITH_ELR and not moved(group)
         return f", {'an eligible leader replica (KIP-966)' if elr else _OUTSIDE},"
     if last and had(group, record, then.node):

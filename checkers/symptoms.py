@@ -1,11 +1,13 @@
-"""Why several anomalies bring others about: reasons that more than one check's words give.
+"""Texts that explain why one anomaly causes others; several checks use them.
 
-What a check's `Words.explains` names is seen, or not, where its promise was broken, and follows
-from the same cause. A pair stands there only if the one brings the other about by itself, so that
-whether it is seen too is luck. What may have a cause of its own stands nowhere, or a new bug would
-pass for one that was seen before: a value that lies in the log twice (a lost one lies in it
-nowhere), one that the log holds and no reader is given, an answer that names a wrong offset, a
-leader epoch that goes down. Nor is a loss ever a symptom: it is what matters most.
+A check's `Words.explains` lists its symptoms: anomalies that follow from the same cause. Whether a
+symptom is seen too is a matter of luck. An anomaly is listed only if the first anomaly causes it by
+itself.
+
+Anomalies that may have a cause of their own are never listed. Otherwise a new bug would count as a
+known one. Examples are a value that is in the log twice, an answer with a wrong offset, and a
+leader epoch that decreases. Another is a value that the log holds but no reader receives. A loss is
+never listed as a symptom, because it matters most.
 """
 
 WRITTEN_AGAIN = "where a log lost its end, later writes get lower offsets than earlier ones had"
@@ -23,7 +25,7 @@ OF_WRITERS = {
     "int-nonmonotonic-send": WRITTEN_AGAIN,
     "int-send-skip": "messages of one operation lie on both sides of the cut",
 }
-"""What writers see of a log that lost its end."""
+"""What writers see if a log lost its end, by anomaly."""
 OF_READERS = {
     "poll-skip": READ_AND_GONE,
     "int-poll-skip": READ_AND_GONE,
@@ -31,7 +33,7 @@ OF_READERS = {
     "int-nonmonotonic-poll": READ_AND_GONE,
     "uncommitted-read": ABOVE,
 }
-"""What readers see of it."""
+"""What readers see if a log lost its end, by anomaly."""
 OF_A_LOST_END = {**OF_WRITERS, **OF_READERS, "inconsistent-offsets": TWICE}
 OF_LEADERS = {
     "committed-truncation": MECHANISM,
@@ -41,4 +43,4 @@ OF_LEADERS = {
     "log-end-regression": MECHANISM,
     "epoch-mismatch": TWICE,
 }
-"""What is seen of its leaders and replicas."""
+"""What leaders and replicas show if a log lost its end, by anomaly."""

@@ -1,9 +1,10 @@
-"""Which leader took a record that no log has: the sequences of its producer tell.
+"""Finds the leader that appended a missing record, from the sequence numbers of its producer.
 
-A leader refuses what does not follow on the last sequence of an idempotent producer that it has. So
-where one leader wrote the records before and behind a missing one, in one epoch, and exactly the
-missing sequences lie between the two, that leader had taken what is missing. The producer is known
-by its neighbours: what the same process sent before and afterwards, under one producer epoch.
+A leader refuses a batch that does not follow the producer's last sequence number. Take the records
+of an idempotent producer just before and just after the missing record. Suppose that one leader
+wrote both in one epoch, and exactly the missing sequence numbers lie between them. Then this leader
+had appended the missing record. The producer is known from records that the same process sent
+before and after, under one producer epoch.
 """
 
 from dataclasses import dataclass
@@ -16,12 +17,13 @@ from checkers.group import Group, once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """A leader took a record that its log lacks.
+    """Proof that a leader appended a record that its log now lacks.
 
     Attributes:
         epoch: The leader epoch.
         producer: The producer's id.
-        before, after: (sequence, offset) of its records on either side.
+        before, after: (sequence, offset) of the producer's records before and after the missing
+            one.
     """
 
     epoch: int
@@ -31,7 +33,7 @@ class Taken:
 
     @property
     def text(self) -> str:
-        """For people: what shows it."""
+        """The proof as a sentence for the report."""
         (last, at), (following, there) = self.before, self.after
         return (
             f"its log has sequence {last} of producer {self.producer} at {at} and then {following}"
@@ -41,7 +43,7 @@ class Taken:
 
 @once
 def taken(group: Group, value: int) -> Taken | None:
-    """Return which leader took a value that no copy shows; None: the sequences do not tell."""
+    """Return which leader appended a value that no copy holds, with proof; None without proof."""
     log, sends = group.final_log, group.table("sends")
     if log is None or value < 0:
         return None

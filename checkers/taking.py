@@ -1,7 +1,8 @@
-"""Which partitions took records once all was healed: whoever led them was up, and was reached.
+"""Finds partitions that accepted records after the last heal, so that their leader was reachable.
 
-What a partition did not take while another one of its leader did was kept out by neither the
-broker's end nor a link. A cause sees one partition's rows, so this is worked out for a whole run.
+Suppose that one partition accepted no records while another partition of the same leader did. Then
+neither a dead broker nor a bad link is the reason. The cause of an anomaly uses rows of one
+partition only, so this is computed for the whole run.
 """
 
 from dataclasses import dataclass
@@ -17,17 +18,18 @@ MARK_COLUMNS = [
     "topic", "partition", "observer", "source", "leader", "observed_ns", "high_watermark",
 ]  # fmt: skip
 _MOST = 4096
-"""Of a run no more marks are kept, of each leader every other one, say: each task is sent them."""
+"""The maximum number of high watermarks kept for a run, because each task receives them. If there
+are more, only every second, third, … of each leader is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taking:
-    """The high watermarks of a partition, as a leader told them after the last heal.
+    """The high watermarks of a partition that a leader reported after the last heal.
 
     Attributes:
-        topic, partition: Which.
+        topic, partition: The partition.
         node: The leader.
-        marks: When each was told, and it, by time.
+        marks: (time, high watermark) of each report, by time.
     """
 
     topic: str
@@ -36,17 +38,17 @@ class Taking:
     marks: tuple[tuple[int, int], ...]
 
     def grew(self, span: tuple[int, int]) -> tuple[int, int] | None:
-        """Return the first and the last mark that were told in a time; None if it did not grow."""
+        """Return the first and last high watermark in a time span; None if it did not grow."""
         inside = [mark for at_ns, mark in self.marks if span[0] <= at_ns <= span[1]]
         return (inside[0], inside[-1]) if inside and inside[-1] > inside[0] else None
 
 
 def taking(leadership: pa.Table, since_ns: int | None) -> tuple[Taking, ...]:
-    """Return `RunFacts.taking`.
+    """Return the partitions that accepted records after the last heal (`RunFacts.taking`).
 
     Args:
-        leadership: Its `MARK_COLUMNS`.
-        since_ns: When the last fault was healed; None: not known, and nothing is told.
+        leadership: The `MARK_COLUMNS` of `leadership`.
+        since_ns: When the last fault was healed. None if unknown: then the result is empty.
     """
     if since_ns is None:
         return ()

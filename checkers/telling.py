@@ -1,8 +1,8 @@
-"""What a verdict tells first, in which words, and why each anomaly came about.
+"""Decides the order of anomalies in a verdict, their texts, and the cause of each.
 
-Order, words and causes come with the verdict, so that terminal, pages, site and JUnit print the
-same. An anomaly that another one explains comes after it, and refers to it: a log that lost its end
-shows in writers, readers and replicas.
+The verdict contains order, texts and causes, so that terminal, pages, site and JUnit print the
+same. An anomaly that another one explains comes after it and refers to it. For example, a log that
+lost its end shows in writers, readers and replicas.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,18 +21,18 @@ _TIMES = {
     "later_observed_ns": "at", "acknowledged_ns": "when it was acknowledged, at",
     "sent_ns": "when it was sent, at",
 }  # fmt: skip
-"""Where evidence says when an anomaly happened, not when it was found; what that time is."""
+"""Evidence keys with the time at which an anomaly happened, and a phrase for each."""
 
 
 def words_of(
     checked: Iterable[str], summaries: Mapping[str, AnomalySummary], told_as: Mapping[str, Words]
 ) -> dict[str, Words]:
-    """Return the words of all checks and anomalies, each with the symptoms that are there.
+    """Return the texts of all checks and anomalies, each with only the symptoms that occurred.
 
     Args:
-        checked: Names of the checks that the run's judge knows.
+        checked: The names of the checks that the run's judge knows.
         summaries: The anomalies by name.
-        told_as: Other words of some anomalies, for what their examples show.
+        told_as: Other texts for some anomalies, chosen by their examples.
     """
     names = sorted({*checked, *summaries} & WORDS.keys())
     words = {name: told_as.get(name, WORDS[name]) for name in names}
@@ -57,17 +57,17 @@ def ranked(
     weighty: Iterable[str],
     light: Iterable[str],
 ) -> tuple[str, ...]:
-    """Return anomalies in the order in which a reader should see them.
+    """Return the names of anomalies in the order in which a reader should see them.
 
-    What decides the verdict comes before what cannot be trusted, that before what is allowed; what
-    another one of them explains comes after it; then as in `registry.HEADLINES`, and behind those
-    safety before liveness.
+    Anomalies that decide the verdict come first, then untrusted ones, then allowed ones. An anomaly
+    that another one explains comes after it. Then the order of `registry.HEADLINES` counts, and
+    finally safety before liveness.
 
     Args:
         summaries: The anomalies by name.
-        words: Of each.
-        weighty: Those that decide the verdict.
-        light: Those of which the proof is weaker than their name says.
+        words: The texts of each anomaly.
+        weighty: The anomalies that decide the verdict.
+        light: The anomalies whose proof is weaker than their name says.
     """
     deciding, weak = set(weighty), set(light)
     symptoms = {
@@ -95,17 +95,18 @@ def with_causes(
     otherwise: Mapping[str, Sequence[str]],
     described: Mapping[str, Sequence[Example]],
 ) -> dict[str, AnomalySummary]:
-    """Return anomalies whose examples all have a cause.
+    """Return the anomalies with a cause for every example.
 
-    That is the one that its check proved; or what the rows of its place show, with the anomaly that
-    may explain it; or that the record does not show why.
+    The cause is the one that the check proved. Otherwise it is what the partition's rows show, with
+    the anomaly that may explain this one. Otherwise the cause says that the run's record does not
+    show why.
 
     Args:
         summaries: The anomalies by name.
-        words: Of each.
-        order: Their names, roots first.
+        words: The texts of each anomaly.
+        order: The names of the anomalies, explaining ones first.
         otherwise: The reason of each example, empty if its check has none.
-        described: All examples of each that checks described, those that are stored among them.
+        described: All examples that checks described, including the stored ones.
     """
     caused: dict[str, AnomalySummary] = {}
     for name in order:
@@ -123,9 +124,9 @@ def with_causes(
 
 
 def in_force(facts: RunFacts, found: Anomaly) -> str:
-    """Return which faults were in force when an anomaly was seen to happen; empty if unknown.
+    """Return a phrase with the faults in force when an anomaly happened; empty if unknown.
 
-    One that had begun and was confirmed only later, or never, may have been.
+    A fault that had begun, but was confirmed only later or never, is listed as not yet confirmed.
     """
     times = [(number_in(found, name), what) for name, what in _TIMES.items()]
     at_ns, what = next((each for each in times if each[0] >= 0), (-1, ""))
@@ -147,24 +148,24 @@ def in_force(facts: RunFacts, found: Anomaly) -> str:
 
 
 def _fault(fault: Disturbance) -> str:
-    """Return a fault for people: `kill of n1`."""
+    """Return a fault as a phrase: `kill of n1`."""
     return f"{fault.kind} of {', '.join(sorted(fault.nodes))}" if fault.nodes else fault.kind
 
 
 def _both(why: str, root: str) -> str:
-    """Return what the rows of an anomaly's place show, and which anomaly may explain it."""
+    """Join the reason from the partition's rows and the anomaly that may explain this one."""
     return "; ".join(each for each in (why, root) if each)
 
 
 def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) -> str:
-    """Return which anomaly of the same partition explains one; empty if none does.
+    """Return a phrase that names an anomaly of the same partition that may explain this one.
 
-    Places and times are compared, not values, so that it may, and no more is said. What began
-    later cannot; where one of the two has no time, that is not known. Of two that have no offset
-    the times must overlap.
+    Empty if there is none. Only offsets and times are compared, not values, so the phrase says
+    "may". An explaining anomaly must not begin later, as far as times are known. If neither of the
+    two has an offset, their times must overlap.
 
     Args:
-        example: Of the symptom.
+        example: An example of the symptom.
         roots: The reason and the examples of each anomaly that may explain it.
     """
     offsets = _offsets(example)
@@ -186,7 +187,7 @@ def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) 
 
 
 def _may_bring_about(root: Example, symptom: Example) -> bool:
-    """Tell whether the offsets and times of two anomalies of a partition allow it."""
+    """Return whether offsets and times allow that one anomaly of a partition caused another."""
     (begun_ns, ended_ns), (first_ns, last_ns) = _span(root), _span(symptom)
     offsets = _offsets(symptom)
     if not offsets and root.offset < 0:
@@ -196,7 +197,7 @@ def _may_bring_about(root: Example, symptom: Example) -> bool:
 
 
 def _span(example: Example) -> tuple[int, int]:
-    """Return the first and the last time that an anomaly's evidence names; -1 if it has none."""
+    """Return the first and last time in an anomaly's evidence; -1 if it has none."""
     times = [
         value
         for name, value in example.evidence.items()
@@ -206,6 +207,6 @@ def _span(example: Example) -> tuple[int, int]:
 
 
 def _offsets(example: Example) -> set[int]:
-    """Return all offsets that an anomaly's evidence names, and its own."""
+    """Return the anomaly's own offset and all offsets in its evidence."""
     told = [value for name, value in example.evidence.items() if name.endswith("offset")]
     return {example.offset, *(value for value in told if isinstance(value, int))} - {-1}

@@ -1,4 +1,7 @@
-"""The ISRs of a partition, as brokers told them: a broker tells them in their order, be it late."""
+"""The ISRs of a partition as brokers reported them.
+
+A broker reports changes of the ISR in order, though maybe late.
+"""
 
 from dataclasses import dataclass
 
@@ -9,12 +12,12 @@ from results.record.terms import Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """One answer.
+    """One report of an ISR.
 
     Attributes:
-        by: What tells its answers in their order: source, observer and incarnation.
-        asked_ns, seen_ns: When the broker was asked, and told.
-        isr: Numbers of brokers.
+        by: Source, observer and incarnation. Reports with the same `by` are in order.
+        asked_ns, seen_ns: When the broker was asked, and when it answered.
+        isr: The broker ids.
     """
 
     by: tuple[str, str, int]
@@ -24,18 +27,18 @@ class Told:
 
     @property
     def nodes(self) -> frozenset[str]:
-        """The ISR, by names of nodes."""
+        """The ISR as node names."""
         return frozenset(f"n{broker}" for broker in self.isr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Return:
-    """A replica that was in a full ISR again, as one broker told.
+    """A replica that returned to a full ISR, by the reports of one broker.
 
     Attributes:
-        node: Whose replica.
-        left_ns: When that broker told of an ISR without it, the last time before.
-        asked_ns, seen_ns: When it was asked, and told of a full one.
+        node: The node of the replica.
+        left_ns: When that broker last reported an ISR without the replica.
+        asked_ns, seen_ns: When it was asked, and when it reported a full ISR.
     """
 
     node: str
@@ -45,12 +48,12 @@ class Return:
 
 
 def told_isrs(group: Group) -> tuple[Told, ...]:
-    """Return what brokers told, in the order in which they did."""
+    """Return the reported ISRs, in the order of the reports."""
     return group.view(_told)
 
 
 def isr_returns(group: Group) -> tuple[Return, ...]:
-    """Return who left the ISR and was in a full one again, each as one broker told it."""
+    """Return the replicas that left the ISR and later were in a full ISR again."""
     return group.view(_returns)
 
 

@@ -1,18 +1,23 @@
-"""torn-transaction: final reads show one half of a committed transaction.
+"""torn-transaction: final reads show only a part of a committed transaction.
 
-Definition: read_committed final reads show some records of a certainly committed transaction, and
-not others that lie below the last stable offset: in whichever partitions, but only where the final
-read is complete, and below the end that it had to reach.
+Definition: read_committed final reads return some records of a certainly committed transaction, and
+leave out other records of it. The left-out records are below the last stable offset. The records
+may be in different partitions. Only complete final reads count, below the end that they had to
+reach.
 
-Why it proves something: a coordinator decides once for all partitions. What lies below the last
-stable offset is decided, and a reader that went there must have met every committed record. Half a
-transaction was committed in one place, and dropped or aborted in another.
+Why it proves something: a coordinator decides once for all partitions. Records below the last
+stable offset are decided. A reader that went that far must have received every committed record. So
+a part of the transaction was committed, and another part was dropped or aborted.
 
-What would not prove it: a record above the last stable offset, whose marker may be on its way;
-one below the log's start; a record whose offset nobody knows; a transaction of unknown outcome that
-no reader was shown; a read_uncommitted read, which shows what is open or aborted, too. A record
-that is gone from the last leader's log is a `lost-write`, and not told again here; one that is
-still in it, and that a final read went past, is both.
+What would not prove it:
+
+- A record above the last stable offset. Its marker may not be written yet.
+- A record below the log's start, or a record with an unknown offset.
+- A transaction of unknown outcome of which no reader received a record.
+- A read_uncommitted read, which also returns open and aborted records.
+
+A record missing from the last leader's log is reported as `lost-write` only. A record that is in
+the log, but that a final read skipped, is reported by both checks.
 """
 
 from collections.abc import Iterable
@@ -80,19 +85,25 @@ SHARES = schema_of(
     unended=pa.string(),
     passed=pa.string(),
 )
-"""The records of certainly committed transactions that final reads showed, or had to show; whether
-any read_committed reader was given it; by the last leader's log, its producer, and where the marker
-that ends its transaction stands, with the marker's hash; -1 where that log has none. That leader's
-node, empty if unknown. For people, who may have answered the final reads; that it has no marker of
-its own, because another transaction's record stands before that one; which op lacked it before the
-final reads, and who answered that one. Else empty."""
+"""The records of certainly committed transactions that final reads returned, or had to return.
+
+- `given`: whether any read_committed reader received the record.
+- `producer`, `marker`, `marker_hash`: the record's producer id, and offset and hash of the marker
+  that ends its transaction, by the last leader's log. -1 where the log has none.
+- `leader`: the last leader's node, empty if unknown.
+- `server`: a phrase for who may have answered the final reads, or empty.
+- `unended`: a phrase if the record has no marker of its own, because another transaction's record
+  stands before the marker. Otherwise empty.
+- `passed`: a phrase for the first op that missed the record before the final reads, and who
+  answered it. Otherwise empty.
+"""
 _NAMED = 3
 _MOST_TOLD = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Torn:
-    """A transaction in halves: for people, which of its records were shown and which were not."""
+    """A transaction that final reads returned in part: its returned and missing records."""
 
     op_id: int
     shown: tuple[str, ...]
@@ -104,7 +115,7 @@ class Torn:
 
 
 def shares(group: Group) -> pa.Table:
-    """Return what a partition shows of certainly committed transactions, with columns `SHARES`."""
+    """Return a partition's records of certainly committed transactions, as rows of `SHARES`."""
     sends = select(group.committed, present(group.committed, "txn_id"))
     polls = group.final_polls
     polls = select(polls, equal(polls, "isolation", READ_COMMITTED))
@@ -143,7 +154,10 @@ def shares(group: Group) -> pa.Table:
 
 
 def _unended(group: Group, sends: pa.Table, ends: Ends) -> list[str]:
-    """Return which records have no marker of their own: another op's stands before the next one."""
+    """Return a phrase for each record that has no marker of its own, otherwise an empty text.
+
+    A record has none if another op's record stands between it and the next marker.
+    """
     found, log, all_sends = [""] * sends.num_rows, group.final_log, group.table("sends")
     if log is None or not sends.num_rows:
         return found
@@ -164,9 +178,10 @@ def _unended(group: Group, sends: pa.Table, ends: Ends) -> list[str]:
 
 
 def _passed(group: Group, value: int, offset: int) -> str:
-    """Return which op was the first that went past a record, and who answered it, for people.
+    """Return a phrase that names the first op that skipped a record, and who answered it.
 
-    Of read_committed readers, before the final reads; empty: none did, or that is not known.
+    Only read_committed readers before the final reads count. Empty if none skipped it, or if it is
+    unknown who answered.
     """
     polls = group.table("polls")
     early = equal(polls, "isolation", READ_COMMITTED) & ~equal(polls, "phase", Phase.FINAL.value)
@@ -185,7 +200,7 @@ def _passed(group: Group, value: int, offset: int) -> str:
 
 
 def _offsets(group: Group, sends: pa.Table) -> Ints:
-    """Return where records stand: in the last leader's log, else as acknowledged."""
+    """Return the offsets of records: in the last leader's log, or else as acknowledged."""
     acked, log = ints(sends, "offset"), group.final_log
     if log is None:
         return acked
@@ -213,7 +228,7 @@ def _torn(table: pa.Table) -> list[Torn]:
     ops, shown = ints(table, "op_id")[order], ints(table, "shown")[order]
     cuts = runs_of(ops)
     some = np.add.reduceat(shown, cuts[:-1])
-    halves = np.flatnonzero(some % np.diff(cuts))  # Neither none of its records nor all.
+    halves = np.flatnonzero(some % np.diff(cuts))  # Some of its records, but not all.
     return [
         _one(table, int(ops[cuts[at]]), order[cuts[at] : cuts[at + 1]]) for at in halves.tolist()
     ]
@@ -241,7 +256,7 @@ def _one(table: pa.Table, op_id: int, rows: Ints) -> Torn:
 
 
 def _common(excuses: Iterable[str]) -> tuple[str, ...]:
-    """Return what excuses every record that is not shown."""
+    """Return the excuses (reasons to allow) that fit every record that was not returned."""
     return tuple(sorted(frozenset.intersection(*(frozenset(words.split()) for words in excuses))))
 
 
@@ -355,13 +370,13 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _same_end(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Tell whether two records of a transaction have the same marker, in the same partition."""
+    """Return whether two records of a transaction are ended by the same marker of one partition."""
     names = ("place", "producer", "marker")
     return bool(one["marker"] >= 0) and all(one[name] == other[name] for name in names)
 
 
 def _same_marker(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Tell whether the markers of two records, in two partitions, say the same."""
+    """Return whether the markers of two records, in two partitions, have the same content."""
     known = min(one["marker"], other["marker"]) >= 0
     return known and bool(one["marker_hash"] == other["marker_hash"])
 

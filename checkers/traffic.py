@@ -1,16 +1,20 @@
-"""not-enough-traffic: too little happened for a verdict; the harness's own anomaly.
+"""not-enough-traffic: too few operations succeeded for a verdict. This anomaly is Logquake's own.
 
-Definition: under 100 ok sends or 100 ok polls in the main phase (the plan's minimums), or none
-before, during or after the faults (a scenario whose story is that nobody serves asks for none); or
-no confirmed acknowledgement of a member of the share group in the main phase, where there is one.
+Definition: any of these three cases.
 
-Why it proves something: that the run cannot prove anything. A cluster that answered nobody loses
-nothing. Sends are counted as messages, those of transactions too; a poll counts if it returned any,
-as an empty poll succeeds even where no broker answers. An acknowledgement counts if some broker
-confirmed one record of it at least: its op is ok whatever the answer was.
+- Fewer than 100 ok sends or 100 ok polls in the main phase (the plan's minimums).
+- No ok op before, during or after the faults. A scenario in which no broker serves asks for none.
+- No confirmed acknowledgement of a share group's member in the main phase, if there is a share
+  group.
 
-What would not prove it: a low rate; ops that failed while the cluster was cut, as long as others
-did not.
+Why it proves something: it proves that the run cannot prove anything. A cluster that answered no
+client loses nothing. Sends are counted as messages, including those in transactions. A poll counts
+only if it returned a message, because an empty poll succeeds even if no broker answers. An
+acknowledgement counts if a broker confirmed at least one record of it, because its op is ok
+whatever the answer was.
+
+What would not prove it: a low rate, or ops that failed while the cluster was cut off, as long as
+enough other ops succeeded.
 """
 
 from collections import Counter
@@ -28,11 +32,11 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "not-enough-traffic"
 _Count = tuple[str, int, int]
-"""What was counted, how many there were, and how many the plan asks for."""
+"""A description of what was counted, the count, and the plan's minimum."""
 
 
 def _useful(ops: pa.Table) -> pa.Table:
-    """The ops that sent or read something, and succeeded."""
+    """Return the ok ops that sent or read a message."""
     traffic = equal(ops, "f", F.SEND.value, F.POLL.value, F.TXN.value)
     ok = equal(ops, "outcome", Outcome.OK.value) & present(ops, "complete_ns")
     return select(ops, traffic & ok & (ints(ops, "messages") > 0))
@@ -45,7 +49,10 @@ def _around_faults(group: Group, useful: pa.Table) -> list[_Count]:
 
 
 def _around(group: Group, at: Ints) -> dict[str, Mask]:
-    """Tell which times lie before, during and after the faults; nothing if none was confirmed."""
+    """Return masks of the times before, during and after the faults.
+
+    Empty if no fault was confirmed.
+    """
     faults = group.table("faults")
     confirmed = select(faults, present(faults, "confirmed_ns"))
     if not confirmed.num_rows:
@@ -142,20 +149,20 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _kinds(what: str) -> tuple[str, ...]:
-    """Return the ops that are counted."""
+    """Return the kinds of op that a count covers, by its description."""
     if "acknowledgements" in what:
         return (F.ACKNOWLEDGE.value,)
     return (F.POLL.value,) if "polls" in what else (F.SEND.value, F.TXN.value)
 
 
 def _mostly(failed: pa.Table) -> str:
-    """Return the error that most of some failed operations had, as the end of a sentence."""
+    """Return a phrase with the most frequent error of some failed operations."""
     told = Counter(each.partition(":")[0] for each in texts(failed, "error") if each)
     return f", mostly with {max(told, key=lambda each: (told[each], each))}" if told else ""
 
 
 def _busy(ops: pa.Table) -> str:
-    """Return in what else clients were in the main phase, if all of that failed."""
+    """Return a phrase about the clients' other ops in the main phase, if all of them failed."""
     traffic = equal(ops, "f", F.SEND.value, F.POLL.value, F.TXN.value)
     other = select(ops, traffic & equal(ops, "phase", Phase.MAIN.value))
     if not other.num_rows or equal(other, "outcome", Outcome.OK.value).any():

@@ -1,9 +1,8 @@
-"""Which transactions of unknown outcome certainly committed: those that a reader was shown.
+"""Finds transactions of unknown outcome that certainly committed, because a reader got a record.
 
-A client whose commit timed out does not know what became of it. But a read_committed reader is
-given a transaction's records only behind the coordinator's decision to commit, and that decision
-holds for all of its partitions at once: one record that was read, in any partition, is proof for
-all of them.
+A client whose commit timed out does not know the outcome. But a read_committed reader gets a
+transaction's records only after the coordinator decided to commit. The decision holds for all
+partitions at once. So one record that was read, in any partition, proves the commit in all of them.
 """
 
 from collections.abc import Iterable
@@ -15,31 +14,32 @@ from results.record.tables import TABLES
 from results.record.terms import Outcome
 
 KEY = ("topic", "topic_id", "partition", "value")
-"""What names a send."""
+"""The columns that identify a send."""
 SEND_COLUMNS = (*KEY, "op_id", "txn_id", "outcome")
 POLL_COLUMNS = (*KEY, "isolation", "outcome")
 READ_COMMITTED = "read_committed"
 _PLAIN = pa.schema([TABLES["polls"].field(name) for name in POLL_COLUMNS])
 _WANTED = pa.schema([TABLES["sends"].field(name) for name in (*KEY, "op_id")])
-"""Big tables keep their words in dictionaries, which cannot be joined with words."""
+"""Schemas with plain strings. Large tables store strings in dictionaries, which cannot be joined
+with plain strings."""
 
 
 def unknown_sends(sends: pa.Table) -> pa.Table:
-    """Return the sends of transactions of which nobody knows how they ended.
+    """Return the sends of transactions with an unknown outcome.
 
     Args:
-        sends: With `SEND_COLUMNS`.
+        sends: Rows with `SEND_COLUMNS`.
     """
     unknown = present(sends, "txn_id") & equal(sends, "outcome", Outcome.INFO.value)
     return select(sends, unknown & present(sends, "value"))
 
 
 def witnessed(unknown: pa.Table, polls: Iterable[pa.Table]) -> frozenset[int]:
-    """Return the op ids of the transactions of which a read_committed ok poll returned a send.
+    """Return the op ids of transactions of which a read_committed ok poll returned a record.
 
     Args:
-        unknown: What `unknown_sends` returns, of a whole run.
-        polls: With `POLL_COLUMNS`, in any number of parts.
+        unknown: The result of `unknown_sends` for a whole run.
+        polls: Rows with `POLL_COLUMNS`, in any number of parts.
     """
     found: set[int] = set()
     if not unknown.num_rows:
@@ -50,7 +50,7 @@ def witnessed(unknown: pa.Table, polls: Iterable[pa.Table]) -> frozenset[int]:
         near = select(part, within(ints(part, "value"), values))
         near = near.select(list(POLL_COLUMNS)).cast(_PLAIN)
         shown = equal(near, "isolation", READ_COMMITTED) & equal(near, "outcome", Outcome.OK.value)
-        # A null topic_id matches nothing: rows around a topic's deletion are not judged.
+        # A null topic_id matches nothing, so rows around a topic's deletion are not judged.
         hit = wanted.join(select(near, shown).select(list(KEY)), list(KEY), join_type="left semi")
         found |= set(ints(hit, "op_id").tolist())
     return frozenset(found)

@@ -1,24 +1,28 @@
-"""two-leaders-in-epoch: two brokers led one partition in one leader epoch.
+"""two-leaders-in-epoch: two brokers led one partition in the same leader epoch.
 
-Definition: two leaders of one partition in one epoch, among all that names one: brokers that
+Definition: sources name two leaders of one partition in one epoch. The sources are brokers that
 answered ListOffsets as leader, metadata-log records below the quorum's high watermark, ZooKeeper,
-and Metadata; or two different records at one offset and one epoch >= 0 on two replicas. Of the
-quorum itself: two controllers that were its leader in one epoch, by their own `quorum-state` files
-or logs.
+and Metadata. It is also an anomaly if two replicas have different records at one offset with the
+same epoch (0 or higher). For the quorum: two controllers were its leader in one epoch, by their own
+`quorum-state` files or logs.
 
-Why it proves something: an epoch is given to one leader only; everything that replicas do to agree
-(truncation, fencing) rests on it. Only a broker that believes to lead answers ListOffsets, and it
-names its epoch. Metadata is belief and may be old, but what it says of an epoch was so once: leader
-and epoch come from one record of the controller. Two records of one epoch at one offset were
-written by two leaders.
+Why it proves something: an epoch is given to only one leader. Truncation and fencing of replicas
+rely on this. Only a broker that believes to lead answers ListOffsets, and its answer has its epoch.
+Metadata may be old, but were true once: leader and epoch come from one record of the controller.
+Two different records of one epoch at one offset were written by two leaders.
 
-What would not prove it: leader -1, which is none; a leader or an epoch alone; an old leader that
-still answers, in its *old* epoch, while a new one leads; metadata records above the
-quorum's high watermark, which may yet be dropped; records of formats without an epoch. A node that
-never came back may keep metadata records that the others dropped, below what is the quorum's high
-watermark by now: without a recovery, what metadata logs name is not trusted. Before Kafka 2.2, with
-ZooKeeper, a leader that lost its log's end with its power, and returned before its session ended,
-may write two records of an epoch at one offset itself: allowed (`checkers/reused_epochs.py`).
+What would not prove it:
+
+- Leader -1, which means no leader. A leader or an epoch alone.
+- An old leader that still answers in its *old* epoch while a new one leads.
+- Metadata-log records above the quorum's high watermark. They may still be dropped.
+- Records of message formats without an epoch.
+- Metadata-log records in a run without a recovery. A node that never returned may keep records that
+  the others dropped, below the present high watermark. Such a finding is untrusted.
+
+Before Kafka 2.2, with ZooKeeper, one leader may write two records of an epoch at one offset. It
+lost its log's end with its power, and returned before its session ended. This is allowed
+(`checkers/reused_epochs.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -82,12 +86,12 @@ class Clash:
     """Two leaders of one epoch.
 
     Attributes:
-        source: Who shows it: list-offsets, metadata-log, zookeeper, metadata, several of them
-            together, replica-records, or quorum.
-        leaders: The brokers that claimed, or the nodes whose records differ.
-        offset, last: Of the first records that differ and of the last, -1 otherwise.
+        source: The source that shows it: list-offsets, metadata-log, zookeeper, metadata, several
+            of them together, replica-records, or quorum.
+        leaders: The two leaders, or the nodes whose records differ.
+        offset, last: The first and the last offset with different records. Otherwise -1.
         witnesses: Sentences for the evidence.
-        by_log: Whether only what the metadata log names makes them two.
+        by_log: Whether only the metadata log names a second leader.
     """
 
     epoch: int
@@ -99,14 +103,14 @@ class Clash:
     by_log: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Claims:
-    """Who is said to have led in which epoch; columns.
+    """Claims that a broker led in an epoch, as columns.
 
     Attributes:
-        epochs, leaders: What is claimed.
-        times_ns: When it was told, -1 if nobody knows.
-        sources: Places in `_CLAIMS`.
+        epochs, leaders: The claimed epoch and leader.
+        times_ns: When the claim was reported. -1 if unknown.
+        sources: The source, as an index in `_CLAIMS`.
     """
 
     epochs: Ints
@@ -115,7 +119,7 @@ class Claims:
     sources: Ints
 
     def where(self, mask: Mask) -> "Claims":
-        """Return those where a mask is true."""
+        """Return the claims that a mask selects."""
         return Claims(
             epochs=self.epochs[mask],
             leaders=self.leaders[mask],
@@ -124,7 +128,7 @@ class Claims:
         )
 
     def told_again(self) -> int:
-        """Return how many there are of an epoch that was told before."""
+        """Return how many claims repeat a leader epoch that another claim names."""
         return len(self.epochs) - len(np.unique(self.epochs))
 
     def disputed(self) -> Ints:
@@ -134,7 +138,7 @@ class Claims:
 
 
 def _claims(group: Group) -> Claims:
-    """Return the claims that count."""
+    """Return the recorded claims that a broker led in an epoch, if the claim counts."""
     rows = group.table("leadership")
     sources = np.full(rows.num_rows, NONE)
     for place, name in enumerate(_CLAIMS):
@@ -152,7 +156,10 @@ def _claims(group: Group) -> Claims:
 
 
 def _clashing_claims(claims: Claims) -> list[Clash]:
-    """Return a clash for each source that shows one, and for what only several show together."""
+    """Return a clash for each source that names two leaders.
+
+    If no single source does, there is one clash for all sources of the epoch together.
+    """
     clashes = []
     for epoch in claims.disputed().tolist():
         here = claims.where(claims.epochs == epoch)
@@ -187,7 +194,7 @@ def _witnesses(claims: Claims, *, name_source: bool) -> Iterator[str]:
 
 
 def _clashing_records(group: Group, one: ReplicaLog, other: ReplicaLog) -> tuple[int, list[Clash]]:
-    """Compare two replicas; a clash for each epoch, at its first offset."""
+    """Compare two replicas; return the number of compared records, and one clash for each epoch."""
     left, right = shared(one.offsets, other.offsets)
     epochs = one.epochs[left]
     same = (epochs == other.epochs[right]) & (epochs >= 0)
@@ -307,7 +314,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _by_election(group: Group, epoch: int, who: Sequence[str], source: str) -> str:
-    """Return whom the controllers elected in an epoch, and what the other one then was."""
+    """Return a phrase: which leader the controllers elected, and how the other came to lead."""
     named = [each for each in entries(group) if each.epoch == epoch and each.leader >= 0]
     chosen = list(dict.fromkeys(f"n{each.leader}" for each in named))
     if len(chosen) > 1:
@@ -336,7 +343,7 @@ def _by_election(group: Group, epoch: int, who: Sequence[str], source: str) -> s
 
 
 def _named_by(group: Group, epoch: int, node: str) -> list[str]:
-    """Return whose metadata named a broker as leader in an epoch."""
+    """Return the nodes whose metadata named a broker as leader in an epoch."""
     rows = group.table("leadership")
     told = equal(rows, "source", Source.METADATA) & (ints(rows, "leader_epoch") == epoch)
     named = select(rows, told & (ints(rows, "leader") == int(node.removeprefix("n"))))
@@ -344,13 +351,13 @@ def _named_by(group: Group, epoch: int, node: str) -> list[str]:
 
 
 def _by_votes(group: Group, epoch: int, who: Sequence[str]) -> str:
-    """Return who voted for each of two leaders of the quorum."""
+    """Return a phrase: who voted for each of two leaders of the quorum."""
     cast = [each[1:] for each in group.facts.quorum.votes if each[0] == epoch]
     votes = {node: sorted(by for by, candidate in cast if candidate == node) for node in who}
     told = [f"{listed(votes[node])} voted for {node}" for node in who if votes[node]]
     head, voters = f"in epoch {epoch} {listed(told)}", _voters(group)
     few = [node for node in who if 2 * len(votes[node]) <= len(voters)]
-    # A leader without its own vote shows that votes are missing, or that it needed none.
+    # If a leader lacks its own vote, votes are missing from the record, or it needed none.
     if few and voters and all(node in votes[node] for node in who):
         return Proved(f"{head}: {listed(few)} led without a majority")
     without = [node for node in who if not votes[node]]
@@ -366,7 +373,7 @@ def _by_votes(group: Group, epoch: int, who: Sequence[str]) -> str:
 
 
 def _followed(group: Group, epoch: int, nodes: Sequence[str]) -> str:
-    """Say which of some leaders called itself a follower in that epoch whenever it was asked."""
+    """Return phrases about leaders that reported themselves as followers throughout the epoch."""
     states = group.table("quorum_states")
     told, here = list[str](), present(states, "observed_ns") & (ints(states, "epoch") == epoch)
     for node in nodes:
@@ -381,7 +388,7 @@ def _followed(group: Group, epoch: int, nodes: Sequence[str]) -> str:
 
 
 def _voters(group: Group) -> frozenset[str]:
-    """Return who has a vote in the quorum, if all their files were read; otherwise nobody."""
+    """Return the voters of the quorum, if the files of all of them were read; otherwise none."""
     plan, states = group.facts.plan, group.table("quorum_states")
     nodes = frozenset(texts(select(states, ~equal(states, "role", "observer")), "node"))
     whole = len(nodes) == plan.voters and all(read_whole(group, node) for node in nodes)

@@ -1,29 +1,31 @@
-"""unavailable: a partition took no send for longer than the plan's budget, once all was healed.
+"""unavailable: a partition accepted no send for longer than the budget after the last heal.
 
-Definition: after the last heal, no send to the partition succeeded for longer than `[budgets]
-unavailable_s`, and that long sends were under way: counted in whole seconds, of which the first and
-the last do not count, because an instant may have touched them. A send is under way from its
-invocation to its completion; it succeeded if it was acknowledged or ended ok (one of a transaction
-that was aborted on purpose was taken all the same).
+Definition: after the last heal, no send to the partition succeeded for at least `[budgets]
+unavailable_s` seconds. Only whole seconds with a send under way count. The first and the last
+second do not count, because a send may touch them only for an instant. A send is under way from its
+invocation to its completion. It succeeded if it was acknowledged or ended ok. This includes a send
+in a transaction that was aborted on purpose.
 
-Why it proves something: a system that tolerates faults must be of use again once they are over, and
-the plan says how soon. The clients are ours and were never cut; each of these seconds somebody was
-asking.
+Why it proves something: a fault-tolerant system must work again after the faults, and the plan
+defines how soon. Logquake's clients were never cut off. In each of these seconds a client was
+sending.
 
-Where clients were stopped before the budget was over, and no send to the partition had succeeded
-since the last heal, nobody knows: a gap. One that took a message is counted: had it not, the run
-would have gone on until the budget was over.
+What would not prove it:
 
-What would not prove it: seconds in which nobody sent, because no process of ours was free, the
-rate was low, or the clients had been stopped: only seconds with a send under way count. A send that
-the client itself refused (its queue was full of messages to whatever partition, its producer was
-dead) was no attempt: no broker heard of it. A send that nobody knows the end of counts in the
-second of its invocation alone. A machine that stood still: time in which neither clients nor
-observers recorded anything proves nothing, whatever was under way. A record that is cut: then
-successes may be missing. A time behind the run's last milestone is no time of the run.
+- Seconds without a send: no process was free, the rate was low, or the clients had stopped.
+- A send that the client itself refused, because its queue was full or its producer was dead. No
+  broker received it.
+- A send with an unknown end counts only in the second of its invocation.
+- A machine that hung: time in which neither clients nor observers recorded anything.
+- An incomplete record of the run. Successful sends may be missing.
+- A time after the run's last milestone.
 
-Scripts of scenarios send when the story wants it, and mostly not at all: not applicable. Nor is it
-with acks 0, whose sends always succeed.
+If clients were stopped before the budget was over, and no send to the partition had succeeded since
+the last heal, the result is a gap. A partition that accepted a message counts as checked, because
+otherwise the run would have continued until the budget was over.
+
+The check does not apply to scenario scripts, which send only when the scenario needs it. It does
+not apply to acks 0, where sends always succeed.
 """
 
 from collections import Counter
@@ -54,27 +56,27 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "unavailable"
 _EDGES = 2
-"""The first and the last second of a stretch may have been touched by an instant only."""
+"""The first and last second of a time span do not count: a send may only touch them."""
 _NEVER = 1 << 62
 _REFUSED = frozenset({"_QUEUE_FULL", "_FATAL", "_STATE"})
-"""librdkafka's names of errors with which a message is not even taken over from us."""
+"""librdkafka's error names for a message that the client refused at once."""
 _TOLD = 5
 _OF_LEADERS = frozenset({
     "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "OUT_OF_ORDER_SEQUENCE_NUMBER",
     "KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE",
 })  # fmt: skip
-"""Errors that only a partition's leader gives; others may come of whichever broker was asked."""
+"""Errors that only a partition's leader returns. Any broker may return other errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """A stretch of whole seconds since the last heal without a success.
+    """A time after the last heal without a successful send.
 
     Attributes:
-        first, last: Its seconds with a send under way, counted from the last heal.
-        tried_s: In so many of them sends were under way.
-        sends, processes: How many sends, and of how many processes.
-        errors: The errors of theirs and how often, the most frequent first.
+        first, last: The first and last second with a send under way, counted from the last heal.
+        tried_s: The number of seconds with a send under way.
+        sends, processes: The number of sends, and the number of their processes.
+        errors: The errors of these sends with their counts, most frequent first.
     """
 
     first: int
@@ -90,13 +92,13 @@ def _last_known_ns(facts: RunFacts) -> int:
 
 
 def _second(times: Ints, calm_ns: int, facts: RunFacts) -> Ints:
-    """Return in which second since the last heal times lie; those before it in -1."""
+    """Return the second of each time, counted from the last heal, or -1 for times before it."""
     inside = np.minimum(times, _last_known_ns(facts))
     return np.asarray(np.maximum((inside - calm_ns) // NS_PER_S, NONE), dtype=np.int64)
 
 
 def _union(first: Ints, last: Ints) -> int:
-    """Return how many seconds, from 0 on, some spans cover together, both ends included."""
+    """Return how many seconds some spans cover together, including both ends."""
     order = np.argsort(first, kind="stable")
     begin, end = first[order], last[order]
     reach = np.maximum.accumulate(end)
@@ -105,7 +107,7 @@ def _union(first: Ints, last: Ints) -> int:
 
 
 def _lasting_until(sends: pa.Table, time_ns: int) -> pa.Table:
-    """Return the sends that began or ended at a time or later: mostly few of very many."""
+    """Return the sends that began or ended at or after a time, without those the client refused."""
     late = (ints(sends, "invoke_ns") >= time_ns) | (ints(sends, "complete_ns") >= time_ns)
     late &= present(sends, "invoke_ns") & ~_refused(sends)
     needed = ["process", "invoke_ns", "complete_ns", "acked", "outcome", "error"]
@@ -113,14 +115,14 @@ def _lasting_until(sends: pa.Table, time_ns: int) -> pa.Table:
 
 
 def _refused(sends: pa.Table) -> Mask:
-    """Tell which sends the client did not even try."""
+    """Mark the sends that the client itself refused."""
     numbers, words = codes(sends, "error")
     refused = [word.partition(":")[0] in _REFUSED for word in words]
     return np.asarray(np.array([*refused, False])[numbers], dtype=np.bool_)
 
 
 def outages(group: Group) -> list[Outage]:
-    """Return the stretches without a success that are longer than the budget."""
+    """Return the times without a successful send that are longer than the budget."""
     calm_ns = group.facts.calm_from_ns
     if calm_ns is None:
         return []
@@ -176,15 +178,15 @@ def _check(group: Group) -> Findings:
 
 
 def ended_early(facts: RunFacts, budget_s: float, what: str) -> tuple[str, ...]:
-    """Return why a promise of the recovery could not be seen to be broken again, later on.
+    """Return why a later break of a recovery promise could not show, if clients stopped too early.
 
     Args:
-        facts: Of a run.
-        budget_s: After so many seconds it is broken.
-        what: What was not to be seen, if it had begun later.
+        facts: The run's facts.
+        budget_s: The budget of the promise, in seconds.
+        what: A phrase for the anomaly that could not show, such as "an outage".
 
     Returns:
-        A sentence; none if clients went on for longer than that.
+        One sentence. Empty if clients continued for longer than the budget.
     """
     ended_ns, calm_ns = facts.clients_end_ns, facts.calm_from_ns
     if ended_ns is None or calm_ns is None:
@@ -199,7 +201,7 @@ def ended_early(facts: RunFacts, budget_s: float, what: str) -> tuple[str, ...]:
 
 
 def _taken(sends: pa.Table) -> Mask:
-    """Tell which sends the partition took."""
+    """Mark the sends that the partition accepted."""
     return equal(sends, "acked", True) | equal(sends, "outcome", Outcome.OK.value)  # noqa: FBT003 - a value
 
 
@@ -283,7 +285,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _leaders(group: Group, span: tuple[int, int]) -> str:
-    """Return who may have led in a time, without brokers that were away throughout."""
+    """Return a phrase with the possible leaders of a time span, without brokers that were down."""
     away = {
         each.node for each in group.facts.absences
         if each.from_ns <= span[0] and span[1] <= each.until_ns
@@ -294,19 +296,19 @@ def _leaders(group: Group, span: tuple[int, int]) -> str:
 
 
 def _no_authorizer(group: Group, error: str) -> str:
-    """Say so if brokers refused clients that nothing restricts."""
+    """Return a phrase if brokers refused clients although the plan restricts no access."""
     given = any("authorizer.class.name" in each for each in group.facts.plan.settings)
     unset = group.facts.plan_known and "AUTHORIZATION_FAILED" in error and not given
     return ", though the plan sets no authorizer" * unset
 
 
 def _alive(group: Group, span: tuple[int, int], node: str) -> str:
-    """Say what a leader did in a time that shows that it led; empty if nothing does.
+    """Return a phrase: what the leader did in a time span that proves that it led, or empty.
 
     Args:
         group: The partition.
-        span: From when to when.
-        node: Who it was; empty if that is not known.
+        span: Start and end of the time span.
+        node: The leader's node. Empty if unknown.
     """
     rows, polls = group.table("leadership"), group.table("polls")
     times = ints(rows, "observed_ns")
@@ -316,7 +318,7 @@ def _alive(group: Group, span: tuple[int, int], node: str) -> str:
     by = "" if node else f" (by {listed(sorted({*texts(select(rows, answered), 'observer')}))})"
     sends, ended = group.table("sends"), ints(polls, "complete_ns")
     read = (ended >= span[0]) & (ended <= span[1]) & present(polls, "offset")
-    # Clients fetch ahead of their polls, but nothing that was not sent yet.
+    # Clients fetch before their polls, but not before the send.
     new = ints(sends, "value")[ints(sends, "invoke_ns") >= span[0]]
     read &= np.isin(ints(polls, "value"), new) & (not followers_serve(group))
     given = len(np.unique(ints(polls, "offset")[read]))
@@ -332,7 +334,7 @@ def _alive(group: Group, span: tuple[int, int], node: str) -> str:
 
 
 def _appended(group: Group, node: str, span: tuple[int, int]) -> str:
-    """Return what a leader did with the sends of a time, by where its log ended."""
+    """Return a phrase: what a leader did with the sends of a time span, judged by its log end."""
     ends = [end for at_ns, end in looks_at(group, node) if span[0] <= at_ns <= span[1]]
     if len(ends) > 1 and ends[0] == ends[-1]:
         return f"appended nothing (its log stood at {ends[0]})"
@@ -342,9 +344,10 @@ def _appended(group: Group, node: str, span: tuple[int, int]) -> str:
 
 
 def _isr(group: Group, error: str, span: tuple[int, int]) -> str:
-    """Say which ISR was told last in a time in which too few replicas were in sync.
+    """Return a phrase with the last reported ISR of a time span with too few in-sync replicas.
 
-    Of the newest epoch; by its leader itself, if that told one: others may not have heard of it.
+    Only the newest epoch counts. The leader's own report is preferred, because other brokers may
+    not know the change yet.
     """
     if not error.startswith("NOT_ENOUGH_REPLICAS"):
         return ""
@@ -365,7 +368,7 @@ def _isr(group: Group, error: str, span: tuple[int, int]) -> str:
 
 
 def _last_taken(group: Group, until_ns: int) -> str:
-    """Say when the partition had taken a message last."""
+    """Return a phrase with the time at which the partition last accepted a message."""
     sends = group.table("sends")
     ended = ints(sends, "complete_ns")[_taken(sends)]
     last_ns = int(ended[ended <= until_ns].max(initial=NONE))
@@ -373,7 +376,7 @@ def _last_taken(group: Group, until_ns: int) -> str:
 
 
 def _locked(found: Anomaly, leader: str) -> str:
-    """Say so if the leader's JVM told of threads that wait for each other."""
+    """Return a phrase if a JVM reported threads that wait for each other (a deadlock)."""
     nodes = [each.partition(":")[0] for each in texts_in(found, "stacks")]
     if not nodes:
         return ""

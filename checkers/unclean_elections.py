@@ -1,17 +1,16 @@
-"""Which unclean elections a partition had, and what they may have cost.
+"""Finds the unclean elections of a partition, and which records each may have lost.
 
-A leader from outside of the ISR lacks records that were committed, or has others in their places:
-its log may end with what an older leader wrote and never committed. But below its own high
-watermark of before it has what everybody has: a record there was not lost by it, whenever that was.
-Nor was one that was sent when it led already, and nobody else could lead any more.
+A leader from outside of the ISR may lack committed records. Its log may also have other records at
+these offsets, which an older leader wrote but never committed. Below its own earlier high
+watermark, its log is the same as all others. So it lost no record there. It also lost no record
+that was sent when it already led and no other broker could lead.
 
-Both are known of elections that faults ordered: what the replica said of itself before the fault
-began, and that all who were in sync were dead when it led. Where the plan allows such elections,
-nobody knows when one comes, and a leader of before may live on, cut off, and take records for a
-while: there one that was seen may have cost the partition any record.
-
-Any record of an epoch before its own, that is: what was written in the epoch that it began, or in a
-later one, it did not cost. A copy in some log tells the epoch of a record, and so does a reader.
+Both facts are known for an election that a fault ordered. The replica reported its high watermark
+before the fault began. All in-sync replicas were dead when it began to lead. If instead the plan
+permits unclean elections, the time of such an election is unknown. An old leader may live on, cut
+off, and accept records for a while. There each unclean election may have lost any record of an
+earlier epoch. It did not lose a record of its own epoch or of a later one. A copy in some log, or a
+reader, gives the epoch of a record.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,9 +38,9 @@ from results.record.terms import Source
 
 _NEVER = int(np.iinfo(np.int64).max)
 _FIRST = 1
-"""The leader epoch of a partition's first election after its creation."""
+"""The leader epoch of the first election after a partition's creation."""
 _AT_ONCE = (Excuse.POWER, Excuse.WIPE)
-"""Faults that take their part of a log before the broker starts again."""
+"""Faults that remove their part of a log before the broker starts again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +48,11 @@ class Unclean:
     """One unclean election.
 
     Attributes:
-        epoch: The leader epoch that it began.
-        last: The last epoch that it may have begun: the same, or any (only that log names it).
-        start: From which offset on its leader may have lacked records.
-        until_ns: What was sent later went to it, or to those after it.
+        epoch: The leader epoch that it began, or the lowest epoch that it may have begun.
+        last: The highest epoch that it may have begun. It equals `epoch` if the metadata log names
+            it.
+        start: Its leader may have lacked records from this offset on.
+        until_ns: Records sent after this time went to this leader or to a later one.
     """
 
     epoch: int
@@ -63,26 +63,26 @@ class Unclean:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanElections:
-    """All of a partition, as its plan or its faults allow them.
+    """All unclean elections of a partition that its plan or its faults permit.
 
     Attributes:
-        found: One by one.
+        found: The elections.
     """
 
     found: tuple[Unclean, ...]
 
     @property
     def seen(self) -> bool:
-        """Whether there was any."""
+        """Whether there was an unclean election."""
         return bool(self.found)
 
     def took(self, offsets: Ints, sent_ns: Ints | None = None, epochs: Ints | None = None) -> Mask:
-        """Tell which records such a leader may have lacked.
+        """Mark the records that the leader of an unclean election may have lacked.
 
         Args:
-            offsets: Where they stood; -1 if unknown.
-            sent_ns: When each was sent, -1 if unknown; None: nobody knows.
-            epochs: The leader epoch that each was written in, -1 if unknown; None: nobody knows.
+            offsets: The offsets of the records. -1 if unknown.
+            sent_ns: When each record was sent. -1 if unknown. None: unknown for all.
+            epochs: The leader epoch of each record. -1 if unknown. None: unknown for all.
         """
         taken = np.zeros(len(offsets), dtype=np.bool_)
         for each in self.found:
@@ -95,36 +95,38 @@ class UncleanElections:
         return taken
 
     def took_one(self, offset: int) -> bool:
-        """Tell whether such a leader may have lacked one record, of which nobody knows more."""
+        """Return whether an unclean leader may have lacked the record at an offset."""
         return bool(self.took(np.array([offset]))[0])
 
     def took_after(self, offset: int, epoch: int, sent_ns: int = NONE) -> bool:
-        """Tell whether a leader of a later epoch may have lacked what stood there in an epoch.
+        """Return whether an unclean leader of a later epoch may have lacked a record of an epoch.
 
-        What a leader wrote or announced when an unclean election was over is none that it cost:
-        the later leaders up to the next such election have it.
+        An unclean election loses nothing that a leader wrote or announced after it. The later
+        leaders, up to the next unclean election, have such records.
 
         Args:
-            offset: Where the record stood.
-            epoch: The leader epoch in which it was there; -1 if unknown.
-            sent_ns: When it was sent; -1 if unknown.
+            offset: The record's offset.
+            epoch: A leader epoch in which the record was there. -1 if unknown.
+            sent_ns: When it was sent. -1 if unknown.
         """
         later = tuple(each for each in self.found if each.last > epoch)
         taken = UncleanElections(found=later).took(np.array([offset]), np.array([sent_ns]))
         return bool(taken[0])
 
     def between(self, epoch: int, later: int) -> bool:
-        """Tell whether one came after a leader epoch, and with a later one at the latest."""
+        """Return whether an unclean election may have come after `epoch`, up to `later`."""
         return any(max(each.epoch, epoch + 1) <= min(each.last, later) for each in self.found)
 
 
 def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
-    """Tell whether an unclean leader may have lacked one of some values that stood at an offset.
+    """Return whether an unclean leader may have lacked one of some values at an offset.
+
+    The send times of the values come from the record, if it has them.
 
     Args:
         group: The partition.
-        offset: Where; -1 if unknown.
-        values: Which; when each was sent, the record tells, or nobody.
+        offset: The offset of the values. -1 if unknown.
+        values: The values.
     """
     if not unclean_elections(group).seen:
         return False
@@ -133,21 +135,23 @@ def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
 
 
 def took_values(group: Group, offsets: Ints, values: Ints) -> Mask:
-    """Tell which values an unclean leader may have lacked, by where each stood.
+    """Mark the values that an unclean leader may have lacked, by their offsets.
+
+    The send times of the values come from the record, if it has them.
 
     Args:
         group: The partition.
-        offsets: Where they stood; -1 if unknown.
-        values: Which, -1 if unknown; when each was sent, the record tells, or nobody.
+        offsets: The offsets of the values. -1 if unknown.
+        values: The values. -1 if unknown.
     """
     sends = group.table("sends")
-    begun_ns = np.append(ints(sends, "invoke_ns"), NONE)  # -1 is the last.
+    begun_ns = np.append(ints(sends, "invoke_ns"), NONE)  # Index -1 selects the appended value.
     rows = np.where(values >= 0, first_match(values, ints(sends, "value")), NONE)
     return unclean_elections(group).took(offsets, begun_ns[rows])
 
 
 def took_acknowledged(group: Group, offset: int, value: int) -> bool:
-    """Tell whether an unclean leader may have lacked what was acknowledged at an offset."""
+    """Return whether an unclean leader may have lacked a value acknowledged at an offset."""
     elections = unclean_elections(group)
     if not elections.seen:
         return False
@@ -159,12 +163,11 @@ def took_acknowledged(group: Group, offset: int, value: int) -> bool:
 
 
 def unclean_elections(group: Group) -> UncleanElections:
-    """Return the unclean elections of a partition that its plan, or its faults, allow.
+    """Return the unclean elections of a partition that its plan, or its faults, permit.
 
-    The metadata log has each of them. ZooKeeper keeps no log of elections, other systems may not
-    show theirs, and of a run that died nobody may have collected that of the controllers: there it
-    is enough that they are allowed,
-    unless the leader epoch is still 0, its first: then nobody was elected since the beginning.
+    The metadata log names each of them. It may be missing: ZooKeeper keeps no log of elections,
+    other systems may not show theirs, and a run that died may lack it. Then it is assumed that each
+    permitted election happened. But if ZooKeeper shows only leader epoch 0, there was no election.
     """
     return group.view(_worked_out)
 
@@ -212,10 +215,10 @@ def _ordered(group: Group, order: UncleanOrder, epoch: int, last: int) -> Unclea
     if not order.known:
         return Unclean(epoch=epoch, last=last, start=0, until_ns=_NEVER)
     earlier = [each for each in _orders(group) if each.began_ns < order.began_ns]
-    # What the replica said before another such election may be of a log that went with that one.
+    # A report from before an earlier unclean election may describe a log that it then lost.
     since_ns = max((_seen_ns(each) for each in earlier), default=-1)
     start, told_ns = _high_watermark(group, order.leader, since_ns, order.began_ns)
-    # What a disk had lost by then it lacked as well, though it had said before that it was there.
+    # It also lacks records that its disk had lost by then, even if it reported them before.
     kept = [
         loss.first_taken
         for loss in group.facts.disk_losses
@@ -227,10 +230,10 @@ def _ordered(group: Group, order: UncleanOrder, epoch: int, last: int) -> Unclea
 
 
 def _was_over(loss: DiskLoss, told_ns: int) -> bool:
-    """Tell whether what a replica told of itself at a time is of its log after a loss.
+    """Return whether a report of a replica describes its log after a disk loss.
 
-    What a fault cuts off while the broker is down is gone when it starts. A flipped bit may be
-    found later, and of what was not confirmed nobody knows what it was.
+    A power loss or wipe removes records while the broker is down, so they are missing when it
+    starts. A flipped bit may be found later. The effect of an unconfirmed fault is unknown.
     """
     return loss.excuse in _AT_ONCE and 0 <= loss.until_ns < told_ns
 
@@ -240,9 +243,9 @@ def _seen_ns(order: UncleanOrder) -> int:
 
 
 def _high_watermark(group: Group, node: str, since_ns: int, until_ns: int) -> tuple[int, int]:
-    """Return the high watermark that a replica told last of itself in a time, and when.
+    """Return the high watermark that a replica last reported of itself in a time span, and when.
 
-    Both are 0 if it told none.
+    Both are 0 if it reported none.
     """
     rows = group.table("replica_states")
     told = equal(rows, "node", node) & equal(rows, "high_watermark_source", "fetch")

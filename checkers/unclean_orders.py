@@ -1,10 +1,9 @@
-"""Where faults ordered an unclean election: what is lost by it was never promised.
+"""Finds faults that ordered an unclean election. A loss by such an election breaks no promise.
 
-A plan may leave `unclean.leader.election.enable` off and have a fault order such an election of one
-partition. That it came to be, the metadata log tells, as of every other (`unclean_elections`); here
-is only where it was wanted, and in which epoch it was seen. An order that could not be confirmed
-may have been carried out; one that was never given, since the fault was left out or refused before
-it began, was not.
+A plan may leave `unclean.leader.election.enable` off, and use a fault to order such an election of
+one partition. The metadata log shows whether it happened (`unclean_elections`). This module only
+returns where it was ordered, and in which epoch it was seen. An unconfirmed order may have been
+carried out. A fault that was skipped or refused before it began gave no order.
 """
 
 import json

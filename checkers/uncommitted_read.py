@@ -1,21 +1,24 @@
-"""uncommitted-read: a reader was given a record that was not committed.
+"""uncommitted-read: a reader received a record that was not committed.
 
-Definition: a value was polled at an offset, and the first answer asked for after the poll had
-ended that announces a high watermark announces one at or below that offset; so does the first one
-of the newest epoch in which the poll can have been served, or of a later one. Without such answers
-it is not checked.
+Definition: a poll returned a value at an offset. The first leader's answer that was asked for after
+the poll announced a high watermark at or below that offset. So did the first such answer of the
+newest epoch in which the poll can have been served, or of a later epoch. Without such answers the
+poll is not checked.
 
-Why it proves something: readers get what lies below the leader's high watermark, and it never goes
-back, not even when another broker leads. So whoever leads after the poll announces more than the
-offset that was read.
+Why it proves something: readers get only records below the leader's high watermark. The high
+watermark never goes back, even if another broker leads. So each leader after the poll announces a
+higher high watermark than the offset that was read.
 
-What would not prove it: an old leader that was cut off, and answers without knowing that another
-serves readers by now. It alone proves nothing if a newer epoch was seen by anybody (in ListOffsets,
-Metadata, or ZooKeeper) until `SEEN_WITHIN_NS` after the poll and after the answer was asked for: a
-leader that serves readers is asked several times a second, and so are all others that hear of it;
-while nobody asks at all, as on a machine that stands still, nobody can see it. Nor does a high
-watermark that went back later on: that is `high-watermark-regression`. After an unclean election,
-and after a power loss of all replicas, it is allowed.
+What would not prove it:
+
+- An answer of an old leader that was cut off and does not know the new leader. Its answer alone
+  proves nothing if any source shows a newer epoch. The sources are ListOffsets, Metadata and
+  ZooKeeper, until `SEEN_WITHIN_NS` after the answer was asked for. A leader that serves readers is
+  asked several times a second. If the machine hangs and no broker is asked, no source can show a
+  new leader.
+- A high watermark that went back later. `high-watermark-regression` reports it.
+
+After an unclean election, or after a power loss of all replicas, the anomaly is allowed.
 """
 
 from collections.abc import Sequence
@@ -58,21 +61,21 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "uncommitted-read"
 SEEN_WITHIN_NS = 10_000_000_000
-"""No leader serves readers for so long without anybody's seeing its epoch."""
+"""The maximum time for which a leader can serve readers before some observer sees its epoch."""
 _TIMED = (Source.LIST_OFFSETS, Source.METADATA, Source.ZOOKEEPER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uncommitted:
-    """A value that was read too early.
+    """A value that was read before it was committed.
 
     Attributes:
-        op_id, process: Of the poll that was the first to get it.
-        value: -1 if the payload holds none.
-        completed_ns: When that poll had ended.
-        answer: What a leader announced afterwards.
-        is_first: Whether no leader was asked before that one, after the poll.
-        readers: How many polls got it before they could.
+        op_id, process: The op and process of the first poll that received it.
+        value: The value. -1 if the record contains none.
+        completed_ns: When that poll ended.
+        answer: The leader's announcement after the poll.
+        is_first: Whether it is the first announcement of any leader after the poll.
+        readers: The number of polls that received the value too early.
     """
 
     offset: int
@@ -86,7 +89,7 @@ class Uncommitted:
 
 
 def _newest_epochs(group: Group, times_ns: Ints) -> Ints:
-    """Return for each time the newest epoch that anybody had seen by then, -1 if none."""
+    """Return, for each time, the newest leader epoch observed by then, or -1 if none."""
     rows = group.table("leadership")
     seen = select(rows, equal(rows, "source", *_TIMED) & present(rows, "observed_ns"))
     order = np.argsort(ints(seen, "observed_ns"), kind="stable")
@@ -96,7 +99,7 @@ def _newest_epochs(group: Group, times_ns: Ints) -> Ints:
 
 
 def _first_answers(told: Announcements, epochs: Ints, ended_ns: Ints) -> Ints:
-    """Return for each poll the index of the first answer after it, of its epoch or a later one."""
+    """Return, for each poll, the index of the first later answer of its epoch or a later one."""
     found = np.empty(len(epochs), dtype=np.int64)
     for epoch in np.unique(epochs).tolist():
         counts = np.flatnonzero(told.epochs >= epoch)
@@ -110,7 +113,14 @@ def _first_answers(told: Announcements, epochs: Ints, ended_ns: Ints) -> Ints:
 def _uncommitted(
     polls: pa.Table, told: Announcements, first_told: Ints, answers: Ints
 ) -> list[Uncommitted]:
-    """Return one for each offset, with the poll that ended first; answers are by poll."""
+    """Return one finding for each offset, with the poll that ended first.
+
+    Args:
+        polls: The suspected polls.
+        told: All announcements.
+        first_told: For each poll, the index of the first later announcement of any leader.
+        answers: For each poll, the index of the first later announcement of a leader that counts.
+    """
     offsets, ended_ns = ints(polls, "offset"), ints(polls, "complete_ns")
     early = np.flatnonzero((answers >= 0) & (told.marks[answers] <= offsets))
     early = early[np.lexsort((ended_ns[early], offsets[early]))]
@@ -162,7 +172,11 @@ def _labels(group: Group, read: Uncommitted) -> Labels:
 
 
 def _known_ns(group: Group, read: Uncommitted) -> int:
-    """Return when a record was first known to be written: clients read ahead of their polls."""
+    """Return when a record was first known to be written.
+
+    That is its acknowledgement or the end of the poll, whichever is earlier. Clients fetch records
+    before their polls return them.
+    """
     sends = group.table("sends")
     here = equal(sends, "acked", True) & (ints(sends, "offset") == read.offset)  # noqa: FBT003 - a value
     mine = select(sends, here & (ints(sends, "value") == read.value))
@@ -192,7 +206,7 @@ def _describe(group: Group, read: Uncommitted) -> Anomaly:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return who served it, or announced too little, from the acknowledgement and the logs."""
+    """Return a phrase: who served the record too early, or announced too little."""
     value, offset, mine = number_in(found, "value"), found.offset, _vouched(group, found)
     announcer = (number_in(found, "announced_by"), number_in(found, "announced_epoch"))
     it = f"n{announcer[0]}, leader of epoch {announcer[1]},"
@@ -225,9 +239,10 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _beyond_own(group: Group, found: Anomaly, served: Sequence[Acknowledger]) -> str:
-    """Say so if who served a record told afterwards that it was not committed: no mark goes back.
+    """Return a phrase if the broker that served a record later reported it as not committed.
 
-    Within one life of its process, that is: who starts anew may have an older one.
+    A broker's high watermark does not go back within one incarnation. After a restart it may be
+    lower, so only reports of one incarnation count.
     """
     if len(served) != 1:
         return ""
@@ -245,7 +260,10 @@ def _beyond_own(group: Group, found: Anomaly, served: Sequence[Acknowledger]) ->
 
 
 def _vouched(group: Group, found: Anomaly) -> Sent | None:
-    """Return the plain send of a value if all replicas were to have it when it was acknowledged."""
+    """Return a value's send if its acknowledgement means that all in-sync replicas have it.
+
+    Sends with acks=1 and sends in transactions do not count.
+    """
     mine = sent(group, number_in(found, "value"))
     if mine is None or not mine.acked or mine.weak or mine.in_txn or mine.acked_ns < 0:
         return None
@@ -266,15 +284,15 @@ def _written_instead(group: Group, found: Anomaly) -> str:
 
 
 def _kept_back(group: Group, found: Anomaly, mine: Sent, *, did: str) -> str:
-    """Return until when a leader announced too little, and what the logs of its ISR say of that.
+    """Return a phrase: until when a leader announced too little, and what its ISR's logs show.
 
-    A record is committed once all in the ISR have it: then nothing keeps the high watermark back.
+    A record is committed once all members of the ISR have it. Then the high watermark must advance.
 
     Args:
         group: The partition.
-        found: What was read too early.
-        mine: Its send.
-        did: What the leader is known to have done with it.
+        found: The anomaly of the early read.
+        mine: The send of the record.
+        did: What the leader certainly did with the record.
     """
     asked_ns, until_ns = _last_low(group, found)
     leader = Acknowledger(
@@ -317,9 +335,9 @@ def _kept_back(group: Group, found: Anomaly, mine: Sent, *, did: str) -> str:
 def _isr_meanwhile(
     group: Group, leader: Acknowledger, from_ns: int, until_ns: int
 ) -> frozenset[int]:
-    """Return the ISR that a leader told before a time, in between, and after another one.
+    """Return the ISR that a leader reported before, during and after a time span.
 
-    Empty: it told several, or none.
+    Empty if it reported no ISR or different ones.
     """
     told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
     before = max((seen for _, seen, _ in told if seen <= from_ns), default=NONE)
@@ -329,30 +347,30 @@ def _isr_meanwhile(
 
 
 def _reached_ns(group: Group, record: Acked, node: str) -> int:
-    """Return when a log was first seen to reach beyond a record after its send; late: never."""
+    """Return when a log was first seen beyond a record after its send; `NEVER_NS` if never."""
     after = [at_ns for at_ns, end in looks_at(group, node)
              if at_ns > record.sent_ns and end > record.offset]  # fmt: skip
     return after[0] if after and reached(group, record, node, after[0]) else NEVER_NS
 
 
 def _end_by(group: Group, node: str, from_ns: int, until_ns: int) -> tuple[int, int]:
-    """Return where a log that grew was seen to end last before a time, and when; -1: not known."""
+    """Return a growing log's last end before a time, and when it was seen; -1 if unknown."""
     seen = [each for each in looks_at(group, node) if each[0] < until_ns]
     grew = len(seen) > 1 and seen[-2][1] < seen[-1][1] and seen[-1][0] >= from_ns - LOOK_NS
     return (seen[-1][1], seen[-1][0]) if grew else (NONE, NONE)
 
 
 def _last_low(group: Group, found: Anomaly) -> tuple[int, int]:
-    """Return when a leader was asked last that announced an offset as not committed, and told it.
+    """Return when a leader last announced an offset as not committed: asked time and answer time.
 
-    That is before it announced more.
+    Only answers before its first higher announcement count.
     """
     told, first_ns = announcements(group), number_in(found, "announced_asked_ns")
     low = told.marks <= number_in(found, "offset")
     same = told.brokers == number_in(found, "announced_by")
     same &= (told.epochs == number_in(found, "announced_epoch")) & (told.asked_ns >= first_ns)
     enough_ns = int(told.asked_ns[same & ~low].min(initial=NEVER_NS))
-    last = np.flatnonzero(same & low & (told.asked_ns < enough_ns))[-1]  # By time, in an epoch.
+    last = np.flatnonzero(same & low & (told.asked_ns < enough_ns))[-1]  # Ordered by time.
     return int(told.asked_ns[last]), int(told.observed_ns[last])
 
 

@@ -1,19 +1,27 @@
-"""under-replicated: an acknowledged record is on fewer replicas than were promised.
+"""under-replicated: an acknowledged record is on fewer replicas than promised.
 
-Definition: a record acknowledged with acks=all that stands in the last leader's final log, and in
-fewer final logs than `min.insync.replicas`; or, after the recovery, a member of the ISR as every
-broker told it last, whose final log ends below a high watermark that a leader had announced, or an
-offset that was acknowledged, two seconds before that.
+Definition: one of two cases.
 
-Why it proves something: a leader acknowledges with acks=all only when every in-sync replica has the
-record, and only while they are `min.insync.replicas` at least; a replica drops none of it later
-(KIP-101). So a record survives the loss of all brokers but these. A copy that is missing shows in
-no reader's answers and in no comparison of two logs, of which one merely ends early.
+1. A record was acknowledged with acks=all and is in the last leader's final log, but in fewer final
+   logs than `min.insync.replicas`.
+2. After the recovery, the final log of an ISR member is too short. It ends below a high watermark
+   that a leader announced, or below an acknowledged offset, at least two seconds before the last
+   ISR report. Every broker's last report must name this member.
 
-What would not prove it: a replica outside of the ISR, which may lag as far as it likes; copies that
-a power loss or a wipe took and nobody fetched again, or a flipped bit; what an unclean leader
-lacked, which its followers cut off; a log that is not there or could not be read to its noted end;
-what was announced within two seconds of the last ISR, which a broker may have told late.
+Why it proves something: with acks=all, a leader acknowledges only when every in-sync replica has
+the record. There must be at least `min.insync.replicas` of them. A replica never drops such a
+record later (KIP-101). So the record survives if all other brokers are lost. A missing copy shows
+in no reader's answer. It also shows in no comparison of two logs, because one log merely ends
+early.
+
+What would not prove it:
+
+- A replica outside of the ISR, which may lag without limit.
+- A copy that a power loss, a wipe or a flipped bit took, and that was not fetched again.
+- A record that an unclean leader lacked, so that its followers truncated it.
+- A log that is missing, or could not be read to its recorded end.
+- An announcement within two seconds of the last ISR report, because a broker may report the ISR
+  late.
 """
 
 from collections.abc import Iterator, Sequence
@@ -74,9 +82,9 @@ class Scarce:
     """An acknowledged record on too few replicas.
 
     Attributes:
-        offset, value, op_id: Which record, and whose send.
-        acked_ns: When it was acknowledged; of a transaction, when its send was.
-        on, not_on: The nodes whose final logs have it, and have it not.
+        offset, value, op_id: The record, and the op that sent it.
+        acked_ns: When the send was acknowledged, also in a transaction.
+        on, not_on: The nodes whose final logs have the record, and those whose logs lack it.
         labels: Excuses and broken premises.
     """
 
@@ -94,9 +102,9 @@ class Short:
     """A member of the ISR whose log ends too early.
 
     Attributes:
-        node: Whose log.
-        end: Behind its last record.
-        offset: Up to there, exclusive, it had to have all.
+        node: The node of the log.
+        end: The offset after its last record.
+        offset: The log must hold every offset below this one.
         labels: Excuses and broken premises.
     """
 
@@ -106,13 +114,13 @@ class Short:
     labels: Labels
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Acknowledged:
-    """What is committed with acks=all; columns.
+    """Records that are committed with acks=all, as columns.
 
     Attributes:
-        offsets, values, ops: Where each record stands, and whose it is.
-        begun_ns, acked_ns: When its send began, and was acknowledged.
+        offsets, values, ops: The offset, value and op of each record.
+        begun_ns, acked_ns: When its send began, and when it was acknowledged.
     """
 
     offsets: Ints
@@ -139,9 +147,9 @@ def _check(group: Group) -> Findings:
     if leader is None:
         return Findings(rows=0)
     sends, members = _acknowledged(group), _members(group)
-    # What the last leader lacks is lost-write's.
+    # Records that the last leader lacks are left to `lost-write`.
     kept = leader.holds(sends.offsets, sends.values)
-    # What the leader lacks is lost, or went with an unclean election.
+    # Offsets beyond the leader's log are lost, or an unclean election took them.
     due = min(_due(group), leader.read_end)
     others = [logs[node] for node in sorted(members & set(logs) - {leader.node})] if due else []
     items: list[Scarce | Short] = [
@@ -197,7 +205,7 @@ def _scarce(group: Group, leader: ReplicaLog, sends: Acknowledged, kept: Mask) -
 
 
 def _unread(group: Group, log: ReplicaLog, offsets: Ints) -> Mask:
-    """Tell which offsets a log may have, though it could not be read that far."""
+    """Mark the offsets that a log may hold although it could not be read that far."""
     if log.node in group.facts.unreadable_nodes:
         return np.ones(len(offsets), dtype=np.bool_)
     return np.asarray((offsets >= log.read_end) & (offsets < log.end), dtype=np.bool_)
@@ -206,15 +214,16 @@ def _unread(group: Group, log: ReplicaLog, offsets: Ints) -> Mask:
 def taken(
     group: Group, node: str, offset: int, *, since_ns: int, flips_since_ns: int = -1
 ) -> set[str]:
-    """Return the faults that took an offset from a replica that had it, by their excuses.
+    """Return the disk faults that removed an offset from a replica, by their excuses.
 
     Args:
         group: The partition.
-        node: Whose replica.
-        offset: Which.
-        since_ns: What had been taken before had come back by then.
-        flips_since_ns: The same of flipped bits: one may lie in a file unseen, whatever the replica
-            fetches meanwhile.
+        node: The node of the replica.
+        offset: The offset.
+        since_ns: Losses before this time do not count, because the replica had fetched the record
+            again by then.
+        flips_since_ns: The same limit for flipped bits. It may be earlier, because a flipped bit
+            can stay unnoticed in a file while the replica fetches other records.
     """
     place = np.array([offset])
     took = taken_from(group, node, place, since_ns=since_ns)
@@ -227,13 +236,13 @@ def taken(
 
 
 def _whole_ns(group: Group) -> int:
-    """Return when all that is in the last ISR had been fetched, whatever a disk had lost before."""
+    """Return when the members of the last ISR had fetched everything again: the recovery's time."""
     recovered = group.facts.milestone("recovered")
     return recovered.at_ns if recovered else NONE
 
 
 def _members(group: Group) -> frozenset[str]:
-    """Return who was in the ISR as every broker told it last, after the recovery."""
+    """Return the nodes in the ISR after the recovery, by the last report of every broker."""
     recovered = group.facts.milestone("recovered")
     if recovered is None or not group.facts.recovered:
         return frozenset()
@@ -243,7 +252,7 @@ def _members(group: Group) -> frozenset[str]:
 
 
 def _due(group: Group) -> int:
-    """Return up to where, exclusive, members of the last ISR must have all; 0: nobody knows."""
+    """Return the end below which members of the last ISR must have every offset; 0 if unknown."""
     before_ns = max((each.asked_ns for each in told_isrs(group)), default=0) - TOLD_LATE_NS
     told = announcements(group)
     marks = told.marks[(told.observed_ns >= 0) & (told.observed_ns <= before_ns)]
@@ -354,7 +363,7 @@ def _their_stop(group: Group, nodes: Sequence[str], offset: int) -> str:
 
 
 def _record_of(group: Group, found: Anomaly) -> Acked:
-    """Return the acknowledged record that an anomaly is about."""
+    """Return the acknowledged record of an anomaly."""
     sends, value = group.table("sends"), number_in(found, "value")
     mine = select(sends, ints(sends, "op_id") == number_in(found, "op_id"))
     mine = select(mine, ints(mine, "value") == value)
@@ -368,7 +377,10 @@ def _record_of(group: Group, found: Anomaly) -> Acked:
 
 
 def _acknowledged_by(group: Group, acked: Acked, nodes: Sequence[str]) -> list[str]:
-    """Return which leader acknowledged a record that replicas lacked then, if it is known."""
+    """Return a phrase: which leader acknowledged the record while some replicas lacked it.
+
+    Empty if the leader is unknown.
+    """
     by = led_between(group, acked.sent_ns, acked.acked_ns)
     without = [each for each in nodes if _lacked(group, acked, each)]
     if not without or len(by) != 1 or by[0].broker < 0:
@@ -385,10 +397,10 @@ def _acknowledged_by(group: Group, acked: Acked, nodes: Sequence[str]) -> list[s
 
 
 def _lacked(group: Group, acked: Acked, node: str) -> bool:
-    """Tell whether a log cannot have had a record when it was acknowledged.
+    """Return whether a log certainly lacked a record when the record was acknowledged.
 
-    It ended below before and after that, in one life of its broker: one that is killed may lose
-    what it had not flushed, and no line tells of that.
+    The log must have been seen without it before and after, in one incarnation of its broker. A
+    broker that is killed may lose unflushed records, and no log line shows that.
     """
     states = group.table("replica_states")
     mine = select(states, equal(states, "node", node) & (ints(states, "observed_ns") >= 0))
@@ -399,7 +411,7 @@ def _lacked(group: Group, acked: Acked, node: str) -> bool:
 
 
 def _announced(group: Group, leader: Acknowledger, offset: int) -> str:
-    """Return when a leader announced an offset as committed, for people; empty if it did not."""
+    """Return a phrase: when a leader announced an offset as committed; empty if it did not."""
     told = announcements(group)
     mine = (told.brokers == leader.broker) & (told.epochs == leader.epoch)
     beyond = told.where(mine & (told.marks > offset) & (told.observed_ns >= 0))

@@ -1,21 +1,28 @@
-"""unseen: acknowledged, and no reader ever got it. final-read-incomplete: no telling.
+"""unseen: no reader received an acknowledged record. final-read-incomplete: a read stopped early.
 
-`unseen`: a certainly committed value that is not a `lost-write` and was returned by no read, though
-all final reads of its partition are complete, all transactions resolved and the ISR full. Where
-there is a read_committed final read, a transaction's record is seen by such readers only: others
-are shown it whatever the brokers make of it. Of a system whose replicas' logs cannot be read nobody
-knows whether the record is there: then it is a `lost-write`.
-`final-read-incomplete`: a final read stopped short of its target, or was never made; or committed
-records of the leader's final log lie behind its end, because a transaction was still open there.
+Definition: `unseen` is a certainly committed value that no read returned, and that is not a
+`lost-write`. All final reads of its partition must be complete, all transactions resolved, and the
+ISR full. If there is a read_committed final read, only read_committed reads count for records of
+transactions. Other readers receive such records in any case. If a system's replica logs cannot be
+read, it is unknown whether the record is there. Then it is a `lost-write`.
 
-Why `unseen` proves something: a complete final read went from the log's start to an end that was
-taken after the last send had ended, so it must have met every committed record.
+`final-read-incomplete` is a final read that stopped before its target, or was never made. It is
+also reported if committed records of the leader's final log lie beyond the target, because a
+transaction was still open there.
 
-What would not prove it: a final read that did not reach its target; polls that were lost from the
-record because a stream was cut; a partition that had not recovered; a record that a cleaner may
-have taken (`cleaned.py`); a record behind the last stable
-offset, which no read_committed reader may be given yet. An incomplete final read proves
-nothing about the brokers; it is the harness's own anomaly, and makes the verdict unknown.
+Why it proves something: a complete final read goes from the log's start to an end that was taken
+after the last send had ended. So it must have met every committed record.
+
+What would not prove it:
+
+- A final read that did not reach its target.
+- Polls that are missing because a stream of the run's record is incomplete.
+- A partition that had not recovered.
+- A record that the cleaner may have removed (`cleaned.py`).
+- A record above the last stable offset, which a read_committed reader may not get yet.
+
+An incomplete final read proves nothing about the brokers. It is Logquake's own anomaly, and makes
+the verdict unknown.
 """
 
 from collections.abc import Sequence
@@ -71,13 +78,13 @@ def _unseen(group: Group) -> list[_Send]:
     weak = equal(found, "acks", "1").tolist()
     log = group.final_log
     stands = within(ints(found, "value"), _NOTHING if log is None else log.values)
-    # Of a transaction an unclean leader may have the records, and not the marker of its commit.
+    # An unclean leader may have a transaction's records, but not its commit marker.
     plain = (stands & ~_for_committed(group, found)).tolist()
     return sorted(zip(*columns, weak, plain, strict=True))
 
 
 def _seen(group: Group, sends: pa.Table) -> Mask:
-    """Tell which sends were returned by a read that counts for them."""
+    """Mark the sends that a read of the required isolation level returned."""
     values, polls = ints(sends, "value"), group.table("polls")
     committed = select(polls, equal(polls, "isolation", READ_COMMITTED))
     by_committed, by_anybody = (within(values, ints(each, "value")) for each in (committed, polls))
@@ -85,10 +92,10 @@ def _seen(group: Group, sends: pa.Table) -> Mask:
 
 
 def _unstable(group: Group, sends: pa.Table) -> Mask:
-    """Tell which sends stand behind the end of the reads that count.
+    """Mark the sends whose records lie beyond the end of the reads that count.
 
-    They stand in the leader's final log; without one, where they were acknowledged. Where logs are
-    not shown, it counts only if a transaction was seen to be open there (`held_back`).
+    A record's offset comes from the leader's final log, or else from its acknowledgement. If logs
+    are not visible, a send is marked only if an open transaction was seen there (`held_back`).
     """
     log, reads = group.final_log, group.table("final_reads")
     if not group.facts.plan.transactional:
@@ -105,7 +112,7 @@ def _unstable(group: Group, sends: pa.Table) -> Mask:
 
 
 def _for_committed(group: Group, sends: pa.Table) -> Mask:
-    """Tell of which sends only read_committed final reads say whether they can be seen."""
+    """Mark the sends for which only read_committed final reads count."""
     there = equal(group.table("final_reads"), "isolation", READ_COMMITTED).any()
     return present(sends, "txn_id") & bool(there)
 
@@ -125,14 +132,14 @@ def _check_unseen(group: Group) -> Findings:
 
 def _labels(group: Group, send: _Send) -> Labels:
     offset, value, _, _, acked_ns, is_weak, stands = send
-    # With the ISR full again, before the final reads, every election after them was a clean one: a
-    # record that the last leader has, the leader that was read from had as well.
+    # The ISR was full before the final reads, so each later election was clean. A record of the
+    # last leader was therefore also in the log of the leader that served the reads.
     kept = stands and group.facts.recovered
     unclean = not kept and took_value_at(group, offset, [value])
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     if is_weak:
         excuses.append(Excuse.ACKS.value)
-    if group.final_log is None:  # Otherwise it stands there, and what was lost is a lost-write.
+    if group.final_log is None:  # Otherwise the log has the record.
         excuses += lost_on_disks(group, offset, acked_ns)
     broken = []
     if group.facts.cut_streams:
@@ -230,7 +237,7 @@ def _why_unseen(group: Group, found: Anomaly) -> str:
 
 
 def _first_past(group: Group, value: int, op_ids: Sequence[int]) -> list[str]:
-    """Return who answered the first of some reads, for people; nothing without reads."""
+    """Return a phrase for who answered the first of some reads; empty without reads."""
     polls = group.table("polls")
     mine = select(polls, within(ints(polls, "op_id"), np.array(op_ids, dtype=np.int64)))
     if not mine.num_rows:
@@ -299,7 +306,7 @@ def _why_incomplete(group: Group, found: Anomaly) -> str:
 
 
 def _without_leader(group: Group, since_ns: int) -> str:
-    """Say so if all that was told of a partition's leader since some time is that it has none."""
+    """Return a phrase if every report since some time says that the partition has no leader."""
     rows = group.table("leadership")
     told = select(rows, present(rows, "observed_ns"))
     times, led = ints(told, "observed_ns"), ints(told, "leader") >= 0
@@ -316,7 +323,7 @@ def _without_leader(group: Group, since_ns: int) -> str:
 
 
 def _open_there(group: Group, offset: int) -> str:
-    """Return which transaction is open at the end of the final reads."""
+    """Return a phrase: which transaction is open at the end of the final reads."""
     value = value_at(group, offset)
     mine, log = sent(group, value), group.final_log
     if mine is None or not mine.in_txn:

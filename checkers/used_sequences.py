@@ -1,16 +1,19 @@
-"""Where librdkafka gave two records one sequence number: a broker takes the second for a copy.
+"""Finds records that librdkafka gave a used sequence number, so that a broker never wrote them.
 
-A client that goes on after a time-out (`after_timeout = "go-on"`) aborts a transaction with sends
-that nobody answered. The abort drops what waits to be sent once more, and librdkafka then uses
-those sequence numbers again, in the same producer epoch. If the first try was written after all,
-the broker takes the next record for a copy of it, and acknowledges it at the place of the first:
-that is what KIP-98 asks of it. The second record is never written. Kafka's own client takes a new
-epoch then (KIP-360), so of it nothing is excused.
+With `after_timeout = "go-on"`, a client continues after a timeout and aborts a transaction that has
+unanswered sends. The abort drops the queued retries. librdkafka then uses their sequence numbers
+again, in the same producer epoch. If the first try was written, the broker takes the next record
+for a copy of it. It acknowledges the next record at the offset of the first, as KIP-98 requires.
+The next record is never written. Kafka's own client takes a new epoch instead (KIP-360), so it
+needs no excuse.
 
-What proves it: the log holds another record where this one was acknowledged. That one is of the
-same transactional id, sent before, never answered, and its transaction was aborted. Behind it stand
-two markers of its producer in its epoch: so the epoch was the same for both transactions. No
-transaction between them wrote a higher number in that epoch: so the second record had this one.
+The proof has three parts:
+
+- The log holds another record at the acknowledged offset. This other record has the same
+  transactional id, was sent earlier, was never answered, and its transaction was aborted.
+- Two markers of its producer and epoch follow it. So both transactions had the same epoch.
+- No transaction between them wrote a higher sequence number in that epoch. So the next record had
+  this number.
 """
 
 from collections.abc import Mapping
@@ -24,17 +27,17 @@ from checkers.protocol import Excuse, Labels, Premise
 from results.record.terms import Outcome
 
 _MARKERS = 2
-"""The abort of the first transaction, and the end of the second."""
+"""The minimum number of markers: the abort of the first transaction, and the end of the second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedTwice:
-    """A sequence number of two records.
+    """A sequence number that two records got.
 
     Attributes:
-        op_id: That sent the record which was written.
-        held: Its value.
-        producer, epoch, sequence: The number, and whose.
+        op_id: The op that sent the record which was written.
+        held: The value of the record which was written.
+        producer, epoch, sequence: The producer id, producer epoch and sequence number.
     """
 
     op_id: int
@@ -45,12 +48,12 @@ class UsedTwice:
 
 
 def used_twice(group: Group) -> Mapping[int, UsedTwice]:
-    """Return the values that were acknowledged in the place of others, and never written."""
+    """Return the values that were acknowledged at another record's offset and never written."""
     return group.view(_used_twice)
 
 
 def labels_of(group: Group, values: list[int]) -> Labels:
-    """Return what excuses values of one place, if all but one of them were never written there."""
+    """Return the reason to allow several values of one offset, if at most one was written."""
     if group.facts.plan.reuses_sequences and not group.shows_logs:
         return (), (Premise.SHOWN_CAUSE.value,)
     found = used_twice(group)
@@ -59,13 +62,13 @@ def labels_of(group: Group, values: list[int]) -> Labels:
 
 
 def masks_of(group: Group, values: Ints) -> tuple[Mask, Mask]:
-    """Return of which values that is so, and of which nobody can tell."""
+    """Return two masks: values acknowledged in another record's place, and unknown cases."""
     unknown = np.full(len(values), group.facts.plan.reuses_sequences and not group.shows_logs)
     return within(values, np.array(sorted(used_twice(group)), np.int64)), unknown
 
 
 def reason_of(group: Group, value: int) -> str:
-    """Return what happened to a value, for people; empty if it is none of these."""
+    """Return a sentence about a value that was never written for this reason; empty if it was."""
     found = used_twice(group).get(value)
     if found is None:
         return ""

@@ -1,9 +1,10 @@
-"""The version order of a partition: which value stands at which offset, as far as anybody knows.
+"""The version order of a partition: the value at each offset, as far as known.
 
-Shared by all checks that ask what lies between two records. Under the contract it holds what is
-certainly committed, what readers were given, and the leader's final log, without the values of
-transactions that did not certainly commit: a read_uncommitted reader may see those, and nobody has
-to. Jepsen's has what any reader was given, aborted or not, and no log of a replica.
+All checks that ask what lies between two records use it. By the contract, it contains certainly
+committed values, values that readers received, and the leader's final log. Values of transactions
+that did not certainly commit are left out: a read_uncommitted reader may receive them, but no
+reader has to. Jepsen's version order contains every value that a reader received, aborted or not,
+and no replica's log.
 """
 
 from collections.abc import Sequence
@@ -26,34 +27,34 @@ from checkers.group import Group
 from results.record.terms import Judge, Outcome
 
 _Claims = tuple[Ints, Ints]
-"""Offsets, and the value that somebody puts at each."""
+"""Offsets, and for each offset a value that some source reports there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class VersionOrder:
     """The values of a partition in the order of their offsets.
 
     Attributes:
-        offsets: Ascending, each once: those of which a value is known.
-        values: The value that stands at each; where several were seen there, one is picked.
+        offsets: The offsets with a known value, ascending, without repeats.
+        values: The value at each offset. If sources report several, one is chosen.
     """
 
     offsets: Ints
     values: Ints
 
     def between(self, after: Ints, before: Ints) -> Ints:
-        """Return how many offsets of the order lie strictly between, pair by pair."""
+        """Return how many known offsets lie strictly between two offsets, for each given pair."""
         low = np.searchsorted(self.offsets, after, side="right")
         high = np.searchsorted(self.offsets, before, side="left")
         return np.maximum(np.asarray(high - low, dtype=np.int64), 0)
 
     def without(self, values: Ints) -> "VersionOrder":
-        """Return the order as if some values stood nowhere."""
+        """Return the order without some values."""
         kept = ~within(self.values, values)
         return VersionOrder(offsets=self.offsets[kept], values=self.values[kept])
 
     def last_index(self, values: Ints) -> Ints:
-        """Return the index of each value's last place in the order, -1 if it has none."""
+        """Return the index of each value's last occurrence in the order, or -1 if it has none."""
         at = first_match(values, self.values[::-1])
         return np.where(at >= 0, len(self.values) - 1 - at, NONE)
 
@@ -61,10 +62,12 @@ class VersionOrder:
 def version_order(group: Group) -> VersionOrder:
     """Return the version order of a partition, by the definitions of the run's judge.
 
+    If sources report several values for an offset, this order decides: the value in
+    `RunFacts.picked`, the value in the leader's final log, the smallest read value, the smallest
+    value.
+
     Args:
-        group: A partition's. Where an offset has several values, the one that stands there is that
-            which the facts pick, else that of the leader's final log, else the smallest one that
-            was read, else the smallest one.
+        group: The partition.
     """
     jepsen = group.facts.judge is Judge.JEPSEN
     sent = _real(*(ints(group.committed, name) for name in ("offset", "value")))
@@ -73,7 +76,7 @@ def version_order(group: Group) -> VersionOrder:
     seen.append(_picked(group, [sent, *seen]))
     axis, (sent, *seen) = _on_axis([sent, *seen])
     stands = np.full(len(axis), NONE, dtype=np.int64)
-    for claims in seen:  # Those that are believed more cover the others.
+    for claims in seen:  # Later, more trusted sources override the earlier ones.
         stands = _over(stands, _smallest(claims, len(axis)))
     told = sent if jepsen else _well_placed(sent, stands[sent[0]], seen)
     stands = _over(_smallest(told, len(axis)), stands)
@@ -87,7 +90,7 @@ def _real(offsets: Ints, values: Ints) -> _Claims:
 
 
 def _picked(group: Group, claims: Sequence[_Claims]) -> _Claims:
-    """Return what the facts pick among all that was told."""
+    """Return the values that `RunFacts.picked` names, if some source reports them."""
     picks = group.facts.picked.get((group.topic, group.partition), {})
     wanted = np.array(list(picks), dtype=np.int64)
     near = [[column[within(part[0], wanted)].tolist() for column in part] for part in claims]
@@ -98,10 +101,7 @@ def _picked(group: Group, claims: Sequence[_Claims]) -> _Claims:
 
 
 def _on_axis(parts: Sequence[_Claims]) -> tuple[Ints, list[_Claims]]:
-    """Return offsets that hold all that are told, and what is told with their indexes instead.
-
-    In one piece, which costs no sort, they are where there are fewer than what was told.
-    """
+    """Return a sorted array of all offsets, and each source's values by index in that array."""
     most = max(int(offsets.max(initial=NONE)) for offsets, _ in parts) + 1
     if most <= sum(len(offsets) for offsets, _ in parts):
         return np.arange(most, dtype=np.int64), list(parts)
@@ -110,11 +110,11 @@ def _on_axis(parts: Sequence[_Claims]) -> tuple[Ints, list[_Claims]]:
 
 
 def _smallest(claims: _Claims, length: int) -> Ints:
-    """Return the smallest value that is told of each index of an axis, `NONE` if none is."""
+    """Return the smallest value claimed at each index of the axis, or `NONE` if there is none."""
     at, values = claims
     stands = np.full(length, NONE, dtype=np.int64)
     stands[at] = values
-    np.minimum.at(stands, at, values)  # Others may be told of the same offset.
+    np.minimum.at(stands, at, values)  # Several values may be claimed for one offset.
     return stands
 
 
@@ -123,10 +123,10 @@ def _over(below: Ints, above: Ints) -> Ints:
 
 
 def _well_placed(sent: _Claims, others: Ints, seen: Sequence[_Claims]) -> _Claims:
-    """Return acknowledgements without those that alone put a value where they say.
+    """Return acknowledged offsets and values, without acknowledgements that are certainly wrong.
 
-    If it is known to stand elsewhere, that is a wrong acknowledgement (`ack-mismatch`), and no
-    record that a reader could leave out.
+    An acknowledgement is wrong if no other source has a value at its offset, and its own value is
+    known to be at another offset (`ack-mismatch`). No reader could have skipped a record there.
     """
     alone = np.flatnonzero(others == NONE)
     wrong = alone[within(sent[1][alone], stack([part[1] for part in seen]))]
@@ -152,7 +152,7 @@ def _logged(group: Group) -> tuple[Ints, Ints]:
 
 
 def _never_there(group: Group) -> Ints:
-    """Return the values that no reader has to be given: of doubtful transactions, or failed."""
+    """Return values that readers need not receive: failed sends, uncommitted transactions."""
     sends = group.table("sends")
     failed = select(sends, equal(sends, "outcome", Outcome.FAIL.value))
     return stack([ints(group.doubtful, "value"), ints(failed, "value")])

@@ -1,18 +1,19 @@
-"""What may have cost an acknowledged record of acks=1: an election, a restart, a truncation.
+"""Decides whether an election, restart or truncation may have lost a record of acks=1.
 
-With acks=1 the leader alone vouches for a record. It goes where the leader does: another one that
-had not fetched it is elected, or the leader comes back without the end of its log. Where nothing of
-the kind happened, the leader had the record and lost it, and no promise is too weak for that.
+With acks=1 only the leader guarantees a record. The record is lost if a replica without it is
+elected, or if the leader returns without its log's end. If neither happened, the leader had the
+record and lost it, and no excuse covers that.
 
-Who acknowledged may have been a leader of before, cut off, that did not know of its successor yet.
-So while a fault is in force, and for a while after it, any election of the run may be why; what is
-sent at other times goes to the leader that everybody knows.
+An old leader that was cut off, and does not know its successor, may have acknowledged the record.
+So during a fault, and for a while after it, any election of the run is a possible cause. At other
+times, records go to the leader that all brokers know.
 
-Where brokers' own logs are not shown, nobody records what was cut. Then a fault after the send may
-be why, and what the system shows of elections and restarts; if it shows neither, nobody knows.
+If brokers' own logs are not visible, truncations are not recorded. Then a fault after the send is a
+possible cause. So is an election or restart that the system shows. If it shows neither elections
+nor restarts, the cause is unknown.
 
-All of that takes the end of what a leader wrote in its epoch. Where the last leader's log has
-another record of the same epoch at that offset or behind it, none of it was the cause.
+Each of these causes removes the end of what a leader wrote in its epoch. If the last leader's log
+has another record of the same epoch at that offset or later, none of them is the cause.
 """
 
 from bisect import bisect_left
@@ -37,13 +38,13 @@ from results.record.declared import Sight
 
 
 def may_be_dropped(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
-    """Tell whether anything happened that may have cost a partition a record of acks=1.
+    """Return whether any known event may have lost a record of acks=1.
 
     Args:
         group: The partition.
-        offset: Where the record stood, -1 if unknown.
-        sent_ns: When it was sent; -1 if unknown.
-        acked_ns: When its acknowledgement came; -1 if unknown.
+        offset: The record's offset. -1 if unknown.
+        sent_ns: When it was sent. -1 if unknown.
+        acked_ns: When its acknowledgement came. -1 if unknown.
     """
     here = (group.topic, group.partition)
     losses = (each for each in group.facts.disk_losses if each.concerns(*here))
@@ -57,13 +58,13 @@ def may_be_dropped(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bo
 
 
 def nobody_knows(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
-    """Tell whether what is hidden may have cost a record what `may_be_dropped` does not know of.
+    """Return whether an event that the system does not show may have lost a record of acks=1.
 
     Args:
         group: The partition.
-        offset: Where the record stood, -1 if unknown.
-        sent_ns: When it was sent; -1 if unknown.
-        acked_ns: When its acknowledgement came; -1 if unknown.
+        offset: The record's offset. -1 if unknown.
+        sent_ns: When it was sent. -1 if unknown.
+        acked_ns: When its acknowledgement came. -1 if unknown.
     """
     settled_ns = -1 if _unsettled(group, sent_ns) else sent_ns
     return not _shows_causes(group.facts) and _at_an_end(group, offset, settled_ns, acked_ns)
@@ -71,11 +72,11 @@ def nobody_knows(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HiddenCuts:
-    """Which records of acks=1 may have been cut off, where the system does not show that.
+    """Records of acks=1 that may have been truncated, in a system that does not show truncations.
 
     Attributes:
-        may_be: Something happened that may have cost the partition a record.
-        unknown: Nothing is known, and more may have happened than is shown.
+        may_be: A known event may have lost the record.
+        unknown: No such event is known, but the system does not show all of them.
     """
 
     may_be: Mask
@@ -83,16 +84,16 @@ class HiddenCuts:
 
 
 def hidden_cuts(group: Group, sent_ns: Ints) -> HiddenCuts:
-    """Tell which records may have been cut off though no cut is recorded; none if cuts are shown.
+    """Mark records that may have been truncated unseen; none if the system shows truncations.
 
     Args:
         group: The partition.
-        sent_ns: When each was sent; -1 if unknown.
+        sent_ns: When each record was sent. -1 if unknown.
     """
     if group.shows_cuts:
         none = np.zeros(len(sent_ns), dtype=np.bool_)
         return HiddenCuts(may_be=none, unknown=none)
-    # Whatever may be why of a later one may be why of an earlier one, too.
+    # A possible cause for a later record is also possible for an earlier one.
     times = np.unique(sent_ns).tolist()
     spared = bisect_left(times, True, key=lambda at_ns: not _happened(group, at_ns))  # noqa: FBT003 - a value
     may_be = np.asarray(sent_ns < [*times, NEVER_NS][spared], dtype=np.bool_)
@@ -101,7 +102,7 @@ def hidden_cuts(group: Group, sent_ns: Ints) -> HiddenCuts:
 
 
 def _happened(group: Group, sent_ns: int) -> bool:
-    """Tell whether anything but a truncation is known that may have cost a record of acks=1."""
+    """Return whether a known event other than a truncation may have lost a record of acks=1."""
     facts = group.facts
     since_ns = 0 if _unsettled(group, sent_ns) else sent_ns - TOLD_LATE_NS
     if not group.shows_cuts and not was_left_alone(facts, sent_ns, NEVER_NS):
@@ -113,7 +114,7 @@ def _happened(group: Group, sent_ns: int) -> bool:
 
 
 def _read_until_ns(group: Group) -> int:
-    """Return when final reads ended: brokers' own stop takes nothing that clients saw missing."""
+    """Return when final reads ended. The brokers' later stop cannot explain a lost record."""
     ended_ns = int(ints(group.final_polls, "complete_ns").max(initial=-1))
     return ended_ns if ended_ns >= 0 else NEVER_NS
 
@@ -127,13 +128,13 @@ def _unsettled(group: Group, sent_ns: int) -> bool:
 
 
 def _at_an_end(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
-    """Tell whether some leader that may have acknowledged left nothing at an offset or behind it.
+    """Return whether a possible acknowledging leader left no record at or after an offset.
 
     Args:
         group: The partition.
-        offset: Where the record stood.
-        sent_ns: Since when at least everybody knew the leader; -1: they may not have.
-        acked_ns: When it acknowledged.
+        offset: The record's offset.
+        sent_ns: All brokers knew the leader from this time on. -1 if that is uncertain.
+        acked_ns: When the record was acknowledged.
     """
     log = group.final_log
     if log is None or not log.whole or offset < 0 or acked_ns < 0:
@@ -150,7 +151,7 @@ def _at_an_end(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
 
 
 def _begun_ns(group: Group) -> dict[int, int]:
-    """Return when each leader epoch was told first."""
+    """Return when each leader epoch was first reported."""
     rows = group.table("leadership")
     led = select(rows, (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0))
     epochs = np.unique(ints(led, "leader_epoch")).tolist()

@@ -1,7 +1,7 @@
-"""The plan of a run whose system could not tell its settings: as if each were the weakest.
+"""Replaces settings that could not be read by their weakest values in a run's plan.
 
-What rests on a setting that nobody could read is not promised. So the contract, and what excuses a
-find, take the setting for the one that promises least.
+If a setting cannot be read from the system, Logquake assumes no promise that rests on it. So the
+contract and all excuses use the value that promises least.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ _WEAKEST: Mapping[str, str] = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
 }
-"""Of brokers; a topic's own setting has the same name, some without `log.`."""
+"""The weakest values of broker settings. A topic setting has the same name, some without `log.`."""
 
 
 def as_weakest(plan: Plan, declared: Declared) -> Plan:
-    """Return a plan with the weakest of each setting that the system could not tell."""
+    """Return a plan in which each setting that could not be read has its weakest value."""
     names = (each if each in _WEAKEST else f"log.{each}" for each in declared.unread)
     weak = {name: _WEAKEST[name] for name in names if name in _WEAKEST}
     if not weak:
@@ -34,7 +34,7 @@ def as_weakest(plan: Plan, declared: Declared) -> Plan:
 
 
 def unread_sentences(declared: Declared) -> tuple[str, ...]:
-    """Return for each such setting that nothing is promised about it."""
+    """Return, for each setting that could not be read, a sentence that nothing is promised."""
     return tuple(
         f"the setting {name} could not be read, so nothing is promised about it"
         for name in sorted(declared.unread)

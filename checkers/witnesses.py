@@ -1,4 +1,4 @@
-"""What the observers and the replicas say about one offset, for the evidence of an anomaly."""
+"""Returns what observers and replicas recorded about one offset, for the evidence of an anomaly."""
 
 import re
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from results.record.terms import Source
 _BROKER = re.compile(r"\bbroker (\d+)\b")
 _AROUND_NS = 1_000_000_000
 _TOLD = 3
-"""So many truncations are told one by one."""
+"""The maximum number of truncations that a phrase lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedLeader:
-    """Who led at a time, as somebody observed."""
+    """A leader at some time, as an observer recorded it."""
 
     broker: int
     epoch: int
@@ -29,14 +29,14 @@ class ObservedLeader:
 
     @property
     def text(self) -> str:
-        """For people: `broker 1, epoch 4`; old brokers do not tell epochs."""
+        """The leader as a phrase: `broker 1, epoch 4`. Old brokers report no epochs."""
         epoch = f", epoch {self.epoch}" if self.epoch >= 0 else ""
         return f"broker {self.broker}{epoch}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """A replica dropped the end of its log."""
+    """A recorded truncation of a replica's log."""
 
     node: str
     from_offset: int
@@ -46,27 +46,27 @@ class Truncation:
     led_last: bool
 
     def text(self, offset: int) -> str:
-        """For people, about one offset that was dropped."""
-        # Brokers' log lines carry the time of clocks that may be faked: no time of the run.
+        """Return the truncation as a phrase about one offset that it removed."""
+        # Brokers' log lines have times of clocks that may be faked, so no time of the run.
         when = f" at {seconds(self.observed_ns)}" if self.observed_ns >= 0 else ""
         what = f"{self.node} truncated offset {offset}{when}"
         if self.from_offset != offset and self.to_offset >= 0:
             what += f" with all from {self.from_offset} on"
-        elif self.from_offset != offset:  # Nobody knows how far the log reached.
+        elif self.from_offset != offset:  # The old log end is unknown.
             what = f"{self.node} truncated all that it had from offset {self.from_offset} on{when}"
         return f"{what} ({nodes_in(self.reason)})" if self.reason else what
 
 
 def nodes_in(reason: str) -> str:
-    """Return a broker's own words with its node's name for each number: `follower of n2`."""
+    """Return a broker's log text with a node name for each broker id: `follower of n2`."""
     return _BROKER.sub(r"n\1", reason)
 
 
 def observed_leaders(group: Group) -> list[ObservedLeader]:
-    """Return who led as brokers themselves answered (ListOffsets), or, without such, as told.
+    """Return the observed leaders from the best available source.
 
-    ListOffsets is answered by a leader only; ZooKeeper has what the controller decided; Metadata is
-    what some broker believes.
+    Only a leader answers ListOffsets, so this source is used first. ZooKeeper has the controller's
+    decision. Metadata are what some broker believes, and are used last.
     """
     rows = group.table("leadership")
     for source in (*LEADER_SOURCES, Source.METADATA):
@@ -83,7 +83,7 @@ def observed_leaders(group: Group) -> list[ObservedLeader]:
 
 
 def claims_around(group: Group, time_ns: int) -> list[str]:
-    """Return all that were seen to lead within a second of a time, once each."""
+    """Return all leaders that were observed within a second of a time, each once."""
     return sorted(
         {
             f"{each.text} ({each.source})"
@@ -95,15 +95,15 @@ def claims_around(group: Group, time_ns: int) -> list[str]:
 
 @once
 def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Truncation]:
-    """Return the recorded truncations that dropped an offset, the last leader's first, by time.
+    """Return the recorded truncations that removed an offset, the last leader's first.
 
-    Without the last leader's no other would matter: what followers drop afterwards it lacked.
+    The last leader's truncation matters most. Without it, a follower's truncation loses nothing.
 
     Args:
         group: The partition.
-        offset: Which.
-        since_ns: When what is meant may have come to stand there: truncations of before dropped
-            something else. Lines of brokers' logs have no time of the run, and count.
+        offset: The offset.
+        since_ns: Earlier truncations do not count, because they removed another record. Truncations
+            from brokers' logs have no time of the run, and always count.
     """
     cuts = group.table("truncations")
     start, end = ints(cuts, "from_offset"), ints(cuts, "to_offset")
@@ -129,9 +129,10 @@ def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Tru
 
 
 def not_earlier(group: Group, cuts: Sequence[Truncation], since_ns: int) -> list[Truncation]:
-    """Leave out the truncations without a time that were seen before one.
+    """Return truncations without those that certainly happened before a time.
 
-    The log was seen to go back to just there by then: that was one of that offset.
+    A truncation without a time is dropped if the log was seen to fall to exactly its offset by
+    then.
     """
     left = list(cuts)
     for node in {cut.node for cut in cuts}:
@@ -152,9 +153,10 @@ def not_earlier(group: Group, cuts: Sequence[Truncation], since_ns: int) -> list
 
 
 def which_cut(cuts: Sequence[Truncation], offset: int) -> str:
-    """Return who truncated an offset, for people; empty if nobody did.
+    """Return a phrase: which replicas truncated an offset; empty if none did.
 
-    A log that is cut grows again: each truncation may have been it, the nearest of a node first.
+    A truncated log grows again. So each truncation may have removed the record. The nearest
+    truncation of each node comes first.
     """
     nodes = list(dict.fromkeys(cut.node for cut in cuts))
     near = sorted(cuts, key=lambda cut: (nodes.index(cut.node), -cut.from_offset))
@@ -164,20 +166,20 @@ def which_cut(cuts: Sequence[Truncation], offset: int) -> str:
 
 
 def cut_alike(group: Group, offset: int, since_ns: int) -> str:
-    """Return who truncated an offset, if all did from one place, as the end of a sentence."""
+    """Return a phrase: who truncated an offset, if all did so from the same offset."""
     cuts = truncations_of(group, offset, since_ns=since_ns)
     nodes, starts = sorted({each.node for each in cuts}), {each.from_offset for each in cuts}
     return f"; {' and '.join(nodes)} truncated from {min(starts)} on" if len(starts) == 1 else ""
 
 
 def by_node(cuts: Sequence[Truncation], offset: int) -> list[str]:
-    """Return who truncated an offset, by node, for a sentence: two nodes at most."""
+    """Return a phrase for each node that truncated an offset; at most two nodes."""
     nodes = list(dict.fromkeys(cut.node for cut in cuts))[:2]
     return [which_cut([cut for cut in cuts if cut.node == node], offset) for node in nodes]
 
 
 def holds(group: Group, log: ReplicaLog, offset: int) -> str:
-    """Tell for people what a replica's log has at an offset."""
+    """Return a phrase: what a replica's log holds at an offset."""
     index = log.at(offset)
     if index is None:
         return f"{log.node}: nothing (log {log.start} to {log.end})"
@@ -192,9 +194,9 @@ def holds(group: Group, log: ReplicaLog, offset: int) -> str:
 
 @once
 def vanished(group: Group, value: int) -> list[str]:
-    """Tell for people between which steps of a scenario replicas lost a value that they had.
+    """Return phrases: between which steps of a scenario replicas lost a value that they had.
 
-    A copy that could not be read tells nothing, and neither does a step at which none was made.
+    A copy that could not be read shows nothing. Neither does a step without a copy.
     """
     found = []
     for node in sorted({node for logs in group.logs.values() for node in logs}):
@@ -213,7 +215,7 @@ def vanished(group: Group, value: int) -> list[str]:
 
 
 def skipped_by(group: Group, offset: int) -> list[int]:
-    """Return the ops whose readers jumped over an offset: the shadow of a record that is lost."""
+    """Return the ops that skipped an offset: the consequence of a lost record."""
     polls = group.table("polls")
     offsets, op_ids = ints(polls, "offset"), ints(polls, "op_id")
     ops: set[int] = set()

@@ -1,7 +1,7 @@
-"""In which leader epochs a record was written, as its copies tell.
+"""Finds the leader epochs in which a record was written, from its copies.
 
-No client sends again what was acknowledged. So a copy of an acknowledged value at the offset of its
-acknowledgement is that record, or an earlier try of it, and its epoch is the record's or an earlier
+No client sends an acknowledged record again. So a copy of an acknowledged value at its acknowledged
+offset is that record, or an earlier try of it. The copy's epoch is the record's epoch or an earlier
 one.
 """
 
@@ -11,11 +11,11 @@ from checkers.columns import Ints, ints, order_of, stack
 from checkers.group import Group
 
 _Rows = tuple[Ints, Ints, Ints]
-"""Values, offsets, leader epochs."""
+"""Values, offsets and leader epochs."""
 
 
 def written_epochs(group: Group, offset: int, value: int) -> frozenset[int]:
-    """Return the leader epochs under which polls and logs have a value at an offset."""
+    """Return the leader epochs that polls and logs have for a value at an offset."""
     values, offsets, epochs = group.view(_scattered)
     low, high = np.searchsorted(values, (value, value + 1))
     found = epochs[low:high][offsets[low:high] == offset].tolist()
@@ -27,7 +27,7 @@ def written_epochs(group: Group, offset: int, value: int) -> frozenset[int]:
 
 
 def epochs_of(group: Group, value: int) -> frozenset[int]:
-    """Return the leader epochs under which polls and logs have a value, wherever it stood."""
+    """Return the leader epochs that polls and logs have for a value, at any offset."""
     values, _, epochs = group.view(_scattered)
     found = epochs[values == value].tolist() if value >= 0 else []
     log = group.final_log
@@ -37,9 +37,9 @@ def epochs_of(group: Group, value: int) -> frozenset[int]:
 
 
 def _scattered(group: Group) -> _Rows:
-    """Return the copies that are not as in the last leader's final log, by value.
+    """Return the copies of records that differ from the last leader's final log, ordered by value.
 
-    Nearly all copies are as there, so that what is kept of a long run is short.
+    Nearly all copies agree with that log, so the result is short even for a long run.
     """
     polls, last = group.table("polls"), group.final_log
     columns = [tuple(ints(polls, name) for name in ("value", "offset", "leader_epoch"))]

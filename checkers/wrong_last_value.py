@@ -1,30 +1,36 @@
-"""wrong-last-value: whoever reads a compacted log to its end does not end with a key's last value.
+"""wrong-last-value: in a compacted log, a reader does not end with the last value of a key.
 
-Definition: of the certainly committed records of a key, the last one by offset is missing from a
-replica's final log, or from a complete read_committed final read, and the key's last record there
-is an older one, or there is none. If the missing one is a tombstone, only an older record is wrong:
-the value that it deleted is back.
+Definition: the last certainly committed record of a key, by offset, is missing. It is missing from
+a replica's final log, or from a complete read_committed final read. The last record of the key
+there is an older record, or there is none. If the missing record is a tombstone, only an older
+record is wrong: the deleted value is back.
 
-Why it proves something: a cleaner removes a record only where a later one of its key stays, and a
-tombstone only after all that it deletes (https://kafka.apache.org/documentation/#compaction).
-Records of aborted transactions supersede nothing. So the last committed record of each key is in
-every replica's log, as far as that goes; or it was a tombstone, and nothing of the key is left
-below it. That holds for each replica by itself, whenever its cleaner came by.
+Why it proves something: a cleaner removes a record only if a later record of its key stays. It
+removes a tombstone only after all records that the tombstone deletes
+(https://kafka.apache.org/documentation/#compaction). Records of aborted transactions replace
+nothing. So the last committed record of each key is in every replica's log, as far as that log
+reaches. If it was a tombstone, no older record of the key is left. This holds for each replica by
+itself, whenever its cleaner runs.
 
-What would not prove it: a record that a later one of its key may have superseded, if that may have
-committed (`cleaned`). A tombstone with an unknown offset may have superseded it. Nor what lies
-above the high watermark of a replica that was not in sync; a log that could not be read to its end.
+What would not prove it:
 
-A tombstone is there for `delete.retention.ms` only. Who comes later, a reader or a replica that was
-down, keeps the value that it has, and never hears that it was deleted. So a value that is back
-counts in a replica's log only if that certainly had the tombstone: it wrote it as leader, or had
-gone beyond it in time; and if it did not lose it again by a truncation or a fault of its disk. A
-reassignment may copy any replica anew after the tombstone went, so then no log proves it. In a read
-it counts only while the leader's log still has the tombstone.
+- A record that a later record of its key may have replaced, if the later record may have committed
+  (`cleaned`). A tombstone with an unknown offset may have replaced it.
+- A record above the high watermark of a replica that was not in sync.
+- A log that could not be read to its end.
 
-What it cannot see: a record that was lost and superseded before the run ended. Nobody can tell it
-from one that was cleaned away. A value that is back in a follower's log where a retention of 0 lets
-tombstones go at once, or where brokers' clocks are shifted, which decide when they go.
+A tombstone stays only for `delete.retention.ms`. A reader or a replica that comes later keeps the
+old value and never learns of its deletion. So a deleted value counts only in two cases:
+
+- In a replica's log, if this replica certainly had the tombstone. It wrote the tombstone as leader,
+  or its log went beyond it in time. It must not have lost it again by a truncation or disk fault. A
+  reassignment may copy any replica after the tombstone was removed, so then no log proves it.
+- In a read, while the leader's log still has the tombstone.
+
+The check cannot see a record that was lost and replaced before the run ended, because it looks like
+a cleaned record. It cannot see a deleted value in a follower's log if tombstones are removed at
+once (a retention of 0). It cannot see one if the clocks of brokers are shifted either, because
+these clocks decide when tombstones are removed.
 """
 
 from collections.abc import Iterator
@@ -65,14 +71,14 @@ _RETENTION, _DAY_MS = "log.cleaner.delete.retention.ms", 86_400_000
 _FAR = int(np.iinfo(np.int64).max)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class View:
-    """What is left of a partition in one place.
+    """The remaining records of a partition in one place.
 
     Attributes:
-        name: A node, whose log it is; or `READ`.
-        offsets, values: Of its records that may have committed, ascending.
-        end: Below it all that was committed, and not cleaned away, has to be there.
+        name: The node whose log it is, or `READ` for the final read.
+        offsets, values: The records that may have committed, by ascending offset.
+        end: Every record below this offset must be there, if it was committed and not cleaned.
     """
 
     name: str
@@ -83,14 +89,14 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
-    """A key that ends with another record than its last one.
+    """A key whose last record is not the last committed one.
 
     Attributes:
-        key: Its number.
-        value, offset: Of the last committed record.
-        dead: Whether that is a tombstone.
-        shown, shown_at: What is there instead; -1: nothing.
-        places: Where: nodes, and `READ`.
+        key: The key's number.
+        value, offset: The last committed record.
+        dead: Whether that record is a tombstone.
+        shown, shown_at: The record found instead. -1 if there is none.
+        places: Where it was found: nodes, and `READ`.
     """
 
     key: int
@@ -107,7 +113,7 @@ def _last_of(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints]:
     places = np.full(group.facts.plan.keys, NONE, np.int64)
     found = np.full(group.facts.plan.keys, NONE, np.int64)
     keys = keys_in(group, values[order])
-    # Of several assignments to one place the last one counts.
+    # If an index repeats, numpy keeps the last assignment.
     places[keys], found[keys] = offsets[order], values[order]
     return places, found
 
@@ -144,33 +150,33 @@ def _views(group: Group) -> Iterator[View]:
 
 
 def _due(group: Group) -> tuple[Ints, Ints]:
-    """Return where the last committed record of each key stands, and its value; -1: it has none."""
+    """Return offset and value of the last committed record of each key; -1 if it has none."""
     offsets, values = (ints(group.committed, name) for name in ("offset", "value"))
     placed = offsets >= group.log_start
     return _last_of(group, offsets[placed], values[placed])
 
 
 def _hidden(group: Group) -> int:
-    """Return how many keys are not looked at for tombstones alone whose place nobody knows."""
+    """Return how many keys cannot be checked only because of tombstones with unknown offsets."""
     (due_at, due_value), later = group.view(_due), latest(group)
     alive = (due_at >= 0) & ~are_tombstones(due_value) & (later.tombstones <= due_at)
     return int((alive & (later.adrift > due_at)).sum())
 
 
 def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
-    """Return how many keys were looked at in one place, and which end with another record."""
+    """Return how many keys were checked in one place, and those that end with a wrong record."""
     due_at, due_value = group.view(_due)
     shown_at, shown = _last_of(group, view.offsets, view.values)
     there, older = (due_at >= 0) & (due_at < view.end), (shown_at >= 0) & (shown_at < due_at)
     dead, later = are_tombstones(due_value), latest(group)
-    # Another tombstone may have deleted it, and be gone as well.
+    # Another tombstone may have deleted it, and may itself be cleaned by now.
     may_go = dead | (np.maximum(later.tombstones, later.adrift) > due_at)
     lacks = there & (shown_at < due_at) & ~may_go
     if view.name == READ:
         log = group.final_log
         sure = np.zeros_like(dead) if log is None else dead & log.holds(due_at, due_value)
     else:
-        # Whatever took the last one from this log has taken all below it.
+        # A cleaner that removed the last record from this log has also removed all older ones.
         sure = _had(group, view.name, due_at, due_value)
     lacks |= there & older & sure
     rows = [
@@ -184,7 +190,7 @@ def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
 
 
 def _had(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
-    """Tell which records a replica's log is certain to have held once, and never to have lost."""
+    """Mark the records that a replica's log certainly had at some time and never lost."""
     if moved(group):
         return np.zeros(len(offsets), np.bool_)
     cuts = group.table("truncations")
@@ -201,7 +207,7 @@ def _had(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
 
 
 def _wrote(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
-    """Tell which records a replica wrote as their leader, by the epochs that copies tell."""
+    """Mark the records that a replica wrote as leader, by the leader epochs of their copies."""
     told = group.table("leadership")
     leaders, epochs = (ints(told, name) for name in ("leader", "leader_epoch"))
     mine = [broker for broker in np.unique(leaders).tolist() if f"n{broker}" == node]
@@ -216,7 +222,7 @@ def _wrote(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
 
 
 def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
-    """Tell of which records a replica was beyond, before any tombstone from there on was to go."""
+    """Mark the records that a replica's log reached before a tombstone could be removed."""
     facts, states = group.facts, group.table("replica_states")
     if facts.plan.shifts_clocks:
         return np.zeros(len(offsets), np.bool_)
@@ -232,13 +238,13 @@ def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
 
 
 def _retention_ns(facts: RunFacts) -> int:
-    """Return how long tombstones stay at least."""
+    """Return the minimum time for which tombstones stay, in nanoseconds."""
     told = (number_of(each.get(_RETENTION, "")) for each in facts.plan.settings)
     return min((each for each in told if each is not None), default=_DAY_MS) * 1_000_000
 
 
 def _found(group: Group) -> tuple[int, list[Wrong]]:
-    """Return how many keys were looked at, in all places, and which end with another record."""
+    """Return how many keys were checked in all places, and those that end with a wrong record."""
     looks = [_wrong(group, view) for view in _views(group)]
     found: dict[tuple[int, int, int], Wrong] = {}
     for each in (each for _, some in looks for each in some):

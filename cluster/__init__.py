@@ -1,9 +1,17 @@
 """The brokers and the machines that they run on.
 
-`nodes` has the names of nodes, `protocol` what machines and clusters can do, `files` reads Kafka's
-files. `logs`, `log_tail` and `replica_rows` hand them to faults and to looks at a run that goes on;
-`sessions` has how long brokers hide an end. `hosts` reaches machines, `reference` is a small Kafka
-of our own, `kafka` runs both Apache Kafka and that one, and `systems` is the seam by which runs
-know what stands under test. Each may import those before it. May import `results`; is imported by
-`nemesis` and `harness` (and `cluster.files` by `checkers.spark`).
+Modules, in the order in which they may import each other:
+
+- `nodes` defines the names of nodes.
+- `protocol` defines the operations of machines and clusters.
+- `files` reads Kafka's files.
+- `logs`, `log_tail` and `replica_rows` pass file contents to faults and to checks of a live run.
+- `sessions` computes how long an ended or lagging broker may stay unnoticed.
+- `hosts` reaches machines.
+- `reference` is a small Kafka written for Logquake.
+- `kafka` runs both Apache Kafka and the reference Kafka.
+- `systems` is the interface through which a run knows the system under test.
+
+The package may import `results`. The packages `nemesis` and `harness` import it; `checkers.spark`
+imports `cluster.files`.
 """

@@ -1,4 +1,4 @@
-"""The user's cache folder: what was downloaded once and is taken again by later runs."""
+"""The user's cache folder, which keeps downloaded files for later runs."""
 
 import errno
 import fcntl
@@ -12,18 +12,21 @@ from results.record.clock import WaitTimeoutError, wait_until
 from results.trust import others_of
 
 LOCK_TIMEOUT_S = 900.0
-"""As long as another Logquake may take to fetch a version over a slow line."""
+"""The longest time that another Logquake process may need to download a version over a slow line.
+"""
 
 
 def cache_folder() -> Path:
-    """Return `logquake` below `XDG_CACHE_HOME`, or below `~/.cache`; made, if it can be.
+    """Return the cache folder `logquake`, and create it if possible.
+
+    The folder lies below `XDG_CACHE_HOME`, or below `~/.cache`.
 
     Raises:
-        UserError: There is neither: `HOME` is not set, and the user has no home folder. Or somebody
-            else can write it: what lies there is run.
+        UserError: `XDG_CACHE_HOME` is not set and the user has no home folder. Or another user can
+            write to the folder, which is unsafe because Logquake runs programs from it.
     """
     folder = _folder()
-    with suppress(OSError):  # First, so that nobody makes it between the look and its use.
+    with suppress(OSError):  # Created before the check, so that no other user can create it later.
         folder.mkdir(parents=True, exist_ok=True)
     if others := others_of(folder):
         raise UserError(
@@ -35,7 +38,7 @@ def cache_folder() -> Path:
 
 def _folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification: a path that is not absolute is ignored.
+    # The XDG specification says to ignore a relative path.
     if Path(base).is_absolute():
         return Path(base) / "logquake"
     try:
@@ -48,16 +51,17 @@ def _folder() -> Path:
 
 @contextmanager
 def locked(path: Path, progress: Callable[[str], None]) -> Iterator[None]:
-    """Hold a file's lock, so that two runs that fetch at once do so one after the other.
+    """Hold a file lock, so that only one of several runs downloads at a time.
 
-    The kernel drops the lock with the process that holds it, however it ends.
+    The kernel releases the lock when the process ends, even after a crash.
 
     Args:
-        path: The lock file; it is made, and stays.
-        progress: Told when another process holds the lock.
+        path: The lock file. This function creates the file and never deletes it.
+        progress: Called with a message if another process holds the lock.
 
     Raises:
-        UserError: It cannot be made, or is held for longer than `LOCK_TIMEOUT_S`.
+        UserError: The lock file cannot be created, or another process holds the lock for longer
+            than `LOCK_TIMEOUT_S`.
     """
     with refused(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,10 +82,12 @@ def locked(path: Path, progress: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def locked_if_free(path: Path) -> Iterator[bool]:
-    """Hold a file's lock if nobody else does, and tell whether; made as `locked` does.
+    """Take a file lock if it is free, and yield whether it was free.
+
+    The lock file is created if it is missing.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: The lock file cannot be created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
@@ -90,10 +96,10 @@ def locked_if_free(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def refused(folder: Path) -> Iterator[None]:
-    """Turn what the file system refuses into one sentence with the remedy.
+    """Convert an `OSError` of the file system to a user error with a remedy.
 
     Raises:
-        UserError: The disk is full, the folder may not be written, or the like.
+        UserError: The disk is full, the folder is not writable, or a similar error occurred.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Where coordinators keep what they coordinate: partitions of Kafka's internal topics. Pure."""
+"""Finds the internal-topic partition whose leader coordinates a group or transactional id."""
 
 import struct
 from collections.abc import Collection
@@ -11,17 +11,24 @@ KEPT_IN = {
     CoordinatorKind.TRANSACTION: "__transaction_state",
     CoordinatorKind.SHARE: "__share_group_state",
 }
-"""The topic of each kind; the leader of a partition of it coordinates what the partition keeps."""
+"""The internal topic of each kind of coordinator.
+
+The leader of one of its partitions coordinates the ids that the partition stores.
+"""
 _POWERS = [1]
-"""Of 31, as far as names have needed them: of a long name a loop would take milliseconds."""
+"""Cached powers of 31, which keep the hash of a long name fast."""
 _SIGN = 0x8000_0000
 
 
 def key_partition(key: str, count: int) -> int:
-    """Return which of so many partitions keeps a group, or a transactional id.
+    """Return the number of the partition that stores a group or transactional id.
 
-    `Utils.abs(key.hashCode()) % count`, as Kafka's coordinators have it; of the smallest number
-    Kafka's `abs` is 0.
+    The formula is Kafka's: `Utils.abs(key.hashCode()) % count`. Kafka's `abs` returns 0 for the
+    smallest integer.
+
+    Args:
+        key: The group id or transactional id.
+        count: The number of partitions of the internal topic.
     """
     coded = key.encode("utf-16-be")
     units = struct.unpack(f">{len(coded) // 2}H", coded)
@@ -36,18 +43,19 @@ def key_partition(key: str, count: int) -> int:
 def kept_in(
     kind: CoordinatorKind, key: str, known: Collection[tuple[str, int]]
 ) -> tuple[str, int] | None:
-    """Return the partition of an internal topic that keeps a group, or a transactional id.
+    """Return the partition of an internal topic that stores a group or transactional id.
 
-    The state of a share group is spread over the partitions of its topic, by the ids of the topics
-    that it reads, which nobody knows beforehand: of these partitions one, always the same.
+    Kafka spreads the state of a share group over several partitions, by the ids of its topics.
+    These ids are not known in advance. For a share group this function always chooses the same
+    partition.
 
     Args:
-        kind: Which of them.
-        key: Its name.
-        known: The partitions of the cluster.
+        kind: The kind of coordinator.
+        key: The group id or transactional id.
+        known: All partitions of the cluster, as (topic, partition).
 
     Returns:
-        None: there is no such topic yet.
+        The topic and partition, or None if the internal topic does not exist yet.
     """
     topic = KEPT_IN[kind]
     count = sum(1 for each, _ in known if each == topic)

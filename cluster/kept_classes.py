@@ -1,9 +1,9 @@
-"""Classes of a program as Java keeps them ready-made: with them it starts in half the time.
+"""Creates and checks Java class archives, with which a Java program starts twice as fast.
 
-Java can write down what it made of a program's classes, and map that at the next start (class-data
-sharing, JEP 350). What it wrote is kept in the cache. Java sees by itself whether that fits, and
-does without it if not. A file that was cut would crash it, though, so that its checksum is compared
-before.
+Java can save the parsed classes of a program, and map them into memory at the next start
+(class-data sharing, JEP 350). The cache folder holds the saved archive. Java itself detects an
+archive that does not fit, and ignores it. But a truncated archive would crash Java. For this reason
+its checksum is compared first.
 """
 
 import hashlib
@@ -22,28 +22,29 @@ from cluster.protocol import ClusterError
 
 START_S = 60
 TRIES = 3
-"""So often a program that did not come to its end is tried: that may have been by chance."""
+"""The number of attempts for a program that ends unexpectedly, which may happen by chance."""
 OLD_S = 30 * 24 * 3600
-"""A file that was not used for so long goes when another one of its program is made."""
+"""The age in seconds after which an unused archive is deleted, when a new one is made."""
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 class NotThisTimeError(Exception):
-    """A program did not live as it should; another time it may."""
+    """A program ended unexpectedly while making an archive; another attempt may succeed."""
 
 
 def archive_at(name: str, program: Path, files: Iterable[Path]) -> Path:
-    """Return where the classes of a program are kept, by the Java and the jars they are made of.
+    """Return the path of a program's class archive.
 
-    An update of either makes others of it: they have another size, or another time.
+    The path depends on size and time of the Java and the jars. After an update of either, the path
+    is another one.
 
     Args:
-        name: What it begins with; the version of the program, say.
-        program: Java's own.
-        files: The jars.
+        name: The beginning of the file name, such as the program's version.
+        program: The path of the program `java`.
+        files: The program's jars.
 
     Raises:
-        UserError: This user has no folder for a cache.
+        UserError: The user has no cache folder.
     """
     java = program.resolve()
     made_of = (java, java.parent.parent / "lib/server/libjvm.so", *files)
@@ -59,19 +60,20 @@ def _stamp(file: Path) -> str:
 
 
 def flags_of(archive: Path) -> tuple[str, ...]:
-    """Return what tells a Java to use a file of classes, and to say nothing if it does not fit."""
+    """Return the Java flags that load a class archive, without a warning if it does not fit."""
     return f"-XX:SharedArchiveFile={archive}", *_QUIET
 
 
 def keeping_flags(archive: Path) -> tuple[str, ...]:
-    """Return what tells a Java to write its classes as it ends, and to say nothing of it."""
+    """Return the Java flags that write a class archive at the program's end, without messages."""
     return f"-XX:ArchiveClassesAtExit={archive}", *_QUIET
 
 
 def noted_of(archive: Path) -> dict[str, str] | None:
-    """Return what was noted of a file: its checksum (`sha256`), or the number of `tries`.
+    """Return the saved note about an archive: its checksum (`sha256`) or the number of `tries`.
 
-    Empty: it cannot be made here.
+    Returns:
+        Empty if the archive cannot be made on this machine; None if there is no note.
     """
     try:
         noted = json.loads(archive.with_suffix(".json").read_text("utf-8"))
@@ -81,14 +83,17 @@ def noted_of(archive: Path) -> dict[str, str] | None:
 
 
 def is_settled(archive: Path) -> bool:
-    """Tell whether a file of classes was made, or can never be, or was tried often enough."""
+    """Return whether an archive exists, cannot be made, or was tried `TRIES` times.
+
+    In all three cases no further attempt is made.
+    """
     noted = noted_of(archive)
     return noted is not None and int(noted.get("tries", TRIES)) >= TRIES
 
 
 @cache
 def is_whole(archive: Path) -> bool:
-    """Tell whether a file of classes is what was noted of it; it counts as used now."""
+    """Return whether an archive matches its saved checksum, and mark it as used now."""
     with suppress(OSError):
         os.utime(archive)
     noted = noted_of(archive)
@@ -96,25 +101,26 @@ def is_whole(archive: Path) -> bool:
 
 
 def checksum(archive: Path) -> dict[str, str]:
-    """Return what is noted of a file of classes; empty if it is not there."""
+    """Return the note with an archive's checksum; empty if the file does not exist."""
     with suppress(OSError), archive.open("rb") as file:
         return {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
     return {}
 
 
 def keep(archive: Path, make: Callable[[Path], None], starts: Callable[[Path], bool]) -> None:
-    """Have a file of classes made, and note what came of it. Its lock is held meanwhile.
+    """Make a class archive, and save a note about the result; the caller holds its lock.
 
     Args:
-        archive: Where it shall lie.
-        make: Has a Java write it to a path in a folder of its own, which goes afterwards. It raises
-            `NotThisTimeError`, a time-out, or an error of the disk, if another try may do;
-            `ClusterError` if none does.
-        starts: Tells whether a Java starts with it: it must not hinder any.
+        archive: The path of the archive.
+        make: Makes a Java write the archive to a path in a temporary folder. If another attempt may
+            succeed, it raises `NotThisTimeError`, a timeout or a disk error. Otherwise it raises
+            `ClusterError`.
+        starts: Returns whether a Java starts with the archive. An archive that prevents a start is
+            not kept.
     """
     with suppress(OSError):
         archive.parent.mkdir(parents=True, exist_ok=True)
-        for left in archive.parent.glob(f"{_scratch_of(archive)}*"):  # By who was killed.
+        for left in archive.parent.glob(f"{_scratch_of(archive)}*"):  # From a killed process.
             shutil.rmtree(left, ignore_errors=True)
         try:
             noted = _made(archive, make, starts)
@@ -135,7 +141,7 @@ def keep(archive: Path, make: Callable[[Path], None], starts: Callable[[Path], b
 def _made(
     archive: Path, make: Callable[[Path], None], starts: Callable[[Path], bool]
 ) -> dict[str, str]:
-    """Have a file of classes made, and return what is noted of it."""
+    """Make a class archive, and return the note about it."""
     with _scratch(archive) as scratch:
         made = scratch / archive.name
         make(made)
@@ -146,7 +152,10 @@ def _made(
 
 
 def _scratch_of(archive: Path) -> str:
-    """Return how folders are called in which a file is made: its own, as each has its own lock."""
+    """Return the name prefix of the temporary folders for an archive.
+
+    Each archive has its own prefix, because each has its own lock.
+    """
     return f"making-{archive.stem}-"
 
 
@@ -159,7 +168,7 @@ def _scratch(archive: Path) -> Iterator[Path]:
 
 
 def _remove_old(archive: Path) -> None:
-    """Remove files of the same program's earlier updates that nobody has used for long."""
+    """Delete the same program's archives for older builds, if they were unused for `OLD_S`."""
     name, _, _ = archive.stem.rpartition("-")
     since = archive.stat().st_mtime - OLD_S
     for other in archive.parent.glob(f"{name}-*.jsa"):
@@ -169,7 +178,7 @@ def _remove_old(archive: Path) -> None:
 
 
 def starts_with(program: Path, flags: Iterable[str]) -> bool:
-    """Tell whether a Java starts with flags."""
+    """Return whether a Java starts with the given flags."""
     ended = subprocess.run(  # noqa: S603 - a program of the user's own PATH
         [str(program), *flags, "-version"], capture_output=True, timeout=START_S, check=False
     )

@@ -1,8 +1,8 @@
-"""Reads what is new in a replica's log while its broker writes it.
+"""Reads new batches from a replica's log while its broker writes the log.
 
-A log grows at its end, and sometimes its end is cut off and others stand there. So the heads of the
-last batches are remembered, with where they stand: at each look the last of them is looked at again
-first. Where it changed, the log is read again from the last batch that still stands.
+A log grows at its end, but a broker may also truncate it and append other batches. This module
+therefore remembers the headers and positions of the last batches. Each read first checks whether
+the last known batch is unchanged. If it changed, reading restarts after the last unchanged batch.
 """
 
 from collections import deque
@@ -15,13 +15,14 @@ from cluster.files.batches import RecordBatch, read_segment
 from cluster.files.message_sets import PREFIX
 
 HEAD_BYTES = 61
-"""Of a batch of format 2: offset, leader epoch, checksum, producer. What is older is shorter."""
+"""The header size of a batch of format 2; older formats have shorter headers."""
 MOST_HEADS = 2_000
-"""So many batches back a cut is found; one that goes further back has the segment read again."""
+"""The number of remembered batches. After a longer truncation, the segment is read from its start.
+"""
 
 
 class _Head(NamedTuple):
-    """Where a batch stands, how long it is, and how it begins."""
+    """The position, size and first bytes of a batch."""
 
     segment: Path
     position: int
@@ -31,14 +32,17 @@ class _Head(NamedTuple):
 
 
 class Parsed:
-    """What was read last of one of a partition's replicas: others mostly hold the same bytes."""
+    """The batches that were last read from one replica of a partition.
+
+    Other replicas mostly contain the same bytes, so that these need not be parsed again.
+    """
 
     def __init__(self) -> None:
         self._data = b""
         self._batches: list[RecordBatch] = []
 
     def batches(self, data: bytes) -> list[RecordBatch]:
-        """Return the batches that follow each other from the start, up to one that is not sound."""
+        """Return the consecutive batches from the start of `data`, up to the first damaged one."""
         common = min(len(data), len(self._data))
         known: list[RecordBatch] = []
         if data[:common] == self._data[:common]:
@@ -54,14 +58,14 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """What a look at a log found.
+    """The result of one read of a log.
 
     Attributes:
-        batches: Those that are new, by offset.
-        cut: From there on the log has others than at the last look; None: it only grew.
-        start: Where the log starts, as far as segments tell.
-        end: Behind the last batch that was read.
-        whole: Whether that is the end of the log, and nothing of it was damaged.
+        batches: The new batches, ordered by offset.
+        cut: The offset from which the log was replaced since the last read. None if it only grew.
+        start: The first offset of the log, according to its segments.
+        end: The offset after the last batch that was read.
+        whole: Whether `end` is the end of the log and no batch was damaged.
     """
 
     batches: tuple[RecordBatch, ...]
@@ -72,10 +76,11 @@ class News:
 
 
 class LogTail:
-    """One replica's log.
+    """The log of one replica, from which new batches are read repeatedly.
 
     Args:
-        folder: `nodes/<node>/data/<topic>-<partition>`; it may come later, and go.
+        folder: The folder `nodes/<node>/data/<topic>-<partition>`; it may appear later or be
+            deleted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -86,12 +91,12 @@ class LogTail:
         self._end = 0
 
     def read(self, low: int, limit_bytes: int, parsed: Parsed | None = None) -> News:
-        """Return what is new; a log that is not there is empty, and not whole.
+        """Return the new batches; a missing log counts as empty and not whole.
 
         Args:
-            low: Batches that end below are of no interest.
-            limit_bytes: So much is read at most; a single batch may be longer.
-            parsed: What was read of another replica just before.
+            low: Batches that end at or below this offset are skipped.
+            limit_bytes: The number of bytes to read; more only for a single larger batch.
+            parsed: The batches just read from another replica.
         """
         try:
             segments = sorted(each for each in self._folder.glob("*.log") if each.stem.isdecimal())
@@ -99,7 +104,7 @@ class LogTail:
                 return self._nothing()
             cut = self._cut_back(segments, low)
             batches, whole = self._read_on(segments, limit_bytes, parsed or Parsed())
-        except OSError:  # It is being deleted, or made anew.
+        except OSError:  # The log is being deleted or recreated.
             return self._nothing()
         new = tuple(batch for batch in batches if batch.end_offset > low)
         first = int(segments[0].stem)
@@ -111,7 +116,12 @@ class LogTail:
         return News(batches=(), cut=0, start=0, end=0, whole=False)
 
     def _cut_back(self, segments: list[Path], low: int) -> int | None:
-        """Forget the batches that no longer stand; return from which offset on, None if all do."""
+        """Forget the batches that the log no longer has.
+
+        Returns:
+            The offset from which the log was replaced, or None if all remembered batches are
+            unchanged.
+        """
         cut, had = None, bool(self._heads)
         while self._heads and not _stands(self._heads[-1]):
             cut = self._heads.pop().offset
@@ -123,7 +133,7 @@ class LogTail:
         if self._segment in segments and (self._heads or not had):
             return cut
         self._heads.clear()
-        # Nothing is known to stand: the segment in which the low end lies is read from its start.
+        # No batch is known to be unchanged: read the segment with offset `low` from its start.
         self._segment = next(
             (each for each in reversed(segments) if int(each.stem) <= low), segments[0]
         )
@@ -133,7 +143,10 @@ class LogTail:
     def _read_on(
         self, segments: list[Path], limit_bytes: int, parsed: Parsed
     ) -> tuple[list[RecordBatch], bool]:
-        """Return the batches from here on, and whether all of the log was read, without damage."""
+        """Return the batches after the current position.
+
+        The second value is true if all of the log was read without damage.
+        """
         found: list[RecordBatch] = []
         left = limit_bytes
         for segment in segments[segments.index(self._segment or segments[0]) :]:
@@ -157,7 +170,7 @@ class LogTail:
         return found, True
 
     def _note(self, segment: Path, data: bytes, batches: list[RecordBatch]) -> int:
-        """Remember what was read; return how many bytes that were."""
+        """Remember the batches that were read, and return their size in bytes."""
         used = 0
         for batch in batches:
             start, used = batch.position, _end(data, batch)
@@ -175,7 +188,7 @@ class LogTail:
 
 
 def _from(data: bytes) -> Iterator[RecordBatch]:
-    """Yield the batches that follow each other from the start, up to one that is not sound."""
+    """Yield the consecutive batches from the start of `data`, up to the first damaged one."""
     expected = 0
     for batch in read_segment(data).batches:
         if batch.position != expected:
@@ -185,7 +198,7 @@ def _from(data: bytes) -> Iterator[RecordBatch]:
 
 
 def _end(data: bytes, batch: RecordBatch) -> int:
-    """Return where a batch ends in the data that it was read from."""
+    """Return the position of a batch's end in the data that contains it."""
     return batch.position + _size(data, batch.position)
 
 

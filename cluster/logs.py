@@ -1,6 +1,6 @@
-"""The replicas in a broker's log folder, as its files have them, whether it runs or not.
+"""Reads the replicas in a broker's log folder, while the broker runs or after its end.
 
-Implements `cluster.protocol.Logs`, by which faults know where replicas lie and what is in them.
+The class implements `cluster.protocol.Logs`, through which faults find replicas and their content.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from cluster.protocol import ClusterError, Disk
 from results.record.terms import CLEAN_SHUTDOWN, QUORUM_TOPIC, CheckpointFile
 
 Place = tuple[str, int]
-"""A topic and a partition of it."""
+"""A topic and a partition number."""
 
 DATA = "data"
 RECOVERY_POINTS = CheckpointFile.RECOVERY_POINTS.value
@@ -22,7 +22,7 @@ FLUSH_INTERVAL = "log.flush.interval.messages"
 
 
 class KafkaLogs:
-    """Logs as Kafka writes them, and all who write the same files."""
+    """The logs of Kafka, or of another system that writes the same files."""
 
     data: str = DATA
     checkpoints: tuple[str, ...] = (
@@ -35,14 +35,14 @@ class KafkaLogs:
     votes_log: PurePosixPath = PurePosixPath("logs/server.log")
 
     def replica_folders(self, disk: Disk) -> Iterator[tuple[Place, PurePosixPath]]:
-        """Yield the partitions that have a log on a disk, in order; the metadata log is none."""
+        """Yield the partitions with a log on a disk, in order, without the metadata log."""
         for folder in sorted({path.parent for path in disk.files(f"{DATA}/*/*")}):
             topic, _, partition = folder.name.rpartition("-")
             if topic and partition.isdecimal() and topic != QUORUM_TOPIC:
                 yield (topic, int(partition)), folder
 
     def replica_files(self, disk: Disk) -> list[PurePosixPath]:
-        """Return the files in all folders of partitions on a disk; the metadata log's are none."""
+        """Return the files in all partition folders on a disk, without the metadata log's files."""
         return [
             path
             for path in disk.files(f"{DATA}/*/*")
@@ -50,7 +50,7 @@ class KafkaLogs:
         ]
 
     def segments(self, disk: Disk, folder: PurePosixPath) -> list[PurePosixPath]:
-        """Return the segments of a log, the oldest first."""
+        """Return the segments of a log, oldest first."""
         return [path for path in disk.files(f"{folder}/*.log") if path.stem.isdecimal()]
 
     def read(self, data: bytes) -> Segment:
@@ -58,10 +58,10 @@ class KafkaLogs:
         return read_segment(data)
 
     def recovery_points(self, disk: Disk) -> dict[Place, int]:
-        """Return below which offset each log was flushed; none if nothing ever was.
+        """Return the offset up to which each log was flushed; empty before the first checkpoint.
 
         Raises:
-            ClusterError: The checkpoint is damaged, so that nobody knows.
+            ClusterError: The checkpoint file is damaged.
         """
         try:
             return offset_checkpoint(disk.read(f"{DATA}/{RECOVERY_POINTS}").decode())
@@ -71,11 +71,12 @@ class KafkaLogs:
             raise ClusterError(f"{RECOVERY_POINTS} cannot be read: {damaged}") from damaged
 
     def flush_interval(self, disk: Disk) -> int | None:
-        """Return after how many messages a broker flushes a log; None: that is the kernel's.
+        """Return the number of messages after which a broker flushes a log, or None if not set.
 
-        `log.flush.interval.messages` in its `server.properties`: a log is flushed by the append
-        that reaches so many, before that is acknowledged. The recovery point on disk says so only
-        once a minute (`log.flush.offset.checkpoint.interval.ms`).
+        The broker's setting is `log.flush.interval.messages` in its `server.properties`. The append
+        that reaches this number flushes the log before the append is acknowledged. Without this
+        setting the kernel decides when to flush. The recovery point on disk is updated only once a
+        minute (`log.flush.offset.checkpoint.interval.ms`).
         """
         try:
             settings = properties(disk.read("server.properties").decode())
@@ -84,5 +85,5 @@ class KafkaLogs:
             return None
 
     def votes(self, lines: Iterable[str]) -> Iterator[LoggedVote]:
-        """Yield the votes that lines of a voter's own log tell of, in order."""
+        """Yield the votes in lines of a voter's own log, in order."""
         return quorum_votes(lines)

@@ -1,4 +1,4 @@
-"""From the new batches of a partition's replicas to rows; what replicas share is unpacked once."""
+"""Converts new batches of a partition's replicas to rows, unpacking equal batches once."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,21 +9,21 @@ from cluster.files.rows import Replica, replica_records
 from results.record.tables import LIVE
 
 SNAPSHOT = "final"
-"""Replicas are looked at as if their brokers had stopped here."""
+"""The snapshot's name in these rows, as if the brokers had stopped at this moment."""
 _SCHEMA = LIVE["replica_records"]
 
 
 def rows_of(
     place: tuple[str, int], news: Mapping[str, Sequence[RecordBatch]]
 ) -> dict[str, pa.Table | None]:
-    """Return the rows of `replica_records` of each node's batches, by offset.
+    """Return the rows of `replica_records` for each node's batches, ordered by offset.
 
     Args:
         place: Topic and partition.
         news: The new batches of each node's log.
 
     Returns:
-        By node; None where a batch could not be unpacked.
+        The rows by node; None for a node with a batch that could not be unpacked.
     """
     keyed = {node: {_key(batch): batch for batch in batches} for node, batches in news.items()}
     having = [keys for keys in keyed.values() if keys]
@@ -43,7 +43,7 @@ def rows_of(
 
 
 def _key(batch: RecordBatch) -> object:
-    """Return everything that decides a batch's rows."""
+    """Return a key that is equal for batches with equal rows."""
     return (
         batch.base_offset, batch.leader_epoch, batch.attributes, batch.base_timestamp,
         batch.max_timestamp, batch.producer_id, batch.producer_epoch, batch.base_sequence,

@@ -121,8 +121,7 @@ class Arena:
                 continue
             self._ended.add(end)
             code = "stopped" if each.stopped else "" if each.code is None else str(each.code)
-            last = each.incarnation == cluster.incarnation(each.node)
-            said = "\n".join(cluster.complaints(each.node)) if last else ""  # Not its successor's.
+            said = "\n".join(cluster.complaints(each.node, life=each.incarnation))
             detail = {"node": each.node, "incarnation": str(each.incarnation)}
             told = {"told": "stop"} if each.told else {}
             disk = {"disk": "gone"} if self._disk_failed(each.node) else {}

@@ -8,11 +8,12 @@ from harness.interrupt import DRAWING, JUDGING, Answers
 from harness.judgement import judge_by
 from harness.scenarios.telling import compare_with_story
 from harness.timing import Timer
+from results.print_table import say_page
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.verdict import Verdict
 from results.report import write_report
-from results.show import print_verdict
+from results.show import print_details, print_sentence
 from results.store import typed
 from results.wording.naming import names_of
 
@@ -53,12 +54,13 @@ def conclude(
         timer.judged(paths)
         answers.cut(DRAWING, f"{run} has a verdict; logquake report {run} draws its page")
     compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
-    print_verdict(verdict, console, names=names_of(paths))
+    print_sentence(verdict, console, names=names_of(paths))
     if compared:
         say(compared)
     page = write_report(paths)
+    say_page(console, page)
+    print_details(verdict, console, names=names_of(paths))
     timer.drawn(paths)
     pack_streams(paths)
     ahead.wait_gone()
-    say(f"the page: {page}")
     return verdict

@@ -16,4 +16,17 @@ BISECT_INTERRUPTED = 130
 BAD_ARGUMENTS = 254
 INTERNAL_ERROR = 255
 
+MEANINGS = {
+    VALID: "valid: faults took effect, traffic was enough, and no check found a violation",
+    INVALID: "invalid: a check found something that the configuration does not allow"
+    " (logquake heal: something could not be undone)",
+    UNKNOWN: "unknown: the run cannot tell, and the verdict gives the reason; or Ctrl-C ended the"
+    " command before there was a verdict",
+    BISECT_SKIP: "logquake repro --bisect: this commit cannot be judged; git tries another one",
+    BISECT_INTERRUPTED: "logquake repro --bisect: interrupted; git ends the bisection",
+    BAD_ARGUMENTS: "an error that you can fix; one sentence on standard error names it",
+    INTERNAL_ERROR: "a bug of Logquake; please report it with the traceback",
+}
+"""Each code in words."""
+
 BY_VALIDITY = {Validity.VALID: VALID, Validity.UNKNOWN: UNKNOWN, Validity.INVALID: INVALID}

@@ -1,12 +1,12 @@
-"""Logquake for programs: a plan in, a verdict out.
+"""Logquake for programs: you pass a plan, and get a verdict.
 
     from logquake import judge, run
 
     verdict = run({"system": "reference", "hosts": "simulated", "seed": 7}, store="runs")
     print(verdict.valid, verdict.run_id)
 
-`docs/api.md` describes it, with an example. Imported by `logquake_pytest`, and by nothing else of
-ours; stands on `harness`.
+`docs/api.md` describes it, with an example. In this project, only `logquake_pytest` imports this
+package. The package itself imports `harness`.
 """
 
 from checkers.errors import EngineError

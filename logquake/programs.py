@@ -1,4 +1,4 @@
-"""`run` and `judge`: what `logquake run` and `logquake check` do, without a command line."""
+"""`run` and `judge`: `logquake run` and `logquake check` as functions, without a command line."""
 
 import signal
 import threading
@@ -27,7 +27,7 @@ from results.samples import SAMPLE_PREFIX, find_sample
 from results.trust import closed_to_others
 
 REFUSED = (PlanError, UserError, StoreError, EngineError)
-"""What the caller can fix, for an `except`: each says what in one sentence."""
+"""The errors that the caller can fix, for an `except`. Each has a one-sentence message."""
 
 
 def run(
@@ -39,35 +39,36 @@ def run(
     spark_master: str | None = None,
     output: IO[str] | None = None,
 ) -> Verdict:
-    """Play a plan and judge the run, as `logquake run` does.
+    """Run a plan and judge the run, as `logquake run` does.
 
-    The run lies in `Path(store) / verdict.run_id`, with its page, `report.html`.
+    The run's folder is `Path(store) / verdict.run_id`. It contains the run's page, `report.html`.
 
     Args:
-        plan: A plan, its values by key, or the file that has it. Keys that are missing have the
-            defaults of `logquake init`; without a seed there is a new one.
-        store: The folder of runs; made if it is not there.
-        changes: Keys of the plan that win over it, as options of the command line do. What reaches
-            beyond the run in a file that others may have written (`hosts`, `image`, `clients`, a
-            `system` with files of its own) counts only if it stands here.
-        engine: `spark`, `local`; None: Spark where there is a Java, local elsewhere and for the
-            reference cluster. Spark sets `JAVA_HOME` of this process.
-        spark_master: A Spark cluster instead of this machine.
-        output: Where to print what `logquake run` prints; None: nothing is printed, and what the
-            run itself says is kept in its `stage.log`.
+        plan: A plan, its values by key, or the path of a plan file. Missing keys get the defaults
+            of `logquake init`. Without a seed, a new seed is chosen.
+        store: The folder of runs. It is created if it does not exist.
+        changes: Plan keys that override the plan, like options of the command line. A plan file may
+            come from other people. So keys that reach beyond the run (`hosts`, `image`, `clients`,
+            or a `system` with its own files) are accepted only here, not from a file that others
+            can write.
+        engine: `spark` or `local`. None means Spark if Java is installed, and local otherwise. For
+            the reference cluster None always means local. Spark sets `JAVA_HOME` in this process.
+        spark_master: A Spark cluster to use instead of this machine.
+        output: The file for the output of `logquake run`. With None, nothing is printed, and the
+            output of the run itself is kept in its `stage.log`.
 
     Returns:
-        The verdict, whatever it is. An unknown one says why in `unknown_because`.
+        The verdict, of any kind. An unknown verdict has its reason in `unknown_because`.
 
     Raises:
         PlanError: The plan cannot be run.
-        UserError: The machine, or the system, cannot do what the plan asks for.
+        UserError: The machine, or the system, does not support the plan.
         StoreError: The store cannot be written.
         EngineError: Spark cannot be reached.
-        InternalError: A bug of Logquake ended the run; it was judged for what there is.
-        KeyboardInterrupt: Ctrl-C ended the run early. If its message names no command that does
-            the rest, the run has its verdict and its page.
-        RuntimeError: This is not the main thread, where Python takes signals.
+        InternalError: A bug of Logquake ended the run. The existing part of its record was judged.
+        KeyboardInterrupt: Ctrl-C ended the run early. The message names the command that does the
+            remaining work. If it names no command, the run has its verdict and its page.
+        RuntimeError: The function was not called in the main thread, where Python handles signals.
     """
     asked = _plan_of(plan, changes or {})
     console = Console(file=output, quiet=output is None, soft_wrap=True)
@@ -88,18 +89,18 @@ def judge(
 ) -> Verdict:
     """Judge a stored run again, as `logquake check` does.
 
-    The verdict is stored with the run, unless another judge than the run's own is named, or the run
-    is a sample.
+    The verdict is stored with the run, with two exceptions: `judge` names another judge than the
+    plan's own, or the run is a sample.
 
     Args:
-        folder: The run, or `sample:NAME`.
-        judge: `contract`, `strict`, `jepsen`; None: the one of the run's plan.
+        folder: The folder of the run, or `sample:NAME`.
+        judge: `contract`, `strict` or `jepsen`. None means the judge in the run's plan.
         engine: As for `run`.
         spark_master: As for `run`.
 
     Raises:
-        StoreError: There is no such run, it is still under way, or its verdict cannot be stored.
-        UserError: There is no such judge, or no Java for Spark.
+        StoreError: The run does not exist, has not ended, or its verdict cannot be stored.
+        UserError: The judge does not exist, or Spark has no Java.
         EngineError: Spark cannot be reached.
     """
     try:
@@ -121,10 +122,10 @@ def _plan_of(plan: Plan | Mapping[str, object] | Path | str, changes: Mapping[st
 
 
 def _run_in(folder: Path | str) -> RunPaths:
-    """Return the run of a folder.
+    """Return the paths of the run in a folder.
 
     Raises:
-        StoreError: There is none.
+        StoreError: The folder contains no run.
     """
     if str(folder).startswith(SAMPLE_PREFIX):
         return RunPaths(find_sample(str(folder)))
@@ -136,10 +137,10 @@ def _run_in(folder: Path | str) -> RunPaths:
 
 @contextmanager
 def _signals_as_before() -> Iterator[None]:
-    """Restore the program's own handlers of signals, which a run takes and may leave ignored.
+    """Restore the caller's signal handlers after the block, because a run replaces them.
 
     Raises:
-        RuntimeError: They cannot be taken in this thread.
+        RuntimeError: Signal handlers cannot be set in this thread.
     """
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError(

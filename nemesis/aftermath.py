@@ -1,8 +1,8 @@
-"""Whom a fault of a higher level strikes: by what the faults before it have done.
+"""Targets of a fault at higher levels: chosen by the effects of earlier faults in the run.
 
-Who has just come back has files to recover, a log to truncate, an epoch to learn; who has just been
-elected has told few others. Who is hit already is of no use to anybody: a second fault on it leaves
-a majority whole.
+A node that has just come back has to recover files, truncate a log, and learn a leader epoch. A
+node that has just been elected has announced itself to few others. A node that already has a fault
+is out of service anyway, so a second fault on it leaves the majority healthy.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -13,50 +13,50 @@ from cluster.protocol import ClusterView
 from nemesis.targets import TopicPartition
 
 AFTERMATH_S = 10.0
-"""So long a fault may be over, and still have an aftermath."""
+"""For this many seconds after its end, a fault still has an aftermath."""
 
 
 class Strikes(StrEnum):
-    """Whom a fault strikes, if there is anybody; else its target, as that has it."""
+    """A group of nodes that a fault hits instead of its target, if the group is not empty."""
 
     RECOVERED = "recovered"
-    """One of those whose fault is just over."""
+    """A node whose fault has just ended."""
     ELECTED = "elected"
-    """One of those who lead now what the targets of such a fault led."""
+    """A node that now leads a partition which the targets of an ended fault led before."""
     STRUCK = "struck"
-    """One of those who have a fault on them."""
+    """A node that has a fault now."""
 
 
 class Past(Protocol):
-    """A fault as others see it: `nemesis.life.Life`."""
+    """The view of a fault that other faults need. `nemesis.life.Life` implements it."""
 
     @property
     def takes(self) -> bool:
-        """Whether its nodes cannot be counted upon as long as it is in force."""
+        """Return whether the fault can disable its nodes while it is active."""
 
     @property
     def confirmed(self) -> bool:
-        """Whether an effect was measured."""
+        """Return whether an effect was measured."""
 
     @property
     def in_force(self) -> bool:
-        """Whether there is something to heal."""
+        """Return whether the fault is injected and not yet healed."""
 
     @property
     def over_s(self) -> float | None:
-        """When it was over, in seconds of `stopwatch_s`; None: it is not."""
+        """Return the end time, in seconds of `stopwatch_s`, or None if the fault has not ended."""
 
     @property
     def hit(self) -> Collection[str]:
-        """Its targets; none as long as they are sought."""
+        """Return the fault's targets. Empty while these are not yet chosen."""
 
     @property
     def of_one(self) -> bool:
-        """Whether all of these are one process."""
+        """Return whether all targets of the fault run in one process."""
 
     @property
     def led(self) -> Collection[TopicPartition]:
-        """What they led when it began, and others could lead."""
+        """Return the partitions that the targets led at the start and other nodes can lead."""
 
 
 def struck_by(
@@ -67,14 +67,14 @@ def struck_by(
     *,
     now_s: float,
 ) -> Sequence[str]:
-    """Return whom a fault would strike, in order; nobody if nothing was done, or nobody is known.
+    """Return the nodes that a fault would hit in an aftermath, sorted. May be empty.
 
     Args:
-        strikes: Whom it is for.
-        faults: All others of the run.
-        view: What the cluster says of itself; None if nobody answers.
-        among: Those whom it can strike.
-        now_s: By `stopwatch_s`.
+        strikes: The group of nodes to hit.
+        faults: All other faults of the run.
+        view: The cluster's metadata. None if no node answers.
+        among: The nodes that the fault can hit.
+        now_s: The time in seconds of `stopwatch_s`.
     """
     known = [*faults]
     if strikes is Strikes.STRUCK:
@@ -90,21 +90,22 @@ def struck_by(
 
 
 def is_down(fault: Past) -> bool:
-    """Tell whether a fault keeps its nodes from doing their part."""
+    """Return whether a fault disables its nodes now."""
     return fault.takes and fault.in_force
 
 
 def is_held(fault: Past) -> bool:
-    """Tell whether a fault is known to keep one process from doing its part, and no other one.
+    """Return whether a fault is known to disable exactly one process.
 
-    One that restarts all nodes in turn does not: who is struck beside it need not be the one that
-    is away, so that two would be. One without a confirmed effect may have taken nobody yet.
+    The answer is no for a fault that restarts all nodes in turn. A second fault might then hit a
+    node that is up, and two nodes would be down. The answer is also no without a confirmed effect,
+    because such a fault may not have disabled any node yet.
     """
     return is_down(fault) and fault.confirmed and fault.of_one
 
 
 def _just_over(faults: Iterable[Past], now_s: float) -> Iterator[Past]:
-    """Yield the faults that took nodes, had an effect and are just over, the last one first."""
+    """Yield faults that took nodes, had an effect and ended recently, the latest first."""
     took = [each for each in faults if each.takes and each.confirmed]
     over = [(each.over_s, each) for each in took if each.over_s is not None]
     for over_s, each in sorted(over, key=lambda pair: pair[0], reverse=True):

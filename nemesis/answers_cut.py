@@ -1,12 +1,14 @@
-"""The fault `answers-cut`: what clients send reaches the targets, and no answer comes back.
+"""The fault `answers-cut`: requests of clients reach the targets, but no answer comes back.
 
-A broker that gets requests writes what they hold, and its client never knows: it sends again, here
-or to another leader. So this is what idempotence and transactions are for, while `client-cut` lets
-nothing be written at all. The brokers see each other all along.
+A broker that receives a produce request appends its records, but the client never learns of it. The
+client sends the records again, to this broker or to another leader. Idempotence and transactions
+exist for this case. With `client-cut`, in contrast, nothing is written at all. The brokers can
+reach each other all the time.
 
-TCP needs both directions: a client's window is full before long, and no new connection comes up.
-What was on its way, and what fits into the window, is delivered; so the first moments of this fault
-tell most. Harness and observer live where the clients do, and get no answer either.
+TCP needs both directions. Soon the client's window is full, and no new connection can be opened.
+Only data in flight, and data that fits into the window, is delivered. So the first moments of this
+fault show most. The harness and the observers are on the clients' machine, and get no answers
+either.
 """
 
 from cluster.protocol import CLIENTS
@@ -17,15 +19,15 @@ from nemesis.protocol import Aim, Site
 
 
 def answers_cut(aim: Aim, site: Site) -> Cut:
-    """Make the fault: links from each target to the clients are cut, and none back."""
+    """Make the fault: cut the links from each target to the clients, but not the way back."""
     return Cut(aim, site, grudge_of([(node, CLIENTS) for node in aim.targets]))
 
 
 SAYS = {
     "answers-cut": InWords(
-        does="what clients send reaches the targets, and no answer comes back",
+        does="requests of clients reach the targets, but no answer comes back",
         injected="as `isolate`, on the clients' machine",
-        proven="as `isolate`, and the other way still works",
+        proven="as `isolate`, and the other direction still works",
         undone="as `isolate`",
     ),
 }

@@ -1,9 +1,10 @@
-"""What a fault does beside itself, in tasks of its own: how it fails is how the fault fails.
+"""Background tasks of a fault. An error in a task counts as an error of the fault.
 
-A task notes which of `FAILURES` came last, for others may follow that do better; if no effect can
-be measured in the end, the fault's `confirm` raises it. Anything else is a bug of ours, and ends
-the task. It is raised where the fault is confirmed, or its heal, and so is one of the run; where
-the run is being healed as a whole, the sweep tells of it. Nobody would hear of it in a thread.
+A task notes its last `FAILURES` error and may continue, because a later attempt may succeed. If no
+effect can be measured, the fault's `confirm` raises the noted error. Any other error is a bug of
+Logquake, and ends the task. The bug is raised when the fault or its heal is confirmed, and it fails
+the run. If the whole run is being healed, the sweep reports it. In a plain thread the error would
+go unnoticed.
 """
 
 from collections.abc import Callable
@@ -14,43 +15,46 @@ from results.record.runtime import Task, start
 
 
 class Background:
-    """The tasks of one fault."""
+    """The background tasks of one fault."""
 
     def __init__(self) -> None:
         self._tasks: list[Task[None]] = []
         self._failed: Exception | None = None
 
     def start(self, work: Callable[[], None], name: str) -> None:
-        """Start a task."""
+        """Start a background task of the fault."""
         self._tasks.append(start(work, name, awaited=True))
 
     def note(self, failed: Exception, what: str = "") -> None:
-        """Note one of `FAILURES`, after which a task goes on, or ends.
+        """Note an error of `FAILURES`. The task may then continue or end.
 
         Args:
-            failed: As it was raised.
-            what: What was not done, as the beginning of `n1 could not be started again: ...`.
+            failed: The error.
+            what: The failed action, as the beginning of `n1 could not be started again: ...`.
         """
         self._failed = ClusterError(f"{what}: {failed}") if what else failed
 
     def is_busy(self) -> bool:
-        """Tell whether one of them goes on."""
+        """Return whether a task is still running."""
         return not all(task.is_over() for task in self._tasks)
 
     def join(self, limit_s: float | None = None) -> None:
-        """Wait until all of them have ended, or for so many seconds."""
+        """Wait until all tasks have ended, or until the time limit in seconds."""
         begun_s = stopwatch_s()
         for task in self._tasks:
             task.join(None if limit_s is None else max(0.0, begun_s + limit_s - stopwatch_s()))
 
     def raise_bugs(self) -> None:
-        """Raise what one of them raised, and did not note; once, so that the heal is confirmed."""
+        """Raise the unexpected error of a task that has ended. Each error is raised only once.
+
+        So a second attempt can confirm the heal.
+        """
         for task in [each for each in self._tasks if each.is_over()]:
             self._tasks.remove(task)
             task.result()
 
     def raise_failure(self) -> None:
-        """Raise what was noted last, or a bug: no effect could be measured."""
+        """Raise a task's unexpected error, or else the last noted one, if there is one."""
         self.raise_bugs()
         if self._failed is not None:
             raise self._failed

@@ -1,7 +1,8 @@
-"""The fault `bandwidth`: little gets through between the targets and the other nodes.
+"""The fault `bandwidth`: the links between the targets and the other nodes have little bandwidth.
 
-256 to 1024 kilobits a second on each link, each way; what would wait longer than 0.3 s is lost.
-Confirmed when our datagrams, more than fit, arrive no faster than that, and did before.
+Each link has 256 to 1024 kilobits a second in each direction. Packets that would wait longer than
+0.3 s are lost. To confirm the fault, Logquake sends more datagrams than fit. The fault is confirmed
+if they arrive at this rate at most, and arrived faster before.
 """
 
 from cluster.protocol import Quality
@@ -13,11 +14,11 @@ from nemesis.quality import BadLinks, Trial, drawn_seed
 LEAST_KBIT, MOST_KBIT = 256, 1024
 DATAGRAM_BYTES = 1400
 INTERVAL_S = 0.002
-"""5.6 megabits a second are offered."""
+"""Seconds between two test datagrams. This makes 5.6 megabits a second."""
 
 
 def bandwidth(aim: Aim, site: Site) -> BadLinks:
-    """Make the fault; the rate is drawn."""
+    """Make the fault, with a random rate."""
     rate_kbit = aim.rng.randint(LEAST_KBIT, MOST_KBIT)
     quality = Quality(rate_kbit=rate_kbit, seed=drawn_seed(aim))
     worse = limited_to(rate_kbit, DATAGRAM_BYTES)
@@ -27,7 +28,7 @@ def bandwidth(aim: Aim, site: Site) -> BadLinks:
 
 SAYS = {
     "bandwidth": InWords(
-        does="256 to 1024 kbit/s a link, each way",
+        does="each link has only 256 to 1024 kbit/s in each direction",
         injected="as `delay`",
         proven="the rate at which a burst arrives",
         undone="as `delay`",

@@ -1,19 +1,20 @@
-"""The fault `bit-flip`: one bit of one batch in a segment of a replica is turned over.
+"""The fault `bit-flip`: one bit of one batch in a segment of a replica is flipped.
 
-The broker is taken down, the bit flipped, the broker started again; so the damage is there while it
-runs. What follows depends on how it went down, which the fault's own chance decides:
+The fault stops the broker, flips the bit, and starts the broker again. So the damage exists while
+the broker runs. The effect depends on how the broker was stopped, which is chosen at random:
 
-- killed: the broker recovers its logs when it starts. It reads the segment that holds the recovery
-  point and those behind it, finds that the batch does not match its CRC, cuts the log there, and
-  fetches the rest from the leader again. A batch in an older segment it does not look at.
-- stopped in order (`latent`): it looks at nothing. The bit lies there until somebody reads the
-  batch. Consumers check the sum, Kafka's and ours (`check.crcs`), and so do followers; if the
-  replica led meanwhile, they would be stuck at that batch, and not be told a lie. Brokers that read
-  all of their logs as they start, and would refuse to, are always killed.
+- Killed: the broker recovers its logs at its start. It reads the segment with the recovery point
+  and all later segments. It finds that the batch does not match its CRC, truncates the log there,
+  and fetches the rest from the leader again. It does not read older segments.
+- Stopped in order (`latent`): the broker checks nothing at its start. The bit stays until a reader
+  reads the batch. Consumers of Kafka and Logquake check the CRC (`check.crcs`), and so do
+  followers. If the replica is the leader now, followers would stop at that batch, and would not
+  copy wrong data. Brokers that read all of their logs at start, and would refuse to start, are
+  always killed.
 
-Chosen is a partition that the broker follows, if there is one, and any batch of it that a broker
-would look at; one of an older segment only if it has no other. Healed by flipping the bit back
-where the batch is still there.
+The fault prefers a partition that the broker follows, and a batch that the broker would check. It
+takes a batch of an older segment only if there is no other. The heal flips the bit back where the
+batch still exists.
 """
 
 from collections.abc import Collection, Iterator
@@ -40,14 +41,14 @@ _MAGIC = 2
 
 
 class BitFlip:
-    """Brokers that run with a flipped bit in a log.
+    """A fault that makes brokers run with a flipped bit in a log.
 
     Args:
-        aim: Which fault this is; each of its targets gets a flipped bit.
-        site: Its cluster's brokers are restarted.
+        aim: The fault's id and targets. Each target gets a flipped bit.
+        site: The run's cluster and hosts. The brokers are restarted.
 
     Raises:
-        ClusterError: The disks are not at hand, or hold no batch that could be damaged.
+        ClusterError: The disks cannot be accessed, or have no suitable batch.
     """
 
     links = ()
@@ -73,15 +74,15 @@ class BitFlip:
         self._started_s = self._restarted_s = stopwatch_s()
 
     def undo(self) -> tuple[Restart | FlipBack, ...]:
-        """Return the bits to flip back, and the brokers to start if they are down."""
+        """Return the undo steps: flip the bits back, and start the brokers that are down."""
         restarts = tuple(Restart(node=node) for node in self.targets)
         return (*(flip_back(flip) for flip in self._flips), *restarts)
 
     def inject(self) -> None:
-        """Take the brokers down, flip the bits, start the brokers.
+        """Stop the brokers, flip the bits, and start the brokers.
 
         Raises:
-            ClusterError: A batch is gone meanwhile, or a broker does not end, or come back.
+            ClusterError: A batch no longer exists, or a broker does not end or does not come back.
         """
         self._started_s = stopwatch_s()
         for node in self.targets:
@@ -91,15 +92,15 @@ class BitFlip:
                 self._killer.kill_node(node)
         if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
             raise ClusterError(f"{', '.join(self.targets)} did not end: no bit was flipped")
-        # Only now nobody writes any more: what came since the bit was drawn lies behind it, too.
+        # The brokers write no more. Records newer than the random choice are after the bit, too.
         self._flips = [self._measured_again(flip) for flip in self._flips]
         for flip in self._flips:
             self._found.append(turn_over(self._disks[flip.node], flip_back(flip), self._logs))
         self._restarted_s = stopwatch_s()
         for node in self.targets:
             self._site.cluster.start_node(node)
-        # Not before it is back has it read what it reads when it starts; healed sooner, the bit
-        # would have been flipped for nobody.
+        # A broker has done its start-up reads only when it is back. An earlier heal would flip
+        # the bit back before the broker could read it.
         for node in self.targets:
             try:
                 wait_again(self._site, node, Patience(limit_s=BACK_LIMIT_S, stop=self._stop))
@@ -107,7 +108,7 @@ class BitFlip:
                 raise ClusterError(str(late)) from late
 
     def confirm(self, patience: Patience) -> BitFlipEffect | None:
-        """Tell what the reader found: the sum of each batch was wrong when its broker started."""
+        """Confirm that each batch did not match its CRC when its broker started."""
         if not self._brokers.wait_states(GONE, patience) or not self._found:
             return None
         return BitFlipEffect(
@@ -120,7 +121,7 @@ class BitFlip:
         )
 
     def heal(self) -> None:
-        """Flip back what is still flipped; start the brokers, but those that run."""
+        """Flip back each bit that is still flipped, and start the brokers that are down."""
         self._brokers.note_heal()
         for flip in self._flips:
             if put_right(self._disks[flip.node], flip_back(flip), self._logs):
@@ -128,7 +129,7 @@ class BitFlip:
         self._brokers.start_missing()
 
     def confirm_healed(self, patience: Patience) -> BitsRightEffect | None:
-        """See that the brokers are back, and that every sum of the damaged logs is right."""
+        """Confirm that the brokers are back, and that the damaged logs match all their CRCs."""
         deadline_s = stopwatch_s() + patience.limit_s
         back = self._brokers.wait_back(patience)
         if back is None:
@@ -156,13 +157,13 @@ class BitFlip:
         )
 
     def _sound_batches(self) -> int:
-        """Return how many batches of the damaged logs match their sums; 0 if one does not."""
-        count = 1  # An emptied log is sound, too.
+        """Return the number of batches in the damaged logs, or 0 if one does not match its CRC."""
+        count = 1  # An empty log is intact, too.
         for flip in self._flips:
             disk = self._disks[flip.node]
             for path in self._logs.segments(disk, PurePosixPath(flip.segment).parent):
                 segment = self._logs.read(disk.read(path))
-                # A broker that runs is writing: its last batch may be half there.
+                # A running broker is writing, so its last batch may be incomplete.
                 if len(segment.damage) > segment.torn:
                     return 0
                 count += len(segment.batches)
@@ -175,7 +176,7 @@ class BitFlip:
 
 
 def flip_back(flip: FlippedBit) -> FlipBack:
-    """Return what undoes a flipped bit, or does it."""
+    """Return the undo step of a flipped bit."""
     return FlipBack(
         node=flip.node,
         segment=flip.segment,
@@ -189,23 +190,23 @@ def flip_back(flip: FlippedBit) -> FlipBack:
 def chosen_bit(
     node: str, disk: Disk, *, led: Collection[Place], rng: Random, logs: Logs
 ) -> FlippedBit:
-    """Draw a bit of a node's logs.
+    """Choose a bit in a node's logs at random.
 
     Args:
-        node: Whose disk it is.
-        disk: Its files; the broker may run.
-        led: Partitions that it leads: others are taken, if there are any.
-        rng: Draws.
-        logs: Knows the files.
+        node: The node.
+        disk: The node's files. The broker may be running.
+        led: Partitions that the node leads. Other partitions are preferred.
+        rng: The source of random choices.
+        logs: The reader of the log files.
 
     Raises:
-        ClusterError: There is no batch.
+        ClusterError: There is no suitable batch.
     """
     points = logs.recovery_points(disk)
     segments = {
         place: logs.segments(disk, folder)
         for place, folder in logs.replica_folders(disk)
-        if not place[0].startswith("__")  # Kafka's own topics carry none of our values.
+        if not place[0].startswith("__")  # Internal topics of Kafka have no values of the run.
     }
     found = {place: each for place, each in segments.items() if any(_batches(disk, each, logs))}
     if not found:
@@ -234,7 +235,7 @@ def chosen_bit(
 def _batches(
     disk: Disk, segments: Collection[PurePosixPath], logs: Logs
 ) -> Iterator[tuple[PurePosixPath, Batch]]:
-    """Yield the batches of clients' records; those of old formats have another header."""
+    """Yield the batches of clients' records, without those in old message formats."""
     for path in segments:
         for batch in logs.read(disk.read(path)).batches:
             if batch.magic == _MAGIC and not batch.control and len(batch.body):
@@ -242,7 +243,7 @@ def _batches(
 
 
 def _end_of(segment: PurePosixPath, segments: list[PurePosixPath]) -> float:
-    """Return where the next segment begins; behind the last one is no end."""
+    """Return the offset at which the next segment begins. The last segment has no such end."""
     later = [int(path.stem) for path in segments if int(path.stem) > int(segment.stem)]
     return min(later, default=float("inf"))
 
@@ -255,10 +256,12 @@ def _led(site: Site, node: str) -> set[Place]:
 
 SAYS = {
     "bit-flip": InWords(
-        does="one bit of a batch of a replica that follows is turned over while its broker is down",
-        injected="SIGTERM or SIGKILL, a byte of the file is written, a start",
-        proven="an independent reader finds the batch's checksum wrong",
-        undone="the bit is put right where the batch is still there; a start; every checksum right",
-        costs="lost writes behind the bit that no other replica had (`bit-flip`)",
+        does="one bit in a batch of a follower's replica is flipped while its broker is down",
+        injected="SIGTERM or SIGKILL; one byte of the file is changed; a start",
+        proven="an independent reader finds that the batch does not match its checksum",
+        undone="the bit is flipped back if the batch still exists; a start; all checksums match",
+        costs=(
+            "records that no other replica has, from the flipped batch on: lost writes (`bit-flip`)"
+        ),
     ),
 }

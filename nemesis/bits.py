@@ -1,21 +1,21 @@
-"""One bit in a segment: turned over, found to be so, and put right again. Also for a dead run."""
+"""One bit in a segment file: flip it, check it, and flip it back (also after a crash)."""
 
 from cluster.protocol import Batch, ClusterError, Disk, Logs
 from nemesis.undo import FlipBack
 
 HEADER_BYTES = 61
-"""Of a record batch, before its records (https://kafka.apache.org/documentation/#recordbatch)."""
+"""The size of a record batch's header (https://kafka.apache.org/documentation/#recordbatch)."""
 _PREFIX_BYTES = 12
 _LENGTH_AT = 8
 _MAX_BYTES = 64 << 20
-"""Of a batch: far more than brokers take. A file with a hole may announce 4 GiB."""
+"""The largest plausible batch, more than brokers accept. A file with holes may show 4 GiB."""
 
 
 def turn_over(disk: Disk, flip: FlipBack, logs: Logs) -> str:
-    """Flip the bit of a batch that is sound; return what a reader of the segment says then.
+    """Flip a bit of an intact batch, and return the error that a reader then reports.
 
     Raises:
-        ClusterError: The batch is not there any more, or its sum is right nevertheless.
+        ClusterError: The batch no longer exists, or still matches its CRC.
     """
     before = _bytes_at(disk, flip)
     if before is None or _sound(before, logs) is None:
@@ -29,10 +29,10 @@ def turn_over(disk: Disk, flip: FlipBack, logs: Logs) -> str:
 
 
 def put_right(disk: Disk, flip: FlipBack, logs: Logs) -> bool:
-    """Flip the bit back if it is still flipped; False if the batch is sound, or gone.
+    """Flip the bit back if it is still flipped. Return False if the batch is intact or deleted.
 
     Raises:
-        ClusterError: The batch is damaged in another way as well.
+        ClusterError: The batch has other damage as well.
     """
     now = _bytes_at(disk, flip)
     if now is None or _sound(now, logs) is not None:
@@ -47,7 +47,10 @@ def put_right(disk: Disk, flip: FlipBack, logs: Logs) -> bool:
 
 
 def _bytes_at(disk: Disk, flip: FlipBack) -> bytes | None:
-    """Return the batch's bytes; None if no batch of its offset, with the byte in it, is there."""
+    """Return the bytes of the batch that contains the bit.
+
+    Return None if the file no longer has a batch with this offset and this byte.
+    """
     try:
         prefix = disk.read(flip.segment, at=flip.position, size=_PREFIX_BYTES)
         if len(prefix) < _PREFIX_BYTES:
@@ -72,6 +75,6 @@ def _turned(data: bytes, flip: FlipBack) -> bytes:
 
 
 def _write(disk: Disk, flip: FlipBack, data: bytes) -> None:
-    """Write the one byte over its turned self."""
+    """Write one byte with its bit flipped."""
     at = flip.byte - flip.position
     disk.write(flip.segment, _turned(data, flip)[at : at + 1], at=flip.byte)

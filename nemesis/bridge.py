@@ -1,7 +1,7 @@
-"""The fault `bridge`: two halves that do not see each other, and one node that sees both.
+"""The fault `bridge`: two halves cannot reach each other, and one node can reach both.
 
-The target is the bridge; who is on which side of it is drawn. Of three nodes the two others do not
-see each other. Each side takes the bridge for alive, and the other side for dead.
+The target is the bridge. The other nodes are assigned to a side at random. With three nodes, the
+two others cannot reach each other. Each side finds the bridge alive, and the other side dead.
 """
 
 from cluster.protocol import ClusterError
@@ -14,7 +14,7 @@ LEAST_NODES = 3
 
 
 def bridge(aim: Aim, site: Site) -> Cut:
-    """Make the fault around one of the targets."""
+    """Make the fault with one of the targets as the bridge."""
     nodes = sorted(site.cluster.nodes)
     if len(nodes) < LEAST_NODES:
         raise ClusterError(f"a bridge takes {LEAST_NODES} nodes, and there are {len(nodes)}")
@@ -26,7 +26,7 @@ def bridge(aim: Aim, site: Site) -> Cut:
 
 SAYS = {
     "bridge": InWords(
-        does="two halves that do not see each other, and the target, which sees both",
+        does="two halves cannot reach each other; the target can reach both",
         injected="as `isolate`",
         proven="as `isolate`",
         undone="as `isolate`",

@@ -1,16 +1,17 @@
-"""What faults did to processes of brokers, as measured: like `effects`, of which these are."""
+"""Measured effects of faults on broker processes. `effects` lists these classes, too."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessChange:
-    """A broker process before and after what was done to it.
+    """The state of a broker process before and after a fault.
 
     Attributes:
-        node: Whose.
-        pid, start_ticks: Which process (field 22 of `/proc/PID/stat`).
-        state_before, state_after: The letter in `/proc/PID/stat`; None: no such process.
+        node: The broker's node.
+        pid, start_ticks: The process (field 22 of `/proc/PID/stat`).
+        state_before, state_after: The state letter in `/proc/PID/stat`. None if the process does
+            not exist.
     """
 
     node: str
@@ -22,13 +23,13 @@ class ProcessChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StruckAgain:
-    """A life of a broker that was ended as it started.
+    """A process of a restarting broker that was killed again.
 
     Attributes:
-        node: Whose.
-        pid, start_ticks: Which process.
-        lived_s: From its start to its end.
-        back: Whether it had registered by then.
+        node: The broker's node.
+        pid, start_ticks: The process.
+        lived_s: Seconds from its start to its end.
+        back: Whether the broker had registered before the kill.
     """
 
     node: str
@@ -40,11 +41,11 @@ class StruckAgain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KillEffect:
-    """Brokers that are gone, without warning.
+    """Brokers that were killed with SIGKILL.
 
     Attributes:
-        processes: That ran before.
-        again: Lives of theirs that began and ended since.
+        processes: The processes that ran before.
+        again: Their later processes, which were killed again.
     """
 
     took_s: float
@@ -54,10 +55,10 @@ class KillEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopEffect:
-    """Brokers that are gone, by SIGTERM.
+    """Brokers that were stopped with SIGTERM.
 
     Attributes:
-        graceful: Nodes that ended by themselves within the limit; others were killed after it.
+        graceful: Nodes that ended by themselves within the limit. Others were killed after it.
     """
 
     took_s: float
@@ -67,7 +68,7 @@ class StopEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseEffect:
-    """Brokers that stand still."""
+    """Brokers whose processes are paused."""
 
     took_s: float
     processes: tuple[ProcessChange, ...]
@@ -75,14 +76,14 @@ class PauseEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackEffect:
-    """Brokers that are back: running, and registered again.
+    """Brokers that are running and registered again.
 
     Attributes:
-        took_s: From the heal to the registration.
-        processes: As they run now; `state_before` is that of the moment before the heal.
-        pid_before: By node: the process that the fault hit.
-        was_gone: Nodes that were seen unregistered in between: the cluster noticed the fault.
-        asked: The node whose word the registration is.
+        took_s: Seconds from the heal to the registration.
+        processes: The current processes. `state_before` is the state just before the heal.
+        pid_before: The process that the fault hit, by node.
+        was_gone: Nodes that were seen unregistered, so the cluster noticed the fault.
+        asked: The node that reported the registration.
     """
 
     took_s: float
@@ -97,12 +98,12 @@ class Restarted:
     """One broker of a rolling restart.
 
     Attributes:
-        node: Whose.
-        pid_before, start_ticks_before: The process that was told to stop.
-        pid, start_ticks: The one that runs instead.
-        graceful: Whether it ended by itself within the limit; otherwise it was killed.
-        back_s: From the order to stop until it was registered again.
-        whole_s: Until the ISR of every partition was full again.
+        node: The broker's node.
+        pid_before, start_ticks_before: The process that was stopped.
+        pid, start_ticks: The new process.
+        graceful: Whether the old process ended by itself within the limit. Otherwise it was killed.
+        back_s: Seconds from the stop request until the broker was registered again.
+        whole_s: Seconds from the stop request until the ISR of every partition was full again.
     """
 
     node: str

@@ -1,4 +1,4 @@
-"""The brokers that a fault of processes hits: which they were, and how they come back."""
+"""The broker processes that a fault hits, and the wait until these brokers are back."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -11,22 +11,22 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 RUNNING = frozenset("RSDI")
 STOPPED = frozenset("Tt")
 GONE = frozenset({None, "Z", "X"})
-"""Letters of `/proc/PID/stat` (man 5 proc_pid_stat); a zombie only waits to be counted."""
+"""State letters of an ended process in `/proc/PID/stat` (man 5 proc_pid_stat), zombies included."""
 
 BELIEF_LIMIT_S = 8.0
-"""A broker that comes back before anybody missed it stays registered all along. Its old
-registration ends with its session (3 or 6 s here): what stands after this time is the new one."""
+"""Seconds until a registration is surely new. If a broker restarts quickly, the cluster does not
+notice. Its old registration then ends with its session, after 3 or 6 s here."""
 
 OWN_WORD_S = 1.0
-"""A broker that was paused remembers itself as registered until its next heartbeat is answered; its
-own word counts if it still says so after this."""
+"""Seconds until a paused broker's own metadata is trusted. Before its next heartbeat is answered,
+the broker still remembers its old registration."""
 
 
 class HitBrokers:
-    """The processes that ran on the targets when the fault was planned.
+    """The processes that ran on the targets when the fault was made.
 
     Args:
-        site: Where.
+        site: The run's cluster and hosts.
         targets: The nodes.
 
     Raises:
@@ -44,16 +44,16 @@ class HitBrokers:
         self._own_word_s: float | None = None
 
     def one_a_process(self) -> tuple[str, ...]:
-        """Return one target of each process, in order: a signal to it reaches all that it plays."""
+        """Return one target of each process, in order. A signal to a process hits all its nodes."""
         first = {at: node for node, at in reversed(self.before.items())}
         return tuple(node for node, at in self.before.items() if first[at] == node)
 
     def of_process(self, node: str) -> tuple[str, ...]:
-        """Return the targets that a target's process plays, itself among them."""
+        """Return all targets that run in the same process as `node`, with `node` itself."""
         return tuple(each for each, at in self.before.items() if at == self.before[node])
 
     def wait_states(self, wanted: frozenset[str | None], patience: Patience) -> bool:
-        """Wait until each of the processes is in one of the states."""
+        """Wait until each process is in one of the wanted states. Return False after a timeout."""
         try:
             return wait_until(
                 lambda: all(self._site.state_of(at) in wanted for at in self.before.values()),
@@ -66,14 +66,14 @@ class HitBrokers:
             return False
 
     def changes(self) -> tuple[ProcessChange, ...]:
-        """Return what became of each process since the plan."""
+        """Return the change of each process since the fault was made."""
         return tuple(
             self._change(node, process, self._states_before[node])
             for node, process in self.before.items()
         )
 
     def note_heal(self) -> None:
-        """Note how things are just before the first heal: who is gone, and was that noticed."""
+        """Note the process states and the missing registrations just before the first heal."""
         if self._healed_s is not None:
             return
         self._healed_s = stopwatch_s()
@@ -81,17 +81,17 @@ class HitBrokers:
         self.note_gone()
 
     def note_gone(self) -> None:
-        """Note which targets the cluster misses now."""
+        """Note the targets that are not registered now."""
         self._note_gone(self._site.cluster.view())
 
     def start_missing(self, nodes: Sequence[str] | None = None) -> None:
-        """Start the broker of each target that has none running.
+        """Start the broker of each target that has no running broker.
 
         Args:
-            nodes: Of these targets only; None: of all.
+            nodes: The targets to start. None for all targets.
 
         Raises:
-            ClusterError, OSError, SubprocessError: One did not start; all others were tried.
+            ClusterError, OSError, SubprocessError: One broker did not start. All others were tried.
         """
         started: set[str] = set()
 
@@ -103,7 +103,7 @@ class HitBrokers:
         on_each(self._targets if nodes is None else nodes, start)
 
     def wait_back(self, patience: Patience) -> BackEffect | None:
-        """Wait until each target's broker runs and is registered; None if that does not come."""
+        """Wait until each target's broker runs and is registered. Return None after a timeout."""
         try:
             asked = wait_until(
                 self._asked_if_back,
@@ -127,7 +127,7 @@ class HitBrokers:
         )
 
     def _asked_if_back(self) -> str | None:
-        """Return whose word it is that all targets are back; None as long as nobody says so."""
+        """Return the node that reports that all targets are back, or None if there is none yet."""
         if not all(broker_runs(self._site, node) for node in self._targets):
             return None
         view = self._site.cluster.view()
@@ -139,13 +139,13 @@ class HitBrokers:
         elif view is None or not view.registered.issuperset(self._targets):
             return None
         if view is None:
-            # A controller that answers, and no broker does. Brokers and ZooKeeper have a view.
+            # A controller answers, but no broker. Only brokers and ZooKeeper return a view.
             told_of = {*cluster.nodes, cluster.keeper if isinstance(cluster, HasKeeper) else None}
             return self._targets[0] if told_of.isdisjoint(self._targets) else None
         return view.asked if self._is_news(view) else None
 
     def _is_news(self, view: ClusterView) -> bool:
-        """Return whether a view that names all targets can be no memory from before the heal."""
+        """Return whether a metadata view with all targets is surely newer than the heal."""
         now_s, cluster = stopwatch_s(), self._site.cluster
         restarted = {node for node, at in self.before.items() if cluster.process(node) != at}
         unnoticed = restarted - self._was_gone
@@ -156,8 +156,8 @@ class HitBrokers:
         if view.asked not in self._targets or (view.asked in restarted and not kept):
             return True
         self._own_word_s = self._own_word_s or now_s
-        # ZooKeeper finds all registrations in its log when it starts, and goes on with those that
-        # it had: a session of somebody who does not come back ends later.
+        # At its start ZooKeeper finds all old registrations in its log and continues them.
+        # The session of a broker that does not come back ends later.
         word_s = self._site.session_s + REPORTED_S if kept else OWN_WORD_S
         return now_s - self._own_word_s >= word_s
 
@@ -182,7 +182,7 @@ def running_broker(site: Site, node: str) -> ProcessId:
     """Return the process of a node's broker.
 
     Raises:
-        ClusterError: None runs, so that nothing can be done to it.
+        ClusterError: The node has no running broker, so the fault cannot hit it.
     """
     process = site.cluster.process(node)
     if process is None or site.state_of(process) in GONE:
@@ -191,11 +191,11 @@ def running_broker(site: Site, node: str) -> ProcessId:
 
 
 def wait_again(site: Site, node: str, patience: Patience) -> None:
-    """Wait until a broker that was just started is registered, and serves.
+    """Wait until a broker that was just started is registered and serves requests.
 
     Raises:
-        ClusterError: It ended again.
-        WaitTimeoutError: It is not back within the patience.
+        ClusterError: The broker ended again.
+        WaitTimeoutError: The broker is not back within the time limit.
     """
     wait_until(
         lambda: _is_back(site, node),
@@ -213,10 +213,10 @@ def _is_back(site: Site, node: str) -> bool:
 
 
 def on_each(nodes: Iterable[str], do: Callable[[str], object]) -> None:
-    """Do something on each node, also where it fails on another one.
+    """Call a function for each node, even if it fails for one of them.
 
     Raises:
-        ClusterError, OSError, SubprocessError: It failed; that of the first such node.
+        ClusterError, OSError, SubprocessError: The error of the first node that failed.
     """
     failed: list[Exception] = []
     for node in nodes:
@@ -229,7 +229,7 @@ def on_each(nodes: Iterable[str], do: Callable[[str], object]) -> None:
 
 
 def is_registered(site: Site, node: str) -> bool:
-    """Return whether a broker is registered, since its last start where that can be told."""
+    """Return whether a broker is registered (since its last start, if the cluster reports that)."""
     if isinstance(site.cluster, CanTellBack):
         return site.cluster.is_back(node)
     view = site.cluster.view()
@@ -237,12 +237,12 @@ def is_registered(site: Site, node: str) -> bool:
 
 
 def broker_is_gone(site: Site, node: str) -> bool:
-    """Return whether a node has no broker; one that stands still is there."""
+    """Return whether a node has no broker process. A paused process counts as present."""
     process = site.cluster.process(node)
     return process is None or site.state_of(process) in GONE
 
 
 def broker_runs(site: Site, node: str) -> bool:
-    """Return whether a node's broker exists and is not stopped."""
+    """Return whether a node's broker exists and is not paused."""
     process = site.cluster.process(node)
     return process is not None and site.state_of(process) in RUNNING

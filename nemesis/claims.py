@@ -1,8 +1,9 @@
-"""Which fault has what of which node: two faults on one aspect of a node exclude each other.
+"""Claims of faults on nodes: two faults on the same aspect of a node exclude each other.
 
-Faults on different aspects compose: a paused broker can be cut off, and the heal of either leaves
-the other in force. Cuts of links add up, each with an id of its own, and so claim nothing. Whoever
-moves a partition's replicas has the partition: two would give back what the other took.
+Faults on different aspects can be combined. For example, a paused broker can also be cut off, and
+the heal of one fault leaves the other active. Cuts of links add up, and each has its own id. So
+they claim nothing. A fault that moves a partition's replicas claims the partition. Otherwise two
+faults would restore each other's changes.
 """
 
 from collections.abc import Iterable
@@ -13,40 +14,40 @@ from results.record.runtime import new_lock
 
 
 class Aspect(StrEnum):
-    """What of a node a fault takes in hand."""
+    """An aspect of a node, or of a partition, that a fault changes."""
 
     PROCESS = "broker"
-    """Its broker runs or not; whoever touches its files or its disk has it, too."""
+    """The broker process. A fault that changes the broker's files or disk claims it, too."""
     LINKS = "links"
-    """Cuts, which add up: never claimed."""
+    """Cuts of links. They add up, so they are never claimed."""
     QUALITY = "network"
-    """Delay, loss and the like on its links."""
+    """Delay, loss and similar effects on the node's links."""
     CLOCK = "clock"
     DISK = "disk"
-    """How quick its disk is; what fills or locks a disk, or breaks its requests, has the broker."""
+    """The speed of the disk. Faults that fill, lock or break a disk claim the broker instead."""
     CLUSTER = "cluster"
-    """Leadership and topics: nothing of a node."""
+    """Leadership and topics. Such a fault claims nothing of a node."""
     REPLICAS = "replicas"
-    """Which nodes have a partition, in which order; claimed by the partition's name."""
+    """The replicas of a partition and their order. The claim has the partition's name."""
 
 
 COMPOSING = frozenset({Aspect.LINKS, Aspect.CLUSTER})
 TAKING = frozenset({Aspect.PROCESS, Aspect.LINKS, Aspect.QUALITY})
-"""What keeps a node from doing its part, or may: a majority of nodes must be left whole."""
+"""Aspects that can disable a node out of service. A majority must stay free of such faults."""
 
 
 class Claims:
-    """Aspects of nodes that are in the hands of a fault."""
+    """The aspects of nodes that faults have claimed."""
 
     def __init__(self) -> None:
         self._holders: dict[tuple[Aspect, str], int] = {}
         self._lock = new_lock()
 
     def claim(self, fault_id: int, nodes: Iterable[str], aspect: Aspect = Aspect.PROCESS) -> None:
-        """Take an aspect of all of the nodes (or partitions), or of none.
+        """Claim an aspect of all given nodes (or partitions), or of none of them.
 
         Raises:
-            ClusterError: Another fault has one of them.
+            ClusterError: Another fault has claimed one of them.
         """
         if aspect in COMPOSING:
             return
@@ -59,7 +60,7 @@ class Claims:
             self._holders.update(dict.fromkeys(wanted, fault_id))
 
     def release(self, fault_id: int) -> None:
-        """Give up all that a fault has."""
+        """Release all claims of a fault on nodes."""
         with self._lock:
             self._holders = {
                 each: holder for each, holder in self._holders.items() if holder != fault_id

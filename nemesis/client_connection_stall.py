@@ -1,7 +1,8 @@
-"""The fault `client-connection-stall`: of connections of clients to the targets, half stall.
+"""The fault `client-connection-stall`: half of the clients' connections to the targets stall.
 
-A client that gives a request up closes its connection and opens another: on that its next try is
-heard, and answered, and after that the first one arrives. See `stalls` for what a stall is.
+A client that gives up a request closes its connection and opens a new one. The broker receives and
+answers the client's next attempt on the new connection. After that, the first request arrives on
+the old connection. `nemesis.stalls` describes a stall.
 """
 
 from cluster.protocol import CLIENTS
@@ -11,16 +12,18 @@ from nemesis.stalls import HALF, HALF_PROVEN, UNDONE, StalledLinks, stalling
 
 
 def client_connection_stall(aim: Aim, site: Site) -> StalledLinks:
-    """Make the fault; how long connections stall, and which, is drawn."""
+    """Make the fault. The connections and the length of each stall are random."""
     links = [link for node in aim.targets for link in ((CLIENTS, node), (node, CLIENTS))]
     return stalling(aim, site, tuple(links), share=HALF)
 
 
 SAYS = {
     "client-connection-stall": InWords(
-        does="half of the connections between clients and the targets stall as with a whole link;"
-        " the other half passes",
-        injected="as `delay`, on the clients' machine too",
+        does=(
+            "half of the connections between clients and the targets stall for 2 to 8 s at a time;"
+            " the other half passes"
+        ),
+        injected="as `delay`, also on the clients' machine",
         proven=HALF_PROVEN,
         undone=UNDONE,
     ),

@@ -1,8 +1,8 @@
-"""The fault `client-cut`: clients and the targets do not reach each other; brokers are whole.
+"""The fault `client-cut`: clients and the targets cannot reach each other, but brokers can.
 
-The leader goes on leading, and its followers follow it, while no client gets through: nothing moves
-that could help. Harness and observer live where the clients do, and lose sight of the targets, too:
-what is known of them meanwhile is what other brokers say.
+The leader continues to lead, and its followers follow it, but no client reaches it. So the cluster
+sees no reason to change anything. The harness and the observers are on the clients' machine, and
+cannot reach the targets either. Meanwhile all knowledge of the targets comes from other brokers.
 """
 
 from cluster.protocol import CLIENTS
@@ -13,15 +13,15 @@ from nemesis.protocol import Aim, Site
 
 
 def client_cut(aim: Aim, site: Site) -> Cut:
-    """Make the fault: links between clients and each target are cut, both ways."""
+    """Make the fault: cut the links between the clients and each target, in both directions."""
     inward = [(CLIENTS, node) for node in aim.targets]
     return Cut(aim, site, grudge_of([*inward, *((node, CLIENTS) for node in aim.targets)]))
 
 
 SAYS = {
     "client-cut": InWords(
-        does="clients and the targets do not reach each other; brokers are whole",
-        injected="as `isolate`, on the clients' machine too",
+        does="clients and the targets cannot reach each other; brokers can",
+        injected="as `isolate`, also on the clients' machine",
         proven="as `isolate`",
         undone="as `isolate`",
     ),

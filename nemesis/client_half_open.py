@@ -1,8 +1,8 @@
-"""The fault `client-half-open`: connections of clients let nothing through, unknown to both ends.
+"""The fault `client-half-open`: clients' connections deliver nothing, and neither end notices.
 
-A client waits for its answer until its request times out, and asks again on a new connection. What
-it had sent comes after that, if the connection is still held when the fault is healed; see
-`half_open`. Harness and observer live where clients do, and are hit as well.
+A client waits for its answer until its request times out, and retries on a new connection. If the
+old connection is still open at the heal, the first request arrives after the retry. See
+`half_open`. The harness and the observers are on the clients' machine, and are affected as well.
 """
 
 from nemesis.connections import of_clients
@@ -11,7 +11,7 @@ from nemesis.protocol import Aim, Site
 
 
 def client_half_open(aim: Aim, site: Site) -> HalfOpen:
-    """Make the fault; its connections are drawn."""
+    """Make the fault, with random connections."""
     return HalfOpen(aim, of_clients(aim, site))
 
 

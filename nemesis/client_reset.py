@@ -1,7 +1,8 @@
 """The fault `client-reset`: connections between clients and the targets are reset.
 
-What was sent may have been done: the client retries it, and an idempotent one must not leave two of
-it. Harness and observer live where clients do, and are hit as well; see `resets`.
+The broker may already have executed the request. The client retries it, and an idempotent producer
+must not leave two copies. The harness and the observers are on the clients' machine, and are
+affected as well. See `resets`.
 """
 
 from nemesis.connections import of_clients
@@ -10,7 +11,7 @@ from nemesis.resets import Resets, in_words
 
 
 def client_reset(aim: Aim, site: Site) -> Resets:
-    """Make the fault; connections and moments are drawn."""
+    """Make the fault. The connections and the times are random."""
     return Resets(aim, of_clients(aim, site))
 
 

@@ -1,9 +1,10 @@
-"""The fault `client-stall`: packets between clients and the targets wait for seconds; then they go.
+"""The fault `client-stall`: packets between clients and the targets wait for seconds, then arrive.
 
-Both ways, or one of them, as is drawn. Requests that wait are given up by their clients, which ask
-again, here or elsewhere; the first one arrives after that (KAFKA-14402 takes no more than this).
-Answers that wait are of requests that were done long ago. See `stalls` for what a stall is. The
-brokers see each other all along; harness and observer live where clients do, and wait like them.
+One direction or both are chosen at random. If requests wait, clients give them up and retry, on
+this broker or another. The first request arrives after the retry. KAFKA-14402 needs no more than
+this. If answers wait, the broker has executed their requests long before. `nemesis.stalls`
+describes a stall. The brokers can reach each other all the time. The harness and the observers are
+on the clients' machine, so their packets wait, too.
 """
 
 from cluster.protocol import CLIENTS
@@ -13,7 +14,7 @@ from nemesis.stalls import PROVEN, UNDONE, StalledLinks, stalling
 
 
 def client_stall(aim: Aim, site: Site) -> StalledLinks:
-    """Make the fault; the direction is drawn, and how long links stall."""
+    """Make the fault. The direction and the length of each stall are random."""
     requests = [(CLIENTS, node) for node in aim.targets]
     answers = [(node, CLIENTS) for node in aim.targets]
     links = aim.rng.choice((requests, answers, [*requests, *answers]))
@@ -22,9 +23,11 @@ def client_stall(aim: Aim, site: Site) -> StalledLinks:
 
 SAYS = {
     "client-stall": InWords(
-        does="what clients send to the targets, or the answers, or both, waits for 2 to 8 s and"
-        " then goes on in order, again and again",
-        injected="as `delay`, on the clients' machine too",
+        does=(
+            "requests of clients to the targets, or the answers, or both, wait for 2 to 8 s and"
+            " then arrive in order, again and again"
+        ),
+        injected="as `delay`, also on the clients' machine",
         proven=PROVEN,
         undone=UNDONE,
     ),

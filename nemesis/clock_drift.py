@@ -1,8 +1,9 @@
-"""The fault `clock-drift`: a broker's wall clock passes at another rate, down to half.
+"""The fault `clock-drift`: a broker's wall clock runs at a wrong rate, at half speed at least.
 
-In small steps, many a second: nothing jumps by more than some hundredths of a second. Forward only
-by a quarter, because the heal is a jump back by all that came together, for which Kafka's timers
-stand still (`clock_offset`): less than any budget of recovery, however long a dealt fault is held.
+The clock changes in many small steps a second, so it never jumps by more than some hundredths of a
+second. It is at most a quarter too fast. The reason is the heal, which sets the clock back by the
+whole difference. Kafka's timers stand still for that time (see `clock_offset`). The limit keeps
+this below every recovery timeout, however long a scheduled fault is held.
 """
 
 from nemesis.clocks import TOLERANCE_S, ShiftedClocks
@@ -12,15 +13,15 @@ from nemesis.protocol import Aim, Patience, Site
 
 RATES = (0.5, 0.75, 1.25)
 SHOWN_S = 1.0
-"""A clock that is wrong by so much, and as much as it should be by then, does drift."""
+"""A drift is confirmed if the clock is wrong by at least this much, and by the expected amount."""
 
 
 class ClockDrift(ShiftedClocks):
-    """Clocks that are too fast or too slow.
+    """A fault that makes clocks too fast or too slow.
 
     Args:
-        aim: Which fault this is.
-        site: Where.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts.
     """
 
     def __init__(self, aim: Aim, site: Site) -> None:
@@ -28,13 +29,13 @@ class ClockDrift(ShiftedClocks):
         self._rate = aim.rng.choice(RATES)
 
     def inject(self) -> None:
-        """Let the clocks drift from now on."""
+        """Start the drift of the clocks."""
         self.note_before()
         for node in self.targets:
             self.hosts.set_clock(node, offset_s=0.0, rate=self._rate)
 
     def confirm(self, patience: Patience) -> ClockEffect | None:
-        """See that each broker is off by ever more, as its rate has it."""
+        """Confirm that the difference of each broker's clock grows at the planned rate."""
         told: dict[str, tuple[float, ...]] = dict.fromkeys(self.targets, ())
 
         def drift() -> bool:
@@ -53,9 +54,9 @@ class ClockDrift(ShiftedClocks):
 
 SAYS = {
     "clock-drift": InWords(
-        does="its clock runs fast or slow",
+        does="a broker's clock runs too fast or too slow",
         injected="as `clock-offset`",
-        proven="the same, several times",
+        proven="as `clock-offset`, several times",
         undone="as `clock-offset`",
     ),
 }

@@ -1,9 +1,9 @@
 """The fault `clock-offset`: a broker's wall clock jumps, and stays wrong until the heal.
 
-Far back, up to hours, or a few seconds forward. The heal is a jump as well, and that is why it goes
-no further forward: a clock that is set back by an hour stops Kafka's timers for that hour (of the
-quorum's elections, of requests in flight), since they never go back themselves. A broker whose
-clock was set back is healed by a jump forward, at which all timers go off at once.
+The jump goes back by up to hours, or forward by a few seconds. It goes no further forward because
+the heal is a jump, too. A clock that is set back by an hour stops Kafka's timers for that hour,
+since these never go back themselves. Such timers control the quorum's elections and requests in
+flight. If the fault set a clock back, the heal is a jump forward, and all timers fire at once.
 """
 
 from random import Random
@@ -15,17 +15,18 @@ from nemesis.protocol import Aim, Patience, Site
 
 FORWARD_S = (1.5, 3.0)
 BACK_S = (2.0, 30.0, 600.0, 3000.0, 4 * 3600.0)
-"""From around the sessions of brokers to hours. From an hour on, messages of clients come from a
-future that brokers refuse by default (`message.timestamp.after.max.ms`, since 4.0)."""
+"""Jumps back: from about a broker's session timeout to hours. After an hour, clients' timestamps
+seem to be in the future, and brokers reject them by default (`message.timestamp.after.max.ms`,
+since 4.0)."""
 BACK_SHARE = 0.7
 
 
 class ClockOffset(ShiftedClocks):
-    """Clocks that jumped.
+    """A fault that makes clocks jump.
 
     Args:
-        aim: Which fault this is.
-        site: Where.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts.
     """
 
     def __init__(self, aim: Aim, site: Site) -> None:
@@ -33,13 +34,13 @@ class ClockOffset(ShiftedClocks):
         self._offset_s = drawn_offset_s(aim.rng)
 
     def inject(self) -> None:
-        """Let the clocks jump."""
+        """Make the clocks jump."""
         self.note_before()
         for node in self.targets:
             self.hosts.set_clock(node, offset_s=self._offset_s)
 
     def confirm(self, patience: Patience) -> ClockEffect | None:
-        """See that each broker is off by what was meant."""
+        """Confirm that each broker's clock is wrong by the planned offset."""
         told: dict[str, tuple[float, ...]] = {}
 
         def are_off() -> bool:
@@ -53,7 +54,7 @@ class ClockOffset(ShiftedClocks):
 
 
 def drawn_offset_s(rng: Random) -> float:
-    """Return an offset to the tenth of a second: mostly back."""
+    """Return a random offset in steps of a tenth of a second. Most offsets go back."""
     if rng.random() < BACK_SHARE:
         return -round(rng.choice(BACK_S) * rng.uniform(1.0, 1.2), 1)
     return round(rng.uniform(*FORWARD_S), 1)
@@ -63,7 +64,7 @@ SAYS = {
     "clock-offset": InWords(
         does="a broker's wall clock jumps, and stays wrong",
         injected="libfaketime's file of that node",
-        proven="the time that the broker writes into its own log, against ours",
-        undone="the file says 0; the same measure",
+        proven="the broker's timestamps in its own log, compared with Logquake's clock",
+        undone="the file says 0; the same measurement",
     ),
 }

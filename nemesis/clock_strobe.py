@@ -1,4 +1,4 @@
-"""The fault `clock-strobe`: a broker's wall clock jumps to and fro, many times while it lasts."""
+"""The fault `clock-strobe`: a broker's wall clock jumps back and forth until the heal."""
 
 from nemesis.background import Background
 from nemesis.clocks import ASK_INTERVAL_S, TOLERANCE_S, ShiftedClocks
@@ -10,15 +10,15 @@ from results.record.runtime import new_event
 
 JUMPS_S = (-3.0, -1.5, 1.5, 3.0)
 PERIODS_S = (0.05, 0.2, 0.5, 1.0)
-"""So long the clock stays where it is."""
+"""Seconds between two jumps of the clock."""
 
 
 class ClockStrobe(ShiftedClocks):
-    """Clocks that are right and wrong in turn.
+    """A fault that makes clocks alternate between right and wrong.
 
     Args:
-        aim: Which fault this is.
-        site: Where.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts.
     """
 
     def __init__(self, aim: Aim, site: Site) -> None:
@@ -30,12 +30,12 @@ class ClockStrobe(ShiftedClocks):
         self._background = Background()
 
     def inject(self) -> None:
-        """Begin to jump."""
+        """Start the clock jumps."""
         self.note_before()
         self._background.start(self._strobe, "clock-strobe")
 
     def confirm(self, patience: Patience) -> ClockEffect | None:
-        """See that each broker was off by the jump at one time, and right at another."""
+        """Confirm that each broker's clock was wrong by the jump once, and right another time."""
         told: dict[str, tuple[float, ...]] = dict.fromkeys(self.targets, ())
 
         def jump() -> bool:
@@ -50,13 +50,13 @@ class ClockStrobe(ShiftedClocks):
         return self.shown(self._jump_s, 1.0, told)
 
     def heal(self) -> None:
-        """Come to an end, and have all of them see the true time. Idempotent."""
+        """End the jumps, and set all clocks to the true time. Idempotent."""
         self._over.set()
         self._background.join()
         super().heal()
 
     def confirm_healed(self, patience: Patience) -> ClockTrueEffect | None:
-        """See that each is as it was; see `ShiftedClocks`."""
+        """Confirm that each clock is right again. See `ShiftedClocks`."""
         self._background.raise_bugs()
         return super().confirm_healed(patience)
 
@@ -72,16 +72,16 @@ class ClockStrobe(ShiftedClocks):
             for node in self.targets:
                 try:
                     self.hosts.set_clock(node, offset_s=offset_s)
-                except FAILURES as failed:  # A machine out of reach: the next may come.
+                except FAILURES as failed:  # The machine is out of reach. A later jump may succeed.
                     self._background.note(failed)
             pause_until(stopwatch_s() + self._period_s, self._over)
 
 
 SAYS = {
     "clock-strobe": InWords(
-        does="its clock jumps to and fro",
-        injected="as `clock-offset`, by a thread of its own",
-        proven="the same, several times",
+        does="a broker's clock jumps back and forth",
+        injected="as `clock-offset`, by a separate thread",
+        proven="as `clock-offset`, several times",
         undone="as `clock-offset`",
     ),
 }

@@ -1,7 +1,7 @@
-"""What faults of clocks share: brokers that see a wrong wall-clock time.
+"""Code shared by the clock faults: brokers that get a wrong wall-clock time.
 
-Proven by what the brokers themselves say: each is made to write a line into its own log, whose
-timestamp is compared with our clock (`CanTellTime`), before, during and after.
+The proof comes from the brokers. Each broker is made to write a line into its own log, before,
+during and after the fault. The line's timestamp is compared with Logquake's clock (`CanTellTime`).
 """
 
 from collections.abc import Callable, Mapping
@@ -14,18 +14,20 @@ from nemesis.undo import TrueClock
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 TOLERANCE_S = 0.5
-"""How far what a broker says may be from what it should: on a busy machine it answers late."""
+"""The allowed difference in seconds, because a broker on a busy machine answers late."""
 PROOF_LIMIT_S = 30.0
-"""A clock that strobes is right in half of all answers, and a busy broker gives one a second."""
+"""Seconds to wait for a proof. A strobing clock is right in half of the answers, and a busy broker
+answers once a second."""
 ASK_INTERVAL_S = 0.2
 
 
 class ShiftedClocks:
-    """The clocks of some brokers: a kind of fault says how they go wrong, and when that shows.
+    """The base class of clock faults. Each subclass defines the error of the clocks and its proof.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts shift clocks, its cluster tells what came of it.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts shift clocks, and the cluster reports the
+            brokers' time.
     """
 
     links = ()
@@ -45,14 +47,14 @@ class ShiftedClocks:
         self.started_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[TrueClock, ...]:
-        """Return the clocks to put right."""
+        """Return undo steps that set the clocks right."""
         return tuple(TrueClock(node=node) for node in self.targets)
 
     def note_before(self) -> None:
-        """Ask each broker for its time as it is.
+        """Ask each broker for its time before the fault.
 
         Raises:
-            ClusterError: One does not tell, however often it is asked.
+            ClusterError: A broker does not report its time after several requests.
         """
         told: dict[str, float] = {}
 
@@ -66,7 +68,7 @@ class ShiftedClocks:
         self.started_s = stopwatch_s()
 
     def ahead_s(self, node: str) -> float:
-        """Return by how much a broker is ahead of ours more than before, by its own word."""
+        """Return the seconds by which a broker's clock is ahead, compared with before the fault."""
         return self._cluster.clock_error_s(node) - self._before_s.get(node, 0.0)
 
     def come_to(
@@ -77,16 +79,17 @@ class ShiftedClocks:
         what: str,
         interval_s: float = ASK_INTERVAL_S,
     ) -> bool:
-        """Tell whether the clocks come to be as wanted, in the time that it takes brokers to tell.
+        """Return whether the clocks reach a wanted state within the time limit.
 
         Args:
-            wanted: Asks them.
-            patience: How long at least.
-            what: Is waited for, in words.
-            interval_s: Between two questions.
+            wanted: Asks the brokers, and returns whether the state is reached.
+            patience: The minimum time to wait.
+            what: The wanted state in words.
+            interval_s: Seconds between two requests.
 
         Raises:
-            ClusterError: One of them does not tell: a busy one is asked again, until the end.
+            ClusterError: A broker does not report its time. A busy broker is asked again until the
+                end.
         """
         limit_s = max(patience.limit_s, PROOF_LIMIT_S)
         refusal: ClusterError | None = None
@@ -114,7 +117,7 @@ class ShiftedClocks:
     def shown(
         self, offset_s: float, rate: float, during_s: Mapping[str, tuple[float, ...]]
     ) -> ClockEffect:
-        """Return the effect, of what each broker said to be ahead more than before."""
+        """Return the effect, from the differences that each broker reported."""
         return ClockEffect(
             took_s=stopwatch_s() - self.started_s,
             offset_s=offset_s,
@@ -126,13 +129,13 @@ class ShiftedClocks:
         )
 
     def heal(self) -> None:
-        """Have all of them see the true time. Idempotent."""
+        """Set all clocks to the true time. Idempotent."""
         self._healed_s = stopwatch_s()
         for node in self.targets:
             self.hosts.reset_clock(node)
 
     def confirm_healed(self, patience: Patience) -> ClockTrueEffect | None:
-        """See that each is as it was, by its own word, but those whose broker is not there."""
+        """Confirm that each broker reports the right time. Brokers that are down are not asked."""
         told: dict[str, float] = {}
 
         def are_true() -> bool:
@@ -141,7 +144,7 @@ class ShiftedClocks:
             try:
                 told.update({node: self.ahead_s(node) for node in there})
             except ClusterError:
-                return False  # It is just starting, or stands still: it cannot tell yet.
+                return False  # It is starting or paused, and cannot answer yet.
             return all(abs(told[node]) < TOLERANCE_S for node in there)
 
         try:

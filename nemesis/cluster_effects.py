@@ -1,6 +1,6 @@
-"""What faults on leadership, topics and clocks did, as measured: a part of `effects`.
+"""Measured effects of faults on leadership, topics and clocks: a section of `effects`.
 
-Who leads what is told by the cluster's own metadata, from the node that `asked` names.
+The leaders come from the metadata of one node of the cluster, which `asked` names.
 """
 
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from nemesis.link_effects import QualityEffect
 
 Place = tuple[str, int]
-"""A topic and a partition of it."""
+"""A topic and the number of its partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Led:
-    """One partition at one moment.
+    """The state of a partition at one moment.
 
     Attributes:
-        leader: A node; None: it has none.
-        leader_epoch: In which it leads.
-        replicas: In the order of their assignment: the first is the preferred leader.
-        isr: Those in sync.
-        asked: The node whose word it is.
+        leader: The leading node. None if there is no leader.
+        leader_epoch: The leader epoch.
+        replicas: The replicas in the order of their assignment. The first is the preferred leader.
+        isr: The in-sync replicas.
+        asked: The node whose metadata this is.
     """
 
     leader: str | None
@@ -32,10 +32,10 @@ class Led:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreferredElectionEffect:
-    """A partition that its first replica leads now, and another led before.
+    """A partition that its first replica leads now. Another replica led it before.
 
     Attributes:
-        reordered: Whether the order of its replicas had to be changed for that.
+        reordered: Whether the fault first had to change the order of the replicas.
     """
 
     took_s: float
@@ -47,7 +47,7 @@ class PreferredElectionEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignmentEffect:
-    """A partition that has other replicas, or another order of them."""
+    """A partition with other replicas, or another order of its replicas."""
 
     took_s: float
     place: Place
@@ -57,7 +57,7 @@ class ReassignmentEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedAgainEffect:
-    """A partition that has its replicas back, in their order; all are in the ISR."""
+    """A partition that has its old replicas again, in the old order and all in the ISR."""
 
     took_s: float
     place: Place
@@ -66,13 +66,13 @@ class AssignedAgainEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerFailoverEffect:
-    """A controller that is gone, and the one that leads in its place.
+    """A controller that was killed, and the controller that leads in its place.
 
     Attributes:
-        before, epoch_before: Who led, and in which epoch.
-        after, epoch_after: Who leads, in a later one.
-        gone: The process that was killed, by its number.
-        asked: The node whose word it is.
+        before, epoch_before: The old controller and its epoch.
+        after, epoch_after: The new controller and its later epoch.
+        gone: The id of the killed process.
+        asked: The node whose metadata this is.
     """
 
     took_s: float
@@ -86,12 +86,12 @@ class ControllerFailoverEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterStruck:
-    """A voter that was killed in the moment after it had granted its vote, and started again.
+    """A voter that was killed just after it granted its vote, and was started again.
 
     Attributes:
-        node: Whose vote.
-        epoch: Of the quorum.
-        voted_for: Who had asked for it, by the voter's own log.
+        node: The voter.
+        epoch: The epoch of the quorum.
+        voted_for: The candidate, from the voter's own log.
     """
 
     node: str
@@ -101,11 +101,11 @@ class VoterStruck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisputedElectionEffect:
-    """Elections over slow links, whose voters do not live long.
+    """Elections over slow links, with voters that are killed soon after their vote.
 
     Attributes:
-        struck: In order, until this was measured.
-        slow: The links between them.
+        struck: The killed voters, in order, until this measurement.
+        slow: The slow links between the voters.
     """
 
     took_s: float
@@ -115,13 +115,13 @@ class DisputedElectionEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanElectionEffect:
-    """A leader that was not in the ISR, while all that were are gone.
+    """A leader that was not in the ISR, elected while all in-sync replicas were down.
 
     Attributes:
-        place: Its partition.
-        last_isr: The ISR, before its members were killed.
-        before: When nobody led.
-        after: With the new leader.
+        place: The partition.
+        last_isr: The ISR before its members were killed.
+        before: The state without a leader.
+        after: The state with the new leader.
     """
 
     took_s: float
@@ -133,10 +133,10 @@ class UncleanElectionEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicChurnEffect:
-    """Topics that come and go.
+    """Topics that are created and deleted all the time.
 
     Attributes:
-        seen: The first that another broker knew.
+        seen: The first topic that another broker knew.
         by: That broker.
     """
 
@@ -147,12 +147,13 @@ class TopicChurnEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsGoneEffect:
-    """No topic of the churn is left, as every broker says that answers.
+    """The topics of the churn are all deleted, as every answering broker reports.
 
     Attributes:
-        created, deleted: How many there were, and how many of them were deleted before the heal.
-        refused: How many orders failed, which happens under other faults.
-        asked: The brokers that know of none.
+        created, deleted: Numbers of topics that were created, and that were deleted before the
+            heal.
+        refused: The number of failed requests, which is above 0 under other faults.
+        asked: The brokers that report no such topic.
     """
 
     took_s: float
@@ -164,12 +165,12 @@ class TopicsGoneEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockShifted:
-    """A broker's clock, by the timestamps of lines that the broker wrote into its own log.
+    """A broker's clock, measured by the timestamps of lines that the broker wrote into its own log.
 
     Attributes:
-        node: Whose.
-        before_s: By how much it was ahead of ours before the fault.
-        during_s: And then, each time it was asked.
+        node: The broker's node.
+        before_s: Seconds by which the clock was ahead of Logquake's before the fault.
+        during_s: The same seconds at each later request.
     """
 
     node: str
@@ -182,9 +183,10 @@ class ClockEffect:
     """Clocks that are wrong.
 
     Attributes:
-        offset_s: By how much they were to be ahead; of strobes, from time to time.
-        rate: How many seconds pass for them in one of ours.
-        clocks: What the brokers said.
+        offset_s: The planned seconds by which the clocks are ahead. Strobing clocks alternate
+            between 0 and this offset.
+        rate: The seconds that pass for the brokers in one real second.
+        clocks: The measured clocks.
     """
 
     took_s: float
@@ -198,9 +200,8 @@ class ClockTrueEffect:
     """Clocks that are right again, by the same measurement.
 
     Attributes:
-        ahead_s: By how much each is ahead of ours more than before the fault.
-        unasked: Nodes whose broker is not there to be asked, ended by another fault: it starts
-            with the true time.
+        ahead_s: Seconds by which each clock is ahead, compared with before the fault.
+        unasked: Nodes whose broker is down because of another fault. They start with the true time.
     """
 
     took_s: float

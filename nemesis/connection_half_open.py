@@ -1,8 +1,8 @@
-"""The fault `connection-half-open`: connections between servers let nothing through, silently.
+"""The fault `connection-half-open`: connections between servers deliver nothing, without an error.
 
 A replica that fetches over such a connection waits for an answer until its request times out (30 s
-by default), and may fall out of the ISR meanwhile, though its leader is a new connection away; see
-`half_open`.
+by default). Meanwhile it may drop out of the ISR, although a new connection would reach the leader.
+See `half_open`.
 """
 
 from nemesis.connections import between_servers
@@ -11,7 +11,7 @@ from nemesis.protocol import Aim, Site
 
 
 def connection_half_open(aim: Aim, site: Site) -> HalfOpen:
-    """Make the fault; its connections are drawn."""
+    """Make the fault, with random connections."""
     return HalfOpen(aim, between_servers(aim, site))
 
 

@@ -1,7 +1,8 @@
 """The fault `connection-reset`: connections between the targets and other servers are reset.
 
-Those of replicas that fetch, of controllers' quorum, of heartbeats and forwarded requests, and,
-where there is one, of ZooKeeper's sessions; see `resets`. Brokers see each other all along.
+These are connections of fetching replicas, of the controller quorum, of heartbeats, and of
+forwarded requests. Connections of ZooKeeper sessions belong to them, too, if there is a ZooKeeper.
+Brokers can open new connections to each other all the time. See `resets`.
 """
 
 from nemesis.connections import between_servers
@@ -10,7 +11,7 @@ from nemesis.resets import Resets, in_words
 
 
 def connection_reset(aim: Aim, site: Site) -> Resets:
-    """Make the fault; connections and moments are drawn."""
+    """Make the fault. The connections and the times are random."""
     return Resets(aim, between_servers(aim, site))
 
 

@@ -1,10 +1,11 @@
-"""The fault `connection-stall`: of connections between the targets and other brokers, half stall.
+"""The fault `connection-stall`: half of the connections between targets and other brokers stall.
 
-Both directions of each, as a flow that one of several paths or one queue of a network card holds
-up. A broker that loses patience and connects again may be heard at once, and then again by what it
-sent before: requests of one sender arrive out of order. See `stalls` for what a stall is.
+Both directions of a connection stall. In practice, one of several network paths, or one queue of a
+network card, can delay a flow like this. A broker that gives up and connects again may be heard at
+once. Later its earlier requests arrive, too. So the requests of one sender arrive out of order.
+`nemesis.stalls` describes a stall.
 
-Which connections there are at the time decides what it meets: followers have one to each leader.
+The effect depends on the connections that exist at that time. A follower has one to each leader.
 """
 
 from nemesis.in_words import InWords
@@ -13,14 +14,16 @@ from nemesis.stalls import HALF, HALF_PROVEN, UNDONE, StalledLinks, stalling
 
 
 def connection_stall(aim: Aim, site: Site) -> StalledLinks:
-    """Make the fault; how long connections stall, and which, is drawn."""
+    """Make the fault. The connections and the length of each stall are random."""
     return stalling(aim, site, (), share=HALF)
 
 
 SAYS = {
     "connection-stall": InWords(
-        does="half of the connections between the targets and all others stall as with a whole"
-        " link; the other half passes",
+        does=(
+            "half of the connections between the targets and all others stall for 2 to 8 s at a"
+            " time; the other half passes"
+        ),
         injected="as `delay`",
         proven=HALF_PROVEN,
         undone=UNDONE,

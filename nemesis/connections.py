@@ -1,8 +1,8 @@
-"""Faults of single TCP connections: what those that reset them and those that block them share.
+"""Code shared by faults on single TCP connections: by those that reset and those that block them.
 
-Connections are drawn from those that both ends have established. None is drawn that another fault
-blocks, nor over a link that another fault cuts or stalls: nothing would be proven there. New
-connections must get through all the while: no cut lets them.
+The fault chooses at random from connections that both ends have established. It excludes
+connections that another fault blocks, and links that another fault cuts or stalls, because nothing
+could be proven there. New connections must succeed during the whole fault, since nothing cuts them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,21 +22,21 @@ from nemesis.protocol import Aim, Patience, Site
 from results.record.clock import WaitTimeoutError, wait_until
 
 LOOK_S = 0.2
-"""Between two looks: each asks the kernel of every machine."""
+"""Seconds between two observations. Each one queries the kernel of every machine."""
 NAMED = 3
-"""In a sentence; the record has all."""
+"""The number of connections that a sentence names. The run's record has all of them."""
 
 
 class Connections:
-    """The connections over some links, as the kernels at both ends have them.
+    """The connections over some links, as the kernels at both ends report them.
 
     Args:
-        site: Its hosts tell.
-        links: Between whom; either direction.
-        of: Whose these are, for messages.
+        site: The run's cluster and hosts. The hosts report connections.
+        links: The links, each used in both directions.
+        of: The owner of the connections, for messages.
 
     Raises:
-        ClusterError: The hosts cannot tell, or there is no link.
+        ClusterError: The hosts cannot report connections, or there is no link.
     """
 
     def __init__(self, site: Site, links: Collection[Link], *, of: str) -> None:
@@ -47,16 +47,16 @@ class Connections:
         self.hosts: HasConnections = site.hosts
         self._site, self._links, self._of = site, tuple(links), of
         self._openings: set[Opening] = set()
-        """Of all that were seen."""
+        """All client, server and port combinations seen so far."""
 
     def now(self) -> Mapping[Connection, Ends]:
-        """Return those that an end has now."""
+        """Return the connections that at least one end has now."""
         found = self.hosts.connections(self._links)
         self._openings.update(each.opening for each in found)
         return found
 
     def whole(self) -> Mapping[Connection, Ends]:
-        """Return those that both ends have now, and that nothing else keeps silent."""
+        """Return connections that both ends have now, and that no other fault keeps silent."""
         silent = self._silent()
         blocked = {each for block in self.hosts.block_ids() for each in self.hosts.blocked(block)}
         return {
@@ -66,19 +66,20 @@ class Connections:
         }
 
     def some(self) -> Mapping[Connection, Ends]:
-        """Return the same.
+        """Return the connections of `whole()`.
 
         Raises:
-            ClusterError: There is none.
+            ClusterError: There is no such connection.
         """
         if found := self.whole():
             return found
         raise ClusterError(f"no connection of {self._of} is established that could be broken")
 
     def opened(self) -> Mapping[Opening, bool]:
-        """Open a new connection beside each that there was, to the same port; return if it worked.
+        """Open a new connection beside each one seen so far. Return whether each succeeded.
 
-        Not over links that something else keeps silent, nor to a server that does not run.
+        A new connection goes to the same port. Links that another fault keeps silent, and servers
+        that do not run, are left out.
         """
         silent = self._silent()
         openings = [
@@ -89,11 +90,11 @@ class Connections:
         return self.hosts.connects(openings) if openings else {}
 
     def wait_open(self, patience: Patience, *, ready: Callable[[], bool]) -> tuple[str, ...] | None:
-        """Wait until all new connections get through; return which, None if that does not come.
+        """Wait until all new connections succeed. Return them in words, or None after a timeout.
 
         Args:
-            patience: How long, and what ends it.
-            ready: Before it says so, none is opened.
+            patience: The time limit, and the event that ends the wait.
+            ready: No connection is opened until this returns True.
         """
         opened: dict[Opening, bool] = {}
 
@@ -120,7 +121,7 @@ class Connections:
 
 
 def between_servers(aim: Aim, site: Site) -> Connections:
-    """Return the connections between the targets and all other servers, or of targets together."""
+    """Return the connections between the targets and all other servers, other targets included."""
     servers = (*site.cluster.nodes, *site.controllers)
     links = {
         (min(target, other), max(target, other))
@@ -138,20 +139,20 @@ def of_clients(aim: Aim, site: Site) -> Connections:
 
 
 def drawn(among: Iterable[Connection], rng: Random) -> list[Connection]:
-    """Return up to half of some connections, at least one, in a drawn order."""
+    """Return up to half of the connections, but at least one, chosen at random, in random order."""
     deck = sorted(among)
     return rng.sample(deck, rng.randint(1, max(1, len(deck) // 2)))
 
 
 def named(connections: Collection[str]) -> str:
-    """Return some connections in words: the first ones, and how many more."""
+    """Return some connections in words: the first names, and the number of the others."""
     more = len(connections) - NAMED
     first = ", ".join(sorted(connections)[:NAMED])
     return f"{first} and {more} more" if more > 0 else first
 
 
 def passed(opened: Mapping[Opening, bool]) -> tuple[str, ...]:
-    """Return in words which new connections got through, such as `n1 > n2:9092`."""
+    """Return the successful new connections in words, such as `n1 > n2:9092`."""
     return tuple(
         f"{client} > {server}:{port}"
         for client, server, port in sorted(opened)

@@ -1,7 +1,8 @@
-"""The fault `controller-failover`: the active controller is killed, and another has to take over.
+"""The fault `controller-failover`: the active controller is killed, and another must take over.
 
-With KRaft that is the leader of the quorum, a broker or a controller of its own; with ZooKeeper the
-broker that holds `/controller`. Healed by a restart.
+With KRaft the active controller is the leader of the quorum, which is a broker or a separate
+controller. With ZooKeeper it is the broker that holds `/controller`. The heal restarts the killed
+process.
 """
 
 from cluster.protocol import ClusterError, ClusterView
@@ -15,19 +16,19 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 from results.record.plan import Plan
 
 TAKE_OVER_LIMIT_S = 20.0
-"""ZooKeeper's session, or the quorum's election after its timeouts, on a busy machine."""
+"""Seconds for ZooKeeper's session timeout, or for the quorum's timeouts and election, if busy."""
 
 KNOWN_LIMIT_S = 5.0
 LEAST_VOTERS = 3
-"""Of so many, one may be gone, and a majority is left."""
+"""The smallest number of voters that keeps a majority after one has failed."""
 
 
 class ControllerFailover:
-    """A controller killed, and another one in a later epoch.
+    """A fault that kills the active controller, so that another leads in a later epoch.
 
     Args:
-        aim: Which fault this is; its target has to be the controller.
-        site: Where.
+        aim: The fault's id and targets. The target must be the active controller.
+        site: The run's cluster and hosts.
     """
 
     def __init__(self, aim: Aim, site: Site) -> None:
@@ -44,7 +45,7 @@ class ControllerFailover:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[Restart, ...]:
-        """Return the controller to start again."""
+        """Return the undo step that starts the controller again."""
         return self._kill.undo()
 
     def inject(self) -> None:
@@ -53,7 +54,7 @@ class ControllerFailover:
         self._kill.inject()
 
     def confirm(self, patience: Patience) -> ControllerFailoverEffect | None:
-        """See that the process is gone, and that another controller leads in a later epoch."""
+        """Confirm that the process has ended and another controller leads in a later epoch."""
         killed = self._kill.confirm(patience)
         if killed is None:
             return None
@@ -78,11 +79,11 @@ class ControllerFailover:
         )
 
     def heal(self) -> None:
-        """Start it again."""
+        """Start the killed controller again."""
         self._kill.heal()
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
-        """See that it is registered again, or answers."""
+        """Confirm that the killed controller is registered again, or answers."""
         return self._kill.confirm_healed(patience)
 
     def _taken_over(self) -> ClusterView | None:
@@ -93,7 +94,7 @@ class ControllerFailover:
 
 
 def _with_controller(site: Site, aim: Aim) -> ClusterView:
-    """Return a view that knows the controller; who was asked may just have missed its election."""
+    """Return a metadata view that names the controller. Repeat the query until it does."""
 
     def look() -> ClusterView | None:
         view = site.cluster.view()
@@ -106,7 +107,7 @@ def _with_controller(site: Site, aim: Aim) -> ClusterView:
 
 
 def leaves_a_quorum(plan: Plan) -> bool:
-    """Tell whether somebody can take over when one of those who keep the metadata is gone."""
+    """Return whether another node can take over if one controller node fails."""
     if plan.kept_outside:
         return plan.nodes > 1
     return plan.voters >= LEAST_VOTERS
@@ -116,7 +117,7 @@ SAYS = {
     "controller-failover": InWords(
         does="the active controller is killed",
         injected="SIGKILL",
-        proven="another leads the quorum in a later epoch",
+        proven="another controller leads in a later epoch",
         undone="as `kill`",
     ),
 }

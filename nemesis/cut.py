@@ -1,4 +1,4 @@
-"""A partition of any shape: what `isolate`, `halves` and `one_way` share."""
+"""A network partition of any shape: the base of `isolate`, `halves` and `one_way`."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,8 +21,8 @@ class Cut:
     """A cut of some links, confirmed by probes over each of them before, during and after.
 
     Args:
-        aim: Which fault this is.
-        site: Its network is cut.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The network is cut.
         grudge: The links to cut.
     """
 
@@ -43,11 +43,11 @@ class Cut:
         self._started_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[Join, ...]:
-        """Return the cut to remove."""
+        """Return the undo step that removes the cut."""
         return (Join(cut_id=self._cut_id, links=self.links),)
 
     def inject(self) -> None:
-        """Probe the links as they are, then cut them."""
+        """Probe the links, and then cut them."""
         self._before = self._network.probe([*self.links, *self._kept])
         stalled = self._network.stalled_links()
         if not any(self._before[link] or link in stalled for link in self.links):
@@ -56,7 +56,7 @@ class Cut:
         self._network.cut(self._cut_id, self.links)
 
     def confirm(self, patience: Patience) -> CutEffect | None:
-        """See that no probe comes through, and that one-way cuts leave the other way open."""
+        """Confirm that no probe passes, and that the other direction of a one-way cut is open."""
         try:
             during = wait_until(
                 self._probe_while_cut,
@@ -71,17 +71,17 @@ class Cut:
         return CutEffect(cut_id=self._cut_id, took_s=took_s, links=links)
 
     def heal(self) -> None:
-        """Join the links, and no others."""
+        """Remove the cut from these links only."""
         if self._cut_id in self._network.cut_ids():
             self._healed_s = stopwatch_s()
-            # Evidence only, which a cut that failed half-way does not have: nothing may stand
-            # between a cut and its end.
+            # This is evidence only, and may be missing after a failed cut. Errors here must not
+            # prevent the removal of the cut.
             with suppress(ClusterError, OSError):
                 self._last_drops = self._network.dropped(self._cut_id)
         self._network.join(self._cut_id)
 
     def confirm_healed(self, patience: Patience) -> JoinEffect | None:
-        """See that probes come through again, but where another fault still cuts."""
+        """Confirm that probes pass again, except where another fault still cuts the link."""
         try:
             after = wait_until(
                 self._probe_after,
@@ -100,7 +100,7 @@ class Cut:
         during = self._network.probe([*self.links, *self._kept])
         open_still = any(during[link] for link in self.links)
         self._first_drops = self._network.dropped(self._cut_id)
-        # A reverse that another fault cut, before or since, proves nothing about this one.
+        # An opposite direction that another fault cuts proves nothing about this cut.
         silent = self._network.silent_links()
         expected = {link for link in self._kept if self._before[link]} - silent
         if open_still or not all(during[link] for link in expected):

@@ -1,7 +1,7 @@
-"""What is dealt to a schedule: kinds and targets from shuffled decks, so that none is left out.
+"""The contents of a random schedule: kinds and targets from shuffled decks, so that all occur.
 
-Chance decides the order and not what comes: a deck is dealt to its end, shuffled anew, and dealt
-again. All draws come from the random sources that are handed in.
+Chance decides the order only. A deck is like a deck of cards: it is used up, shuffled, and used
+again. All random choices come from the random sources that the caller passes.
 """
 
 from collections import deque
@@ -18,11 +18,13 @@ Card = TypeVar("Card")
 
 
 def family_deck(families: Mapping[str, Sequence[str]], rng: Random) -> Iterator[str]:
-    """Yield kinds: every family once a round, and within a family every kind once a round.
+    """Yield kinds of faults. Each round has one kind of every family.
+
+    A family yields all of its kinds before it repeats one.
 
     Args:
         families: The kinds of each family.
-        rng: Draws.
+        rng: The source of random choices.
     """
     within = {family: endless(kinds, rng) for family, kinds in families.items()}
     for family in endless(list(families), rng):
@@ -30,9 +32,10 @@ def family_deck(families: Mapping[str, Sequence[str]], rng: Random) -> Iterator[
 
 
 def kind_deck(families: Mapping[str, Sequence[str]], rng: Random) -> Iterator[str]:
-    """Yield kinds: every kind once a round, and every family once before the rest of its kinds.
+    """Yield kinds of faults. Each round has every kind, and begins with one kind of every family.
 
-    For many families: a family of seven kinds would need seven rounds of all others otherwise.
+    This deck is for many families. Otherwise a family of seven kinds would need seven rounds of all
+    others.
     """
     while True:
         drawn = {family: shuffled(kinds, rng) for family, kinds in families.items()}
@@ -41,15 +44,18 @@ def kind_deck(families: Mapping[str, Sequence[str]], rng: Random) -> Iterator[st
 
 
 class Targets:
-    """Deals a role expression to each kind: from its own deck if it aims, else the common one.
+    """Chooses a role expression (a target) for each kind of fault.
+
+    A kind that is limited to some roles has a deck of its own. All others share the common deck.
 
     Args:
-        plan: Of the run; its replication and its partitions decide what roles there are.
-        rng: Draws for the common deck; a kind's own deck disturbs nobody's draws.
-        led: Whether the system tells who leads its controllers.
+        plan: The plan of the run. Its replication factor and partitions determine the roles.
+        rng: The source of random choices for the common deck. A kind's own deck does not change
+            these choices.
+        led: Whether the system reports the leader of its controllers.
 
     Attributes:
-        rng: As above.
+        rng: The random source of the common deck.
     """
 
     def __init__(self, plan: Plan, rng: Random, *, led: bool = True) -> None:
@@ -70,17 +76,17 @@ class Targets:
         return next(self._aimed[kind])
 
     def _is_there(self, role: str, kind: str) -> bool:
-        """Tell whether a plan has somebody of a role on whom a kind works."""
+        """Return whether the plan has a node with this role that this kind of fault can hit."""
         if role == COORDINATOR:
             return bool(roster_of(self._plan).coordinated)
         own = self._plan.own_controllers and not KINDS[kind].on_controllers
         return role not in ON_CONTROLLERS or (self._led and not own)
 
     def _next_common(self, kind: str) -> str:
-        """Return the next common role on which a kind works; others wait for a kind that does.
+        """Return the next common role that this kind can hit. Skipped roles wait for a later kind.
 
-        With controllers of their own `controller` is none of the brokers, and nobody whose links,
-        disk or clock a fault could take in hand.
+        With separate controllers, the role `controller` is not a broker. So a fault cannot change
+        its links, disk or clock.
         """
         if KINDS[kind].on_controllers or not self._plan.own_controllers:
             return self._waiting.popleft() if self._waiting else next(self._common)
@@ -92,10 +98,11 @@ class Targets:
 
 
 def _common_roles(plan: Plan, rng: Random, *, led: bool) -> Iterator[str]:
-    """Yield role expressions: every role once a round, first of all a leader and a follower.
+    """Yield role expressions. Each round has every role, the first with the leader early.
 
-    With groups or transactions the first ones are a coordinator as well: what it keeps, nobody else
-    leads.
+    The first round begins with a leader and a follower. With groups or transactions, a coordinator
+    is also among the first roles. No other node can serve the groups or transactions of a
+    coordinator.
     """
     places = endless(plan.topic_partitions, rng)
     has_followers = plan.replication > 1
@@ -125,11 +132,11 @@ def _expression(role: str, places: Iterator[tuple[str, int]]) -> str:
 
 
 def endless(cards: Sequence[Card], rng: Random) -> Iterator[Card]:
-    """Yield all cards, shuffled, and again without end; nothing if there are none."""
+    """Yield all items in random order, again and again. Yield nothing if there are none."""
     while cards:
         yield from shuffled(cards, rng)
 
 
 def shuffled(cards: Sequence[Card], rng: Random) -> list[Card]:
-    """Return the cards in another order."""
+    """Return the given items in random order."""
     return rng.sample(list(cards), len(cards))

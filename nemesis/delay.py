@@ -1,7 +1,8 @@
-"""The fault `delay`: every packet between the targets and the other nodes is late, by 50 to 300 ms.
+"""The fault `delay`: every packet between the targets and the other nodes is late by 50 to 300 ms.
 
-Each way, so that a round trip takes twice as long: brokers on two continents. Confirmed when even
-the fastest round trip takes longer by at least the delay of one way.
+The delay applies to each direction, so a round trip takes twice as long. This is like brokers on
+two continents. The fault is confirmed if even the fastest round trip takes longer by at least the
+delay of one direction.
 """
 
 from cluster.protocol import Quality
@@ -14,7 +15,7 @@ LEAST_MS, MOST_MS = 50, 300
 
 
 def delay(aim: Aim, site: Site) -> BadLinks:
-    """Make the fault; how late is drawn."""
+    """Make the fault, with a random delay."""
     delay_ms = aim.rng.randint(LEAST_MS, MOST_MS)
     quality = Quality(delay_ms=delay_ms, seed=drawn_seed(aim))
     return BadLinks(aim, site, quality, Trial(worse=later_by(delay_ms), count=200))
@@ -22,9 +23,9 @@ def delay(aim: Aim, site: Site) -> BadLinks:
 
 SAYS = {
     "delay": InWords(
-        does="packets between the targets and all others are 50 to 300 ms late, each way",
-        injected="a shaper on each link's sender",
-        proven="round trips of numbered datagrams, before and now",
-        undone="removal of its shape; the same measure",
+        does="packets between the targets and all others are 50 to 300 ms late, in each direction",
+        injected="a traffic shaper on each link's sender",
+        proven="round trips of numbered datagrams, before and during the fault",
+        undone="removal of the shape; the same measurement",
     ),
 }

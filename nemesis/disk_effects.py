@@ -1,4 +1,4 @@
-"""What faults did to disks and what lies there, as measured: like `effects`, of which these are."""
+"""Measured effects of faults on disks and files. `effects` lists these classes, too."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,14 @@ from nemesis.broker_effects import ProcessChange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaCut:
-    """What a power loss took from one replica.
+    """The loss of one replica by a power loss.
 
     Attributes:
-        topic, partition: Whose.
-        recovery_point: Below it everything was on disk, by the checkpoint or the flush interval.
-        log_end_before, log_end_after: Offset behind the last record.
-        bytes_cut: How many bytes of its segments are gone.
+        topic, partition: The partition.
+        recovery_point: All records below this offset were on disk, by the checkpoint or the flush
+            interval.
+        log_end_before, log_end_after: The offset after the last record, before and after the fault.
+        bytes_cut: The number of lost bytes in its segments.
     """
 
     topic: str
@@ -26,7 +27,7 @@ class ReplicaCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLossEffect:
-    """Brokers that are gone without warning, and with them what was in memory only."""
+    """Brokers that were killed and lost all data that was in memory only."""
 
     took_s: float
     processes: tuple[ProcessChange, ...]
@@ -35,12 +36,12 @@ class PowerLossEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaWiped:
-    """What a wipe took from one replica.
+    """The loss of one replica by a wipe.
 
     Attributes:
-        topic, partition: Whose.
-        log_start, log_end: What its log held before: the first offset, and the one behind the last.
-        files, bytes_wiped: How many files were removed, and their sizes together.
+        topic, partition: The partition.
+        log_start, log_end: The first offset of the old log, and the offset after its last record.
+        files, bytes_wiped: The number of deleted files, and their total size.
     """
 
     topic: str
@@ -53,12 +54,12 @@ class ReplicaWiped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WipeEffect:
-    """Brokers that were stopped, and whose replicas are gone from the disk.
+    """Brokers that were stopped, and whose replicas were deleted from the disk.
 
     Attributes:
-        graceful: Nodes that ended by themselves within the limit; others were killed after it.
-        replicas: What was there before; afterwards none of their files was left, as listed.
-        removed: Files of the log folder itself that went, too: checkpoints, by node.
+        graceful: Nodes that ended by themselves within the limit. Others were killed after it.
+        replicas: The replicas before the fault. Afterwards none of their files was left.
+        removed: Deleted files of the log folder itself, such as checkpoints, by node.
     """
 
     took_s: float
@@ -73,12 +74,13 @@ class RefetchedEffect:
     """Brokers that are back after a wipe.
 
     Attributes:
-        took_s: From the heal on, the wait for the replicas included.
-        processes: As they run now.
-        refetched: Partitions whose replica is in the ISR again, as the leader says: its log reaches
-            the leader's end.
-        missing: Partitions whose replica is not, so far; that is the brokers' affair, and judged.
-        log_ends: By partition: the end of the replica's log, as its files have it.
+        took_s: Seconds since the heal, with the wait for the replicas.
+        processes: The current processes.
+        refetched: Partitions whose replica is in the ISR again, as the leader reports. Its log
+            reaches the leader's end.
+        missing: Partitions whose replica is not yet in the ISR. The checkers judge this, not the
+            fault.
+        log_ends: The end offset of each replica's log, from its files, by partition.
     """
 
     took_s: float
@@ -90,17 +92,19 @@ class RefetchedEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlippedBit:
-    """One bit of one batch in a segment of a replica.
+    """One flipped bit in one batch of a replica's segment.
 
     Attributes:
-        node: Whose replica.
-        topic, partition: Of which partition.
-        segment: The file, in the node's folder.
-        position: Of the batch in it, in bytes.
-        byte, bit: Which bit: the byte's place in the file, and the bit's in it (0: the lowest).
-        base_offset, end_offset: Of the batch: its first offset, and the one behind its last.
-        log_end: Behind the last record of the log then.
-        recovery_point: Below it Kafka looks at nothing when it recovers a log.
+        node: The node of the replica.
+        topic, partition: The partition.
+        segment: The segment file, relative to the node's folder.
+        position: The position of the batch in the file, in bytes.
+        byte, bit: The position of the byte in the file, and of the bit in the byte (0 is the
+            lowest).
+        base_offset, end_offset: The first offset of the batch, and the offset after its last
+            record.
+        log_end: The offset after the last record of the log at that time.
+        recovery_point: Kafka checks no records below this offset when it recovers a log.
     """
 
     node: str
@@ -118,13 +122,13 @@ class FlippedBit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitFlipEffect:
-    """Bits that were flipped, by what an independent reader finds: the batch's sum is wrong.
+    """Flipped bits, confirmed by an independent reader: the batch does not match its CRC.
 
     Attributes:
-        latent: Whether the broker was stopped in order, so that it looks at no batch when it
-            starts; otherwise it was killed, and reads the last segments to recover them.
-        found: What the reader said of each segment afterwards.
-        ran_s: How long before the confirmation the brokers were started again.
+        latent: True if the broker was stopped in order, and so checks no batch at its start. False
+            if it was killed, and so reads the last segments to recover them.
+        found: The reader's error for each segment.
+        ran_s: Seconds from the restart of the brokers to the confirmation.
     """
 
     took_s: float
@@ -137,14 +141,15 @@ class BitFlipEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitsRightEffect:
-    """Bits that are as they were, or gone with what the broker itself cut off.
+    """Bits that are right again, or that the broker removed by a truncation.
 
     Attributes:
-        took_s: From the heal on.
-        processes: The brokers as they run now.
-        flipped_back: Partitions whose bit was still there, and was put right.
-        gone: Partitions where the batch was gone: the broker had noticed, and fetched it again.
-        sound: How many batches of the replicas were read afterwards; the sum of each was right.
+        took_s: Seconds since the heal.
+        processes: The current broker processes.
+        flipped_back: Partitions whose bit was still flipped, and was flipped back.
+        gone: Partitions whose batch no longer existed. The broker had noticed it and fetched it
+            again.
+        sound: The number of batches in these replicas afterwards. Each matched its CRC.
     """
 
     took_s: float
@@ -156,12 +161,12 @@ class BitsRightEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFullEffect:
-    """Disks without room, as a page of our own found that could not be written.
+    """Full disks: a test page could not be written.
 
     Attributes:
-        taken: By node: how many bytes a ballast took.
-        errors: By node: what a write from outside got before and after it, `["", "ENOSPC"]`.
-        processes: The brokers; what became of them within a few seconds.
+        taken: The size of the ballast file in bytes, by node.
+        errors: The result of a test write before and after, by node: `["", "ENOSPC"]`.
+        processes: The broker processes, and their states a few seconds later.
         ended: Nodes whose broker ended by itself.
     """
 
@@ -174,13 +179,13 @@ class DiskFullEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOnlyEffect:
-    """Disks that cannot be written to: brokers that were stopped, and could not start again.
+    """Read-only disks: brokers were stopped, and could not start again.
 
     Attributes:
-        errors: By node: what a write from outside got before and after it, `["", "EROFS"]`.
-        graceful: Nodes that ended by themselves within the limit; others were killed after it.
-        processes: The brokers that were stopped.
-        refused: By node: the process that was started on the disk, and ended by itself.
+        errors: The result of a test write before and after, by node: `["", "EROFS"]`.
+        graceful: Nodes that ended by themselves within the limit. Others were killed after it.
+        processes: The broker processes that were stopped.
+        refused: The process that was started on the read-only disk and ended by itself, by node.
     """
 
     took_s: float
@@ -192,12 +197,12 @@ class ReadOnlyEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskRightEffect:
-    """Disks that take writes again, and brokers that are back.
+    """Disks that accept writes again, and brokers that are back.
 
     Attributes:
-        took_s: From the heal to the registration.
-        errors: By node: what a write from outside gets now; empty: it works.
-        processes: The brokers as they run now.
+        took_s: Seconds from the heal to the registration.
+        errors: The result of a test write now, by node. Empty if it succeeds.
+        processes: The current broker processes.
     """
 
     took_s: float
@@ -207,10 +212,10 @@ class DiskRightEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowDiskEffect:
-    """Disks that take long, by what a flushed page of our own took.
+    """Slow disks, measured by the time to write and flush a test page.
 
     Attributes:
-        flushes_s: By node: how long it took before the fault, and then.
+        flushes_s: The seconds before the fault and during it, by node.
     """
 
     took_s: float
@@ -219,10 +224,10 @@ class SlowDiskEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuickDiskEffect:
-    """Disks that are as quick as before, by the same measurement.
+    """Disks that are as fast as before, by the same measurement.
 
     Attributes:
-        flushes_s: By node: how long that page takes now.
+        flushes_s: The seconds that the test page takes now, by node.
     """
 
     took_s: float

@@ -1,9 +1,10 @@
 """The fault `disk-error`: reads, writes or flushes of a broker's disk fail with EIO.
 
-As of a disk with bad sectors, or one that was unplugged. Kafka takes a log folder out of service at
-the first error of its files, and ends if it has no other; one whose pages the kernel still has in
-its cache may not notice that it can read no more. What could not be written was not acknowledged,
-so nothing that was is lost. Healed by mending the disk and starting the broker.
+A disk with bad sectors, or an unplugged disk, behaves like this. Kafka takes a log folder out of
+service at the first error of its files. Kafka ends if it has no other log folder. A broker whose
+pages are still in the kernel's cache may not notice read errors. Data that could not be written was
+not acknowledged, so no acknowledged message is lost. The heal repairs the disk and starts the
+broker.
 """
 
 from cluster.protocol import DISK_REQUESTS
@@ -13,14 +14,14 @@ from nemesis.protocol import Aim, Site
 
 
 class DiskError(BrokenDisks):
-    """Disks that refuse one sort of request with EIO.
+    """A fault that makes disks reject one sort of request with EIO.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts break requests.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts can make disk requests fail.
 
     Raises:
-        ClusterError: They do not.
+        ClusterError: The hosts do not support this.
     """
 
     links = ()
@@ -34,7 +35,7 @@ SAYS = {
     "disk-error": InWords(
         does="reads, writes or flushes on a broker's disk fail with EIO; most brokers end",
         injected="a file system (FUSE) below the node's data",
-        proven="a page of our own gets EIO; the file system counts what it refused",
-        undone="the disk is mended; a start; a page is written, flushed and read",
+        proven="a test page gets EIO; the file system counts the failed requests",
+        undone="the disk works again; a start; a test page is written, flushed and read",
     ),
 }

@@ -1,9 +1,9 @@
-"""The fault `disk-full`: a ballast takes all the room on a node's disk, to the last byte.
+"""The fault `disk-full`: a ballast file takes all free space on a node's disk, to the last byte.
 
-A real ENOSPC, on a file system that the node has for itself (`disk_mb` in the plan). A broker whose
-only log folder takes no more ends by itself, as soon as it has to write anything; one that has
-nothing to write may live on. Nothing that was acknowledged is lost by it: what did not fit was not
-acknowledged. Healed by removing the ballast and starting the broker.
+The error is a real ENOSPC, on a file system that only this node uses (`disk_mb` in the plan). A
+broker with only one log folder ends by itself at its next write. A broker that has nothing to write
+may continue. No acknowledged message is lost, because data that did not fit was not acknowledged.
+The heal removes the ballast and starts the broker.
 """
 
 from nemesis.brokers import GONE, on_each
@@ -18,14 +18,14 @@ FULL = "ENOSPC"
 
 
 class DiskFull:
-    """Brokers whose disk has no room: a page of ours cannot be written, and most of them end.
+    """A fault that fills disks. A test page cannot be written, and most brokers end.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts limit disks.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts limit disks.
 
     Raises:
-        ClusterError: They do not.
+        ClusterError: The hosts do not limit disks.
     """
 
     links = ()
@@ -38,19 +38,19 @@ class DiskFull:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[EmptyDisk | Restart, ...]:
-        """Return the disks to empty, and the brokers to start again."""
+        """Return the undo steps: empty the disks, and start the brokers."""
         disks = tuple(EmptyDisk(node=node) for node in self.targets)
         return (*disks, *(Restart(node=node) for node in self.targets))
 
     def inject(self) -> None:
-        """See that the disks take a page, then fill them."""
+        """Check that the disks accept a test page, and then fill them."""
         self._started_s = stopwatch_s()
         for node in self.targets:
             self._hit.note_before(node)
             self._taken[node] = self._hit.disks.fill_disk(node)
 
     def confirm(self, patience: Patience) -> DiskFullEffect | None:
-        """See that the disks take no page more, and wait a little for the brokers to end."""
+        """Confirm that the disks reject a test page, and wait shortly for the brokers to end."""
         self._hit.brokers.wait_states(GONE, patience)
         errors = self._hit.refuse(FULL)
         if errors is None:
@@ -58,7 +58,7 @@ class DiskFull:
         changes = self._hit.brokers.changes()
         ended = tuple(each.node for each in changes if each.state_after in GONE)
         for node in ended:
-            # They ended because of us, and nobody shall take it for a failure of the run.
+            # The fault ended these brokers, so their end is no failure of the run.
             self._hit.killer.kill_node(node)
         return DiskFullEffect(
             took_s=stopwatch_s() - self._started_s,
@@ -69,12 +69,12 @@ class DiskFull:
         )
 
     def heal(self) -> None:
-        """Give the room back; start the brokers anew: one that lived on has an offline log."""
+        """Remove the ballast and restart all brokers. A broker still running has an offline log."""
         self._hit.brokers.note_heal()
         on_each(self.targets, self._mend)
 
     def confirm_healed(self, patience: Patience) -> DiskRightEffect | None:
-        """See that the disks take a page, and that the brokers are registered again."""
+        """Confirm that the disks accept a test page, and that the brokers are registered again."""
         return self._hit.wait_right(patience)
 
     def _mend(self, node: str) -> None:
@@ -86,9 +86,9 @@ class DiskFull:
 
 SAYS = {
     "disk-full": InWords(
-        does="a broker's disk has no room; it ends by itself as soon as it must write",
-        injected="a ballast takes all room of the node's own file system",
-        proven="a write of our own gets ENOSPC",
-        undone="the ballast goes; a start; a write works",
+        does="a broker's disk is full; the broker ends by itself at its next write",
+        injected="a ballast file fills the node's own file system",
+        proven="a test write gets ENOSPC",
+        undone="removal of the ballast; a start; a test write succeeds",
     ),
 }

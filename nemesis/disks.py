@@ -1,4 +1,4 @@
-"""Disks that nodes have for themselves, as the faults `disk-full` and `read-only` use them."""
+"""Disks of single nodes, as the faults `disk-full` and `read-only` use them."""
 
 from cluster.protocol import CanKill, CanLimitDisk, ClusterError
 from nemesis.brokers import HitBrokers
@@ -6,23 +6,23 @@ from nemesis.disk_effects import DiskRightEffect
 from nemesis.protocol import Aim, Patience, Site
 
 Errors = dict[str, tuple[str, str]]
-"""What the disk of each node said to a page of ours, before and now; empty: it took it."""
+"""The errors of a test write on each node's disk, before and now. Empty if the write succeeded."""
 
 
 class HitDisks:
-    """The disks of a fault's targets, and the brokers that live on them.
+    """The disks of a fault's targets, and the brokers on these disks.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts limit disks, and its brokers can be killed.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts limit disks, and the brokers can be killed.
 
     Attributes:
-        brokers: As they were before the fault.
-        disks: Fills, empties, locks and tries them.
-        killer: Ends brokers.
+        brokers: The brokers before the fault.
+        disks: The hosts, which fill, empty, lock and test disks.
+        killer: The cluster, which kills brokers.
 
     Raises:
-        ClusterError: They do not, or cannot.
+        ClusterError: The hosts do not limit disks, or the brokers cannot be killed.
     """
 
     def __init__(self, aim: Aim, site: Site) -> None:
@@ -37,17 +37,17 @@ class HitDisks:
         self._before: dict[str, str] = {}
 
     def note_before(self, node: str) -> None:
-        """Try a disk that nothing was done to yet."""
+        """Write a test page to a disk before the fault changes it."""
         self._before[node] = self.disks.try_disk(node)
 
     def refuse(self, error: str) -> Errors | None:
-        """Return what all disks say, if each took a page before and now refuses it so."""
+        """Return the disks' test errors, if each accepted a page before and now has `error`."""
         errors = {node: (self._before[node], self.disks.try_disk(node)) for node in self._nodes}
         refuse = all(before == "" and now == error for before, now in errors.values())
         return errors if refuse else None
 
     def wait_right(self, patience: Patience) -> DiskRightEffect | None:
-        """See that the disks take a page, and that the brokers are registered again."""
+        """Wait until the disks accept a test page and the brokers are registered again."""
         errors = {node: self.disks.try_disk(node) for node in self._nodes}
         if any(errors.values()):
             return None

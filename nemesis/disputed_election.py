@@ -1,17 +1,17 @@
-"""The fault `disputed-election`: elections of the quorum go wrong as often as possible.
+"""The fault `disputed-election`: elections of the controller quorum go wrong as often as possible.
 
-Two candidates of one epoch are rare where links are quick (of seven elections of processes on one
-machine none had two), and a voter that dies between two questions for its vote is rarer still. So
-links between voters are made slow, whoever leads the quorum is killed and started again, and so is
-every voter in the moment after it granted its vote: what it answered must be on its disk by then
-(KIP-595). A majority may be gone for a while, and the partitions of brokers that vote with it; no
-disk loses anything, for SIGKILL leaves the page cache.
+Two candidates in one epoch are rare on fast links: none of seven elections of processes on one
+machine had two. A voter that dies between two vote requests is even rarer. So the fault makes the
+links between voters slow. It kills and restarts each leader of the quorum. It also kills and
+restarts each voter just after it granted its vote. The vote must be on the voter's disk at that
+time (KIP-595). A majority of voters may be down for a while, and so may partitions on brokers that
+are voters. No disk loses data, because SIGKILL keeps the page cache.
 
-It works where links can be made slow. Schedules deal it in virtual time only, for a majority may be
-gone; on real hosts it is written by hand.
+The hosts must be able to make links slow. Random schedules use this fault in virtual time only,
+because a majority may be down. On real hosts a plan must list it by hand.
 
-Votes are read from the nodes' own logs. The effect names the voters that were struck until it was
-confirmed, not those after.
+The fault reads the votes from the nodes' own logs. The effect names the voters that were killed
+before the confirmation, not the later ones.
 """
 
 import itertools
@@ -32,28 +32,29 @@ from results.record.plan import Plan
 from results.record.runtime import new_event, new_lock
 
 SLOW_MS = (5, 20, 80)
-"""How late each packet is at least; it is up to four times as much later still."""
+"""The minimum delay of each packet. Up to four times as much is added at random."""
 LOSS = 0.2
 LOOK_S = 0.005
-"""Between two looks into a log: a vote is on its way for at least as long over slow links."""
+"""Seconds between two reads of a log. A vote takes at least as long over the slow links."""
 LED_S = 2.5
-"""How long whoever leads is left alone: an election over slow links has to come to its end."""
+"""Seconds between two kills of leaders, so that an election over slow links can end."""
 STRUCK_LIMIT_S = 30.0
-"""Several time-outs of an election, and the starts of brokers between them."""
+"""Seconds for several election timeouts, with restarts of brokers between them."""
 END_LIMIT_S = 15.0
-"""A kill may take 10 s where a machine is busy, and a start follows it."""
+"""Seconds for a kill, which takes up to 10 s on a busy machine, and the following start."""
 RETRY_S = 0.2
 LEAST_VOTERS = 3
-"""Two candidates, and who votes for one of them."""
+"""The smallest number of voters: two candidates, and a voter that votes for one of them."""
 
 
 class DisputedElection:
-    """Voters that are killed in the moment after their vote, and leaders, as long as it lasts.
+    """A fault that kills voters just after their vote, and leaders, until the heal.
 
     Args:
-        aim: Which fault this is; its targets have to be all voters. Its random source draws how
-            slow links are.
-        site: Its cluster's voters are killed, their links shaped, their logs read.
+        aim: The fault's id and targets. The targets must be all voters. Its random source chooses
+            the delay of links.
+        site: The run's cluster and hosts. The fault kills the voters, slows their links, and reads
+            their logs.
     """
 
     links: tuple[Link, ...] = ()
@@ -80,11 +81,11 @@ class DisputedElection:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[Restart | Unshape, ...]:
-        """Return the links to make good, and the voters to start again."""
+        """Return the undo steps: restore the links, and start the voters that are down."""
         return (*self._slow.undo(), *(Restart(node=node) for node in self.targets))
 
     def inject(self) -> None:
-        """Make links slow, and begin to strike."""
+        """Make the links slow, and start to kill voters and leaders."""
         self._started_s = stopwatch_s()
         for log in self._logs.values():
             log.skip()
@@ -95,7 +96,7 @@ class DisputedElection:
             self._background.start(partial(self._strike_voter, node), f"{name}-{node}")
 
     def confirm(self, patience: Patience) -> DisputedElectionEffect | None:
-        """See that a voter was killed after its vote, and that links are slow."""
+        """Confirm that a voter was killed after its vote, and that the links are slow."""
         slow = self._slow.confirm(patience)
         if slow is None:
             return None
@@ -114,19 +115,19 @@ class DisputedElection:
         return DisputedElectionEffect(took_s=took_s, struck=tuple(self._struck), slow=slow)
 
     def heal(self) -> None:
-        """Let them vote in peace: strike no more, make links good, start who is down."""
+        """Stop the kills, restore the links, and start the voters that are down."""
         self._over.set()
         self._brokers.note_heal()
         self._background.join(END_LIMIT_S)
         try:
             self._slow.heal()
         finally:
-            if self._background.is_busy():  # Two who start one voter are in each other's way.
+            if self._background.is_busy():  # Two tasks must not start one voter.
                 raise ClusterError("a voter is still being killed, or started again")
             self._brokers.start_missing()
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
-        """See that links are quick, and all voters registered again."""
+        """Confirm that the links are fast, and that all voters are registered again."""
         self._background.raise_bugs()
         if self._slow.confirm_healed(patience) is None:
             return None
@@ -136,7 +137,7 @@ class DisputedElection:
         return self._over.is_set() or self._aim.is_late
 
     def _strike_voter(self, node: str) -> None:
-        """Kill a voter whenever its log has a new vote for another, and start it again."""
+        """Kill and restart a voter whenever its log has a new vote for another candidate."""
         while not self._is_over():
             try:
                 with self._turns[node]:
@@ -154,7 +155,7 @@ class DisputedElection:
             self._struck.append(struck)
 
     def _strike_leaders(self) -> None:
-        """Kill whoever leads in an epoch whose leader was not yet killed, and start it again."""
+        """Kill and restart the quorum's leader, once for each epoch."""
         ended = -1
         while not self._is_over():
             try:
@@ -168,11 +169,11 @@ class DisputedElection:
             self._pause(LED_S)
 
     def _restart(self, node: str) -> bool:
-        """Kill a voter and start it again; False if it does not run anyway, or all is over."""
+        """Kill a voter and start it again. Return False if it is down, or the fault has ended."""
         if self._is_over() or not broker_runs(self._site, node):
             return False
         self._cluster.kill_node(node)
-        self._logs[node].skip()  # Each life of a voter is struck once.
+        self._logs[node].skip()  # Kill each process of a voter once.
         while not self._is_started(node):
             self._pause(RETRY_S)
             if self._is_over():
@@ -192,11 +193,11 @@ class DisputedElection:
 
 
 class _VotesOf:
-    """The votes that a node granted, as its log has them; each byte is read once.
+    """Reads the votes that a node granted from its log. Each byte is read once.
 
     Args:
         disk: The node's files.
-        logs: Knows them.
+        logs: The reader of the log files.
     """
 
     def __init__(self, disk: Disk, logs: Logs) -> None:
@@ -204,11 +205,11 @@ class _VotesOf:
         self._read_to = 0
 
     def skip(self) -> None:
-        """Leave out what is in the log by now."""
+        """Skip the lines that the log has now."""
         self._read_to = self._disk.size(self._logs.votes_log)
 
     def new(self) -> list[Vote]:
-        """Return the votes since the last look, in order; a line that has no end yet waits."""
+        """Return the new votes, in order. An incomplete line is read at the next call."""
         if self._disk.size(self._logs.votes_log) <= self._read_to:
             return []
         said = self._disk.read(self._logs.votes_log, at=self._read_to)
@@ -218,7 +219,7 @@ class _VotesOf:
 
 
 def _slow_links(aim: Aim, site: Site) -> BadLinks:
-    """Return the links between all voters, as slow as is drawn."""
+    """Return the fault that makes the links between all voters slow by a random delay."""
     slow_ms = aim.rng.choice(SLOW_MS)
     quality = Quality(delay_ms=3 * slow_ms, jitter_ms=2 * slow_ms, loss=LOSS, seed=drawn_seed(aim))
     links = tuple(itertools.permutations(aim.targets, 2))
@@ -226,19 +227,26 @@ def _slow_links(aim: Aim, site: Site) -> BadLinks:
 
 
 def has_enough_voters(plan: Plan) -> bool:
-    """Tell whether two can stand for election and another one votes."""
+    """Return whether the plan has at least three voters: two candidates and one that votes."""
     return plan.voters >= LEAST_VOTERS
 
 
 SAYS = {
     "disputed-election": InWords(
-        does="links between voters are slow; the quorum's leaders, and voters that have just"
-        " granted a vote, are killed and started again",
-        injected="SIGKILL and a start, as soon as a voter's own log has its vote; a shaper on each"
-        " link's sender",
-        proven="round trips of numbered datagrams, before and now; which voter was killed after"
-        " which vote",
-        undone="removal of its shape; starts of all voters; the same measure, and all are"
-        " registered",
+        does=(
+            "links between voters are slow; the quorum's leaders, and voters that have just"
+            " granted a vote, are killed and restarted"
+        ),
+        injected=(
+            "SIGKILL and a start, as soon as a voter's own log has its vote; a traffic shaper on"
+            " each link's sender"
+        ),
+        proven=(
+            "round trips of numbered datagrams, before and during the fault; the voters that were"
+            " killed, and their votes"
+        ),
+        undone=(
+            "removal of the shape; starts of all voters; the same measurement; all are registered"
+        ),
     ),
 }

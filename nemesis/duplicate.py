@@ -1,7 +1,7 @@
-"""The fault `duplicate`: of 100 packets between the targets and the other nodes 5 to 30 come twice.
+"""The fault `duplicate`: 5 to 30 % of the packets between the targets and other nodes arrive twice.
 
-TCP drops the second, if it is right. Confirmed when the share of our datagrams that arrive again
-grew by more than chance (`evidence`).
+A correct TCP drops the second copy. The fault is confirmed if the share of test datagrams that
+arrive twice grows by more than chance (`evidence`).
 """
 
 from cluster.protocol import Quality
@@ -14,7 +14,7 @@ LEAST, MOST = 0.05, 0.3
 
 
 def duplicate(aim: Aim, site: Site) -> BadLinks:
-    """Make the fault; the share of packets is drawn."""
+    """Make the fault, with a random share of packets."""
     share = round(aim.rng.uniform(LEAST, MOST), 3)
     quality = Quality(duplicate=share, seed=drawn_seed(aim))
     return BadLinks(aim, site, quality, of_shares(doubles_more))
@@ -22,9 +22,9 @@ def duplicate(aim: Aim, site: Site) -> BadLinks:
 
 SAYS = {
     "duplicate": InWords(
-        does="5 to 30 of 100 packets come twice",
+        does="5 to 30 % of the packets arrive twice",
         injected="as `delay`",
-        proven="the share that arrives again",
+        proven="the share of datagrams that arrive twice",
         undone="as `delay`",
     ),
 }

@@ -1,7 +1,8 @@
-"""What faults did, as measured: one dataclass a kind, JSON in the `faults` table.
+"""Measured effects of faults: one dataclass for each kind of effect, as JSON in the `faults` table.
 
-`effect` and `heal_effect` of a row are one of these, with `kind` added: `{"kind": "cut", ...}`.
-One that says itself what it measured (`SaysItself`) has that added as `told`, and pages print it.
+The columns `effect` and `heal_effect` have one of these as JSON, with `kind` added: `{"kind":
+"cut", ...}`. A `SaysItself` effect describes its own measurement in a sentence. This sentence is
+added as `told`, and pages print it.
 """
 
 import json
@@ -41,10 +42,10 @@ from nemesis.link_effects import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupersededEffect:
-    """A fault that another one ended: a paused broker that was killed is paused no more.
+    """The end of a fault by another fault: for example, a paused broker was killed.
 
     Attributes:
-        by_fault: The other one; what it did to the broker is in its own row.
+        by_fault: The id of the other fault. Its own row has its effect on the broker.
     """
 
     by_fault: int
@@ -52,23 +53,23 @@ class SupersededEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftEffect:
-    """A fault that was left in force to the end, because the run's script wanted it so.
+    """A fault that stays active to the end, because the run's script requests it.
 
     Attributes:
-        nodes: Which stay as they are.
+        nodes: The nodes that stay as they are.
     """
 
     nodes: tuple[str, ...]
 
 
 class SaysItself(Protocol):
-    """An effect of a fault's own module: a frozen dataclass that says what it measured."""
+    """An effect from a fault's own module: a frozen dataclass that describes its measurement."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @property
     def told(self) -> str:
-        """What was measured, for people: `n2 stood still three times`."""
+        """Return the measurement in words, such as `n2 stood still three times`."""
 
 
 Effect = (

@@ -1,13 +1,16 @@
-"""Deals the faults of levels above 0: denser, in aftermaths, in more lanes. Pure, from the seed.
+"""Schedules the faults of levels above 0: more often, in aftermaths, and in more lanes at once.
 
-What takes no node (clocks, leadership, topics) has a lane of its own. What takes nodes, or makes
-their links bad, has as many as the level says: from two on, processes and links have one each, so
-that faults side by side have no aspect in common; further ones have the same kinds once more, and
-wait for each other where they want the same of a node (`nemesis.claims`).
+A lane is a sequence of faults that do not overlap. The functions are pure, with randomness from the
+seed only. Faults that disable no node (clocks, leadership, topics) have a lane of their own. The
+level sets the number of lanes for faults that disable nodes or degrade their links. With two lanes,
+one has process faults and the other link faults, so that parallel faults share no aspect. Further
+lanes repeat these kinds. Two faults that claim the same aspect of a node wait for each other
+(`nemesis.claims`).
 
-Whatever the level: what takes records, or takes or parts all nodes, is dealt to the first lane
-only; what takes records has the time for itself, and a while before and after (`nemesis.turns`);
-the last fault of a lane is over, and all as before, when the main phase ends.
+These rules hold at every level. A fault that destroys records, or that hits or divides all nodes,
+is scheduled in the first lane only. A fault that destroys records runs alone, with a pause before
+and after it (`nemesis.turns`). The last fault of a lane has ended, and all is normal, when the main
+phase ends.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,24 +31,25 @@ from results.record.plan import SIMULATED, Plan
 Families = Mapping[str, Sequence[str]]
 _ALL = {"all", QUORUM_VOTERS, SERVERS}
 _SHORTEST_S, _SHORTEST_SIMULATED_S, _SHORT_S = 0.5, 0.05, 1.0
-"""Of a fault that is held for moments: on real hosts a heal takes about as long itself. Half of
-them last a second at most."""
+"""The shortest hold times in seconds, on real hosts and in simulation, and the limit below which
+half of the short holds are. On real hosts a heal takes about as long as the shortest hold."""
 _OF_LONG = 2
-"""So many lanes have faults that outlast a session; in others all are held for moments, or a
-majority would be gone nearly always, and nothing sent."""
+"""The number of lanes whose faults may last longer than a session. All other lanes have short
+faults only. Otherwise a majority would be down nearly always, and nothing could be sent."""
 _BREATH_S, _LONG_BREATH_S = 0.5, 5.0
-"""At most so long after a planned heal the next fault of the lane is due, in an aftermath; the
-second: in further lanes, or elections would have no time to end."""
+"""The longest pauses in seconds between a planned heal and the lane's next fault, in an aftermath.
+The second value is for further lanes, so that elections have time to end."""
 _AFTERMATHS = 1 / 2
-"""Of the faults that may strike anybody: so many strike in an aftermath, where the level has it."""
+"""The share of faults that hit an aftermath, if the level has aftermaths and the fault can hit any
+node."""
 
 
 def level_of(plan: Plan, *, overlaps: bool) -> Level:
-    """Return a plan's level.
+    """Return the level of a plan.
 
     Args:
-        plan: Of the run.
-        overlaps: Whether its faults take a majority, and two lanes, at level 0 already.
+        plan: The plan of the run.
+        overlaps: Whether faults overlap and disable a majority at level 0 already.
     """
     level = LEVELS[plan.level]
     return replace(level, lanes=level.lanes + 1, spares_majority=False) if overlaps else level
@@ -54,14 +58,15 @@ def level_of(plan: Plan, *, overlaps: bool) -> Level:
 def deal_escalated(
     plan: Plan, families: Families, level: Level, *, few: int, led: bool
 ) -> tuple[ScheduledFault, ...]:
-    """Return faults of families, in the order of their starts.
+    """Return the scheduled faults of some families, in the order of their starts.
 
     Args:
-        plan: Of the run.
-        families: With the kinds of each that can be played.
-        level: Of the plan.
-        few: Up to so many families are dealt family by family; more by kinds.
-        led: Whether the system tells who leads its controllers.
+        plan: The plan of the run.
+        families: The possible kinds of each family.
+        level: The level of the plan.
+        few: Up to this number of families, each round has one kind of every family. With more
+            families, each round has every kind.
+        led: Whether the system reports the leader of its controllers.
     """
     by_family = len(families) <= few
     lanes = [
@@ -73,9 +78,9 @@ def deal_escalated(
 
 
 def lanes_of(families: Families, level: Level) -> list[tuple[Families, Strikes | None]]:
-    """Return the families of each lane, and whom its faults strike where the level says so.
+    """Return the families of each lane, and the group of nodes that its faults must hit, if any.
 
-    Every kind is in the first lane that may have it, so that none is left out.
+    Every kind is in the first suitable lane, so that no kind is left out.
     """
     taking = _some(families, lambda kind: kind.takes)
     gentle = _some(families, lambda kind: not kind.takes)
@@ -90,9 +95,9 @@ def lanes_of(families: Families, level: Level) -> list[tuple[Families, Strikes |
 
 
 def _on_one_node(taking: Families) -> list[tuple[Families, Strikes | None]]:
-    """Return two lanes, the second of which has what can be done to who is hit already.
+    """Return two lanes. Faults of the second lane hit a node that already has a fault.
 
-    One lane only, where both would have but one aspect in hand: the same would be done twice.
+    Return only one lane if both lanes would change the same aspect of a node.
     """
 
     def of_second(kind: Kind) -> bool:
@@ -105,9 +110,9 @@ def _on_one_node(taking: Families) -> list[tuple[Families, Strikes | None]]:
 
 
 def _side_by_side(taking: Families, count: int) -> list[Families]:
-    """Return lanes by aspect, and as many more as are missing with the same kinds.
+    """Return a lane of link faults and one of other faults, repeated up to the wanted number.
 
-    The first one has what parts all nodes, too.
+    The first lane also has the faults that divide all nodes.
     """
     links, others = _some(taking, _cuts_some), _some(taking, lambda kind: not _cuts_some(kind))
     apart = links and _some(others, lambda kind: not _of_links(kind))
@@ -119,7 +124,7 @@ def _side_by_side(taking: Families, count: int) -> list[Families]:
 
 
 def _some(families: Families, wanted: Callable[[Kind], bool]) -> Families:
-    """Return the kinds that are wanted; no family without one."""
+    """Return the wanted kinds, without the families that have none."""
     kinds = {
         family: tuple(name for name in names if wanted(KINDS[name]))
         for family, names in families.items()
@@ -132,32 +137,32 @@ def _of_links(kind: Kind) -> bool:
 
 
 def _is_shared(kind: Kind) -> bool:
-    """Tell whether another fault may be in force beside it whoever that one hits."""
+    """Return whether another fault may be active at the same time, on any node."""
     apart = kind.when_whole or kind.divides or bool(_ALL & {*kind.aims})
     return not apart and kind.least_targets == 1
 
 
 def _cuts_some(kind: Kind) -> bool:
-    """Tell whether it is about links of some nodes, and not of all."""
+    """Return whether a kind changes the links of some nodes, but not of all."""
     return _of_links(kind) and _is_shared(kind)
 
 
 class _Lane:
-    """What is dealt one after the other, with its own source of chance.
+    """A sequence of scheduled faults that do not overlap, with its own random source.
 
     Args:
-        plan: Of the run.
-        families: With their kinds that are dealt here.
-        number: Which lane.
-        strikes: Whom each of its faults strikes; None: as the level has it.
-        by_family: Whether its deck is dealt family by family.
-        led: Whether the system tells who leads its controllers.
+        plan: The plan of the run.
+        families: The kinds of each family in this lane.
+        number: The number of the lane.
+        strikes: The nodes that each of its faults hits. None if the level decides.
+        by_family: Whether each round has one kind of every family, instead of every kind.
+        led: Whether the system reports the leader of its controllers.
 
     Attributes:
-        at_s: When the next fault may begin.
-        over_s: When the last one is over, and all as before; None: there was none.
-        round_of: How many kinds its deck has.
-        misfits: How many kinds in a row did not fit in any more.
+        at_s: The earliest start of the next fault.
+        over_s: The time at which the last fault has ended and all is normal. None without a fault.
+        round_of: The number of kinds in its deck.
+        misfits: The number of successive kinds that no longer fit into the main phase.
     """
 
     def __init__(
@@ -182,7 +187,7 @@ class _Lane:
         self.misfits = 0
 
     def drawn_hold_s(self, kind: Kind, plan: Plan, level: Level) -> float:
-        """Return how long the next fault is held: for moments, or longer than a session."""
+        """Return the random hold time of the next fault: below a session timeout, or longer."""
         further = kind.takes and self.number >= _OF_LONG
         moments = self.rng.random() < level.moments or further
         share, short = self.rng.uniform(0.6, 0.9), self.rng.random()
@@ -192,10 +197,10 @@ class _Lane:
             hold_s = self.rng.uniform(*between)
         else:
             hold_s = max(MIN_HOLD_S, share * level.pace * plan.nemesis_interval_s)
-        return min(hold_s, 0.8 * plan.delivery_timeout_s)  # As at level 0: sends outlive it.
+        return min(hold_s, 0.8 * plan.delivery_timeout_s)  # As at level 0: sends wait longer.
 
     def struck(self, kind: Kind, level: Level) -> Strikes | None:
-        """Return whom a fault strikes rather than its target; None: nobody else."""
+        """Return the nodes that a fault hits instead of its target. None for its target."""
         aftermath = self.rng.random() < _AFTERMATHS
         whom = self.rng.choice((Strikes.RECOVERED, Strikes.ELECTED))
         if not kind.takes or kind.aims or kind.when_whole:
@@ -206,10 +211,10 @@ class _Lane:
 
 
 def _dealt_together(plan: Plan, lanes: Sequence[_Lane], level: Level) -> Iterator[ScheduledFault]:
-    """Yield the faults of lanes, until no card of a round fits into any of them any more."""
+    """Yield the faults of all lanes, until no kind fits into any lane's remaining time."""
     steady_s, interval_s = hidden_s(plan), level.pace * plan.nemesis_interval_s
     while still := [lane for lane in lanes if lane.misfits < lane.round_of]:
-        # Of two that are due at once, as after what takes records, who has waited longer.
+        # If two lanes are due at the same time, take the one that has waited longer.
         lane = min(still, key=lambda each: (each.at_s, each.over_s or 0.0))
         name, at_s = next(lane.kinds), lane.at_s
         kind = KINDS[name]
@@ -220,7 +225,7 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane], level: Level) -> Iterato
         at_s = after_lull(at_s, level.lull_s)
         lasts_s = kind.lasts_s(hold_s, plan.hosts)
         if at_s + lasts_s + CALM_S > plan.time_limit_s:
-            lane.misfits += 1  # A kind that settles sooner may fit.
+            lane.misfits += 1  # A faster kind may fit.
             continue
         yield ScheduledFault(
             fault_id=1,
@@ -231,7 +236,7 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane], level: Level) -> Iterato
             lane=lane.number,
             strikes=lane.struck(kind, level),
         )
-        # In an aftermath the fault before may be over later: it settles beside this one.
+        # In an aftermath, the previous fault may end after this one.
         lane.misfits, lane.over_s = 0, max(lane.over_s or 0.0, at_s + lasts_s)
         if level.aftermath:
             breath_s = _LONG_BREATH_S if kind.takes and lane.number >= _OF_LONG else _BREATH_S
@@ -244,6 +249,6 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane], level: Level) -> Iterato
 
 
 def healed_s(kind: Kind, hold_s: float, hosts: str) -> float:
-    """Return how long a fault takes until it is healed: its brokers run, and no more than that."""
+    """Return the seconds until a fault is healed and its brokers run again."""
     starts_s = 0.0 if hosts == SIMULATED else kind.starts * START_S
     return kind.confirm_s + hold_s + (starts_s if kind.starts else kind.settle_s)

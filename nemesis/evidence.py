@@ -1,7 +1,7 @@
-"""Whether a link's quality changed, by what was measured before and after: pure rules.
+"""Rules that decide from two measurements whether a link's quality changed: pure functions.
 
-A share (of lost datagrams, say) changed if Fisher's exact test, one-sided, takes the difference for
-chance with a probability below `CHANCE`; a time, if it moved by half of what the fault promises.
+A share, such as that of lost datagrams, changed if Fisher's exact test (one-sided) gives a
+probability below `CHANCE`. A time changed if it grew by at least half of the fault's nominal value.
 """
 
 import math
@@ -12,21 +12,21 @@ from cluster.protocol import Link, Measured
 
 CHANCE = 0.001
 FASTER = 1.5
-"""So much faster than while limited a link must be without a limit."""
+"""An unlimited link must be faster than the limited link by this factor."""
 FEW_LOST = 0.05
-"""Such a share of datagrams a good link may lose: nobody sends them again."""
+"""The share of datagrams that a good link may lose. Lost datagrams are not sent again."""
 SLACK = 1.25
-"""So much above its limit the rate of a limited link may be measured."""
+"""The measured rate of a limited link may exceed its limit by this factor."""
 BITS_PER_KBIT = 1000
 
 Rule = Callable[[Measured, Measured], bool]
-"""Whether the second is worse than the first, as the fault would have it."""
+"""A function that returns whether the second measurement shows the fault's effect."""
 
 
 def later_by(least_ms: float) -> Rule:
-    """Return the rule that the fastest round trip takes longer by so many milliseconds.
+    """Return a rule: the fastest round trip takes longer by at least this many milliseconds.
 
-    The fastest, because a busy machine makes most of them slow, and never all.
+    The rule uses the fastest round trip, because a busy machine slows most of them, but never all.
     """
 
     def is_later(good: Measured, bad: Measured) -> bool:
@@ -37,7 +37,7 @@ def later_by(least_ms: float) -> Rule:
 
 
 def spread_by(least_ms: float) -> Rule:
-    """Return the rule that round trips differ by so many milliseconds more (`spread_ms`)."""
+    """Return a rule: the spread of round trips (`spread_ms`) grows by this many milliseconds."""
 
     def is_spread(good: Measured, bad: Measured) -> bool:
         usual_ms, wide_ms = spread_ms(good), spread_ms(bad)
@@ -47,20 +47,21 @@ def spread_by(least_ms: float) -> Rule:
 
 
 def is_whole(sent: int, came: int) -> bool:
-    """Tell whether all came, all but so few as a good link may lose."""
+    """Return whether all datagrams arrived, except the few that a good link may lose."""
     return sent > 0 and sent - came <= FEW_LOST * sent
 
 
 def held_flows(midway: Measured, over: Measured, flows: int) -> int | None:
-    """Return of how many flows nothing had arrived midway; None: of one only a part had.
+    """Return the number of flows of which no datagram had arrived midway, but some arrived later.
 
-    What never arrived tells nothing of its flow. A link that stalls as a whole holds all of them,
-    as does a machine that stands still for a while; a look into which a stall begins splits some.
+    Return None if only some datagrams of a flow had arrived midway. This happens when a stall
+    begins during the measurement. Datagrams that never arrive are ignored. A link that stalls as a
+    whole holds all flows, and so does a machine that stands still for a while.
 
     Args:
-        midway: Of the datagrams of a look.
-        over: Of the same ones, in the end.
-        flows: From how many ports they were sent, by turns.
+        midway: The measurement halfway.
+        over: The measurement of the same datagrams at the end.
+        flows: The number of ports that send the datagrams in turn.
     """
     soon, late = {*midway.numbers}, {*over.numbers} - {*midway.numbers}
     passed, held = {number % flows for number in soon}, {number % flows for number in late}
@@ -73,40 +74,40 @@ def made_silent(
     stalled: Collection[Link],
     dropped: Mapping[Link, int],
 ) -> bool:
-    """Tell whether it is known of any silent link that a cut made it so.
+    """Return whether at least one silent link is surely silent because of this cut.
 
     Args:
-        links: Of the cut.
-        before: Which of them probes got over before it.
-        stalled: Those that other faults stall: their silence tells nothing.
-        dropped: How many packets the cut itself dropped on each.
+        links: The links of the cut.
+        before: Whether a probe passed each link before the cut.
+        stalled: Links that other faults stall. Their silence proves nothing.
+        dropped: The number of packets that the cut dropped on each link.
     """
     return any(dropped.get(link, 0) > 0 or (before[link] and link not in stalled) for link in links)
 
 
 def loses_more(good: Measured, bad: Measured) -> bool:
-    """Tell whether a larger share of what was sent did not arrive."""
+    """Return whether the share of sent datagrams that did not arrive is larger."""
     return is_larger_share(good.sent - good.arrived, good.sent, bad.sent - bad.arrived, of=bad.sent)
 
 
 def doubles_more(good: Measured, bad: Measured) -> bool:
-    """Tell whether a larger share of what arrived arrived again."""
+    """Return whether the share of arrived datagrams that arrived twice is larger."""
     return is_larger_share(
         min(good.copies, good.arrived), good.arrived, min(bad.copies, bad.arrived), of=bad.arrived
     )
 
 
 def reorders_more(good: Measured, bad: Measured) -> bool:
-    """Tell whether a larger share of what arrived came behind a later one."""
+    """Return whether the share of arrived datagrams that arrived after a later one is larger."""
     return is_larger_share(good.overtaken, good.arrived, bad.overtaken, of=bad.arrived)
 
 
 def limited_to(rate_kbit: float, size: int) -> Rule:
-    """Return the rule that a link keeps to a rate, and was faster without it.
+    """Return a rule: the link keeps to a rate, and was faster before.
 
     Args:
-        rate_kbit: The limit.
-        size: Of the datagrams that were sent, in bytes.
+        rate_kbit: The limit in kilobits a second.
+        size: The size of the test datagrams in bytes.
     """
 
     def is_limited(good: Measured, bad: Measured) -> bool:
@@ -119,29 +120,28 @@ def limited_to(rate_kbit: float, size: int) -> Rule:
 
 
 def fastest_ms(measured: Measured) -> float | None:
-    """Return the fastest round trip in milliseconds; None: nothing came back."""
+    """Return the fastest round trip in milliseconds, or None if nothing came back."""
     return min(measured.round_trip_ms, default=None)
 
 
 def median_ms(measured: Measured) -> float | None:
-    """Return the median round trip in milliseconds; None: nothing came back."""
+    """Return the median round trip in milliseconds, or None if nothing came back."""
     return statistics.median(measured.round_trip_ms) if measured.round_trip_ms else None
 
 
 def spread_ms(measured: Measured) -> float | None:
-    """Return how far apart the first and the last quarter of the round trips are.
+    """Return the distance in milliseconds between the first and third quartile of round trips.
 
-    Quarters, because a machine that stalls now and then makes some round trips long, but not so
-    many.
+    Quartiles are used because a machine that stalls at times makes only few round trips long.
     """
-    if len(measured.round_trip_ms) < 2:  # noqa: PLR2004 - one is not apart from itself
+    if len(measured.round_trip_ms) < 2:  # noqa: PLR2004 - a spread needs two
         return None
     quarters = statistics.quantiles(measured.round_trip_ms, n=4)
     return quarters[-1] - quarters[0]
 
 
 def rate_of(measured: Measured, size: int) -> float | None:
-    """Return the kilobits a second that arrived, headers apart; None: too few to tell."""
+    """Return the kilobits a second that arrived, without headers. None if too few arrived."""
     if measured.arrived < 2 or measured.lasted_s <= 0:  # noqa: PLR2004 - a rate needs an interval
         return None
     came = measured.arrived + measured.copies - 1
@@ -149,7 +149,7 @@ def rate_of(measured: Measured, size: int) -> float | None:
 
 
 def is_larger_share(few: int, of_few: int, many: int, *, of: int) -> bool:
-    """Tell whether `many / of` is larger than `few / of_few` by more than chance (Fisher, 1922)."""
+    """Return whether `many / of` exceeds `few / of_few` by more than chance (Fisher, 1922)."""
     drawn, all_of_them = few + many, of_few + of
     if drawn == 0 or of == 0 or of_few == 0:
         return False
@@ -167,7 +167,7 @@ def _log_ways(of: int, drawn: int) -> float:
 
 
 def together(series: Sequence[Measured]) -> Measured:
-    """Return several series of one link as one."""
+    """Return several measurements of one link as one."""
     return Measured(
         sent=sum(each.sent for each in series),
         arrived=sum(each.arrived for each in series),

@@ -1,4 +1,4 @@
-"""Which family deals a kind of fault on which hosts."""
+"""The family of faults that schedules a kind of fault, depending on the hosts of a plan."""
 
 from cluster.protocol import Ability
 from nemesis.registry import KINDS, kind_named
@@ -6,14 +6,14 @@ from results.record.plan import Plan
 
 
 def is_of(family: str, hosts: str) -> bool:
-    """Tell whether a family has a kind on a plan's hosts, whatever they can do."""
+    """Return whether a family has a kind on a plan's hosts. Abilities of the hosts are ignored."""
     return any(family == kind.family_for(hosts) for kind in KINDS.values())
 
 
 def elsewhere_by(family: str, hosts: str) -> str:
-    """Return the family that deals on a plan's hosts what another one deals elsewhere.
+    """Return the family that has, on a plan's hosts, the kinds that `family` has elsewhere.
 
-    Empty: the family itself has kinds there.
+    Return an empty text if `family` itself has kinds there.
     """
     if is_of(family, hosts):
         return ""
@@ -21,7 +21,7 @@ def elsewhere_by(family: str, hosts: str) -> str:
 
 
 def breaks_disks(plan: Plan) -> bool:
-    """Tell whether a fault of a plan needs disks of real hosts to be late, or to break requests."""
+    """Return whether a fault of a plan needs slow disks or failing disk requests on real hosts."""
     if plan.is_simulated or plan.scenario is not None:
         return False
     if plan.faults is None:

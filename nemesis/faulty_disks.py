@@ -1,4 +1,4 @@
-"""Disks that break requests, and the brokers that live on them: what several faults share."""
+"""Code shared by the faults on failing disk requests: the disks, and the brokers on them."""
 
 from dataclasses import dataclass
 
@@ -10,20 +10,20 @@ from nemesis.undo import MendDisk, Restart
 from results.record.clock import stopwatch_s
 
 _ENDS_IN_S = 5.0
-"""Most brokers meet the error that soon, and have time to say why they end."""
+"""Seconds in which most brokers meet the disk error and log why they end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenDiskEffect:
-    """Disks that broke requests, by what a page of our own met and what they count.
+    """Disks with failing requests, measured by a test page and by the disks' own counters.
 
     Attributes:
-        how: What became of requests: `refused`, `torn`, `short`.
-        request: Of which: `read`, `write`, `fsync`.
-        errors: By node: what the page met before the fault and then, `["", "EIO"]`.
-        stored: By node: how many bytes of the page, of all that it has, lay on the disk then.
-        met: By node: how many requests of its broker met the fault.
-        processes: The brokers; what became of them within a few seconds.
+        how: The failure of requests: `refused`, `torn`, `short`.
+        request: The kind of failing requests: `read`, `write`, `fsync`.
+        errors: The test page's errors before and during the fault, by node: `["", "EIO"]`.
+        stored: The bytes of the test page that were on the disk, and its full size, by node.
+        met: The number of failed requests of the node's broker, by node.
+        processes: The broker processes, and their states a few seconds later.
         ended: Nodes whose broker ended by itself.
     """
 
@@ -38,7 +38,7 @@ class BrokenDiskEffect:
 
     @property
     def told(self) -> str:
-        """What was measured."""
+        """Return the measurement as a sentence."""
         each = []
         for node, (_, error) in self.errors.items():
             stored, of = self.stored[node]
@@ -53,16 +53,17 @@ class BrokenDiskEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MendedDiskEffect:
-    """Disks that break nothing any more, and brokers that are back.
+    """Disks without failing requests, and brokers that are back.
 
     Attributes:
-        took_s: From the heal to the registration.
-        stored: By node: how many bytes of a page of our own lay on its disk.
-        flushed: By node: how many files were flushed before its broker started. Who opened one
-            first was told of what the kernel could not write back of it, and that was us.
-        how: What became of requests, until then.
-        met: By node: how many requests of its broker met that in all, confirmed or not.
-        processes: The brokers as they run now.
+        took_s: Seconds from the heal to the registration.
+        stored: The bytes of a test page that were on the disk, by node.
+        flushed: The number of files that Logquake flushed before the broker started, by node. The
+            kernel reports a lost write once, to the first process that opens the file. So Logquake
+            receives that error, not the broker.
+        how: The failure of requests until the heal.
+        met: The number of failed requests of the broker in total, confirmed or not, by node.
+        processes: The current broker processes.
     """
 
     took_s: float
@@ -74,7 +75,7 @@ class MendedDiskEffect:
 
     @property
     def told(self) -> str:
-        """What was measured."""
+        """Return the measurement as a sentence."""
         pages = ", ".join(
             f"{size} bytes on the disk of {node}, of which {self.flushed[node]} files were flushed"
             for node, size in self.stored.items()
@@ -87,21 +88,22 @@ class MendedDiskEffect:
 
 
 class BrokenDisks:
-    """The disks of a fault's targets, which break requests, and the brokers on them.
+    """The base of faults that make disk requests fail: the targets' disks and brokers.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts break requests, and its brokers can be killed.
-        how: What becomes of requests, as `CanFaultDisk` has it.
-        request: Of which.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts make requests fail, and the brokers can be
+            killed.
+        how: The failure of requests, as in `CanFaultDisk`.
+        request: The kind of requests that fail.
 
     Attributes:
-        brokers: As they were before the fault.
-        disks: Break requests, and mend.
-        killer: Ends brokers.
+        brokers: The brokers before the fault.
+        disks: The hosts, which make disk requests fail and repair disks.
+        killer: The cluster, which kills brokers.
 
     Raises:
-        ClusterError: They do not, or cannot.
+        ClusterError: The hosts or the cluster do not support this.
     """
 
     def __init__(self, aim: Aim, site: Site, *, how: str, request: str) -> None:
@@ -120,15 +122,15 @@ class BrokenDisks:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[MendDisk | Restart, ...]:
-        """Return the disks to mend, and the brokers to start again."""
+        """Return the undo steps: repair the disks, and start the brokers."""
         disks = tuple(MendDisk(node=node) for node in self._nodes)
         return (*disks, *(Restart(node=node) for node in self._nodes))
 
     def inject(self) -> None:
-        """See that the disks take a page, then have them break requests.
+        """Check that each disk accepts a test page, and then make its requests fail.
 
         Raises:
-            ClusterError: One does not, and none breaks anything then.
+            ClusterError: A disk does not accept the page. Then no disk is changed.
         """
         self._started_s = stopwatch_s()
         for node in self._nodes:
@@ -139,18 +141,19 @@ class BrokenDisks:
             self.disks.fault_disk(node, self._how, (self._request,))
 
     def confirm(self, patience: Patience) -> BrokenDiskEffect | None:
-        """See that a page meets the fault, and wait a little for the brokers to end."""
+        """Confirm that a test write fails, and wait a few seconds for the brokers to end."""
         soon = Patience(limit_s=min(patience.limit_s, _ENDS_IN_S), stop=patience.stop)
         self.brokers.wait_states(GONE, soon)
-        changes = self.brokers.changes()  # Before the count: who is gone met nothing after it.
+        # Check the brokers before the counters, because an ended broker makes no more requests.
+        changes = self.brokers.changes()
         met = {node: self._count(node) for node in self._nodes}
         now = {node: self.disks.try_requests(node) for node in self._nodes}
         if not all(self._shows(each) for each in now.values()):
             return None
         ended = tuple(each.node for each in changes if each.state_after in GONE)
         for node in ended:
-            # They ended because of us, and nobody shall take it for a failure of the run. A short
-            # write is no reason to end: write(2) allows it. Nor is what the broker never met.
+            # The fault ended these brokers, so their end is no failure of the run. A short write
+            # is no reason to end, because write(2) allows it. An error never met is none, either.
             if self._how != "short" and met[node]:
                 self.killer.kill_node(node)
         return BrokenDiskEffect(
@@ -168,12 +171,12 @@ class BrokenDisks:
         )
 
     def heal(self) -> None:
-        """Mend the disks; start the brokers anew: one that lived on may have an offline log."""
+        """Repair the disks and restart all brokers. A running broker may have an offline log."""
         self.brokers.note_heal()
         on_each(self._nodes, self._mend)
 
     def confirm_healed(self, patience: Patience) -> MendedDiskEffect | None:
-        """See that the disks take a page, and that the brokers are registered again."""
+        """Confirm that the disks accept a test page, and that the brokers are registered again."""
         pages = {node: self.disks.try_requests(node) for node in self._nodes}
         if not all(_is_sound(each) for each in pages.values()) or not all(self._flushed.values()):
             return None

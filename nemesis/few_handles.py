@@ -1,14 +1,15 @@
-"""The fault `few-handles`: a broker may open no more than a few files and connections.
+"""The fault `few-handles`: a broker can open only a few more files and connections.
 
-This happens where the limit of descriptors was left at its default, or where many clients come at
-once. The fault lowers the broker's soft limit of `RLIMIT_NOFILE` to what it has open and 0 to 8
-more (prlimit(2)); connections of our own take these. Opening a file or accepting a connection then
-fails with EMFILE. Kafka's log folder fails with the first file that it cannot open, a checkpoint
-for example, and a broker without another folder halts. In about half of all cases our connections
-are closed as soon as no descriptor is left, and the broker may live on with the few. The heal
-restores the limit, and starts a broker that has ended.
+This happens if the limit of file descriptors has its default value, or if many clients connect at
+once. The fault lowers the broker's soft limit of `RLIMIT_NOFILE` to its open descriptors plus 0 to
+8 (prlimit(2)). Then Logquake opens connections that use these up. The broker's next attempt to open
+a file or accept a connection fails with EMFILE. A log folder of Kafka goes offline at the first
+file that cannot be opened, such as a checkpoint. A broker without another log folder halts. In
+about half of all cases, Logquake closes its connections as soon as no descriptor is left. Then the
+broker may continue with the few descriptors. The heal restores the limit, and starts a broker that
+has ended.
 
-What it does not imitate: the limit of the whole machine (ENFILE).
+The fault does not imitate the limit of the whole machine (ENFILE).
 """
 
 import socket
@@ -26,19 +27,19 @@ from results.record.terms import NO_HANDLE
 
 MOST_SPARE = 8
 MOST_MORE = 4
-"""Connections beyond what is left: the broker may close something meanwhile."""
+"""The number of extra connections, because the broker may close descriptors meanwhile."""
 CONNECT_S = ACCEPT_S = 1.0
 
 
 class FewHandles:
-    """Brokers that cannot open another descriptor, and what they have then.
+    """A fault that leaves brokers without a free file descriptor.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts limit resources.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts limit resources.
 
     Raises:
-        ClusterError: They do not.
+        ClusterError: The hosts do not limit resources.
     """
 
     links = ()
@@ -56,11 +57,11 @@ class FewHandles:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[FreeResources | Restart, ...]:
-        """Return the limits to give back, and the brokers to start again."""
+        """Return the undo steps: restore the limits, and start the brokers that are down."""
         return self._hit.undo()
 
     def inject(self) -> None:
-        """Lower the limits, then connect until nothing is left."""
+        """Lower the limits, and then open connections until no descriptor is left."""
         self._started_s = stopwatch_s()
         for node in self._hit.each():
             process = self._hit.brokers.before[node]
@@ -74,7 +75,7 @@ class FewHandles:
             self._fill(node)
 
     def confirm(self, patience: Patience) -> HandlesEffect | None:
-        """See that each broker has as many descriptors as it may, or ended for want of one."""
+        """Confirm that each broker has used all its descriptors, or ended because of that."""
         try:
             wait_until(
                 lambda: all(self._has_none_left(node) for node in self._hit.each()),
@@ -99,12 +100,12 @@ class FewHandles:
         )
 
     def heal(self) -> None:
-        """Give the limits of before back, and start the brokers that ended. Idempotent."""
+        """Restore the limits, and start the brokers that ended. Idempotent."""
         self._disperse()
         self._hit.free(self._limited(), self._free)
 
     def confirm_healed(self, patience: Patience) -> FreedEffect | None:
-        """See that the limits are as before, and that the brokers are registered."""
+        """Confirm that the limits are restored, and that the brokers are registered."""
         if not all(self._is_free(node) for node in self._limited()):
             return None
         return self._hit.wait_back(patience)
@@ -118,7 +119,7 @@ class FewHandles:
                 raise
 
     def _is_free(self, node: str) -> bool:
-        """Tell whether a broker has the limits of before; one that has ended has none."""
+        """Return whether a broker has its old limits. Return True if the broker has ended."""
         before = self._before[node]
         try:
             now = self._hit.hosts.handles(self._hit.brokers.before[node])
@@ -130,14 +131,14 @@ class FewHandles:
         return (node for node in self._hit.living() if node in self._limits)
 
     def _has_none_left(self, node: str) -> bool:
-        """Tell whether a broker has no descriptor left, or was seen to have none.
+        """Return whether a broker has no descriptor left now, or had none at an earlier check.
 
-        One that ended before anybody looked says itself what it lacked.
+        If a broker ended before the first check, its own output must contain the reason.
         """
         if node in self._felt:
             return True
         if self._hit.lives(node):
-            with suppress(ClusterError):  # It ends this moment.
+            with suppress(ClusterError):  # It is ending now.
                 if not self._hit.hosts.handles(self._hit.brokers.before[node]).free(1):
                     self._felt.add(node)
         elif node in self._limits and any(NO_HANDLE in line for line in self._hit.said(node)):
@@ -145,9 +146,10 @@ class FewHandles:
         return node in self._felt
 
     def _fill(self, node: str) -> None:
-        """Connect to a broker, one connection after the other, until it has nothing left.
+        """Open one connection to a broker after another, until it has no descriptor left.
 
-        Not more: who waits to be accepted makes Kafka try and write a trace, without a pause.
+        No further connection is opened. A connection that Kafka cannot accept makes it retry and
+        log a stack trace all the time.
         """
         crowd = self._crowd.setdefault(node, [])
         address = self._address(node)
@@ -156,7 +158,7 @@ class FewHandles:
             try:
                 crowd.append(socket.create_connection(address, timeout=CONNECT_S))
             except OSError:
-                return  # It has ended, or accepts nobody.
+                return  # It has ended, or accepts no connection.
             self._wait_accepted(node, before)
 
     def _wait_accepted(self, node: str, before: int) -> None:
@@ -191,9 +193,14 @@ class FewHandles:
 SAYS = {
     "few-handles": InWords(
         does="a broker cannot open another file or connection; it halts if it needs a file",
-        injected="prlimit: the limit of descriptors is what it has and 0 to 8 more, which"
-        " connections of our own take",
-        proven="`/proc/PID/fd` has no number left below the limit, or its last words say so",
-        undone="the limit of before; a start if it ended",
+        injected=(
+            "prlimit: the limit of descriptors is the number of open ones plus 0 to 8, which"
+            " Logquake's connections use up"
+        ),
+        proven=(
+            "`/proc/PID/fd` has no free number below the limit, or the broker's last output shows"
+            " the error"
+        ),
+        undone="the old limit; a start if the broker has ended",
     ),
 }

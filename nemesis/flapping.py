@@ -1,8 +1,8 @@
-"""The fault `flapping`: the targets are cut off, joined, cut off, ... in a rhythm that is drawn.
+"""The fault `flapping`: the targets are cut off, joined, cut off and so on, in a random rhythm.
 
-Sessions end and begin anew before anybody has caught up; elections follow one another. Each phase
-is probed: a cut that does not cut and a pause that does not join are found. One fault, one cut:
-it is joined at the end, whatever phase the end falls into.
+Sessions end and begin before the cluster has recovered, and elections follow one another. Probes
+check each phase, so a cut that does not cut, or a join that does not join, is found. The whole
+fault uses one cut id. The heal removes the cut, in any phase.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,21 +19,21 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 from results.record.runtime import new_event, new_lock
 
 FIRST_S = 0.3
-"""The first phases are short, so that both are confirmed soon."""
+"""Seconds of the first phases. They are short, so that both are confirmed soon."""
 CUT_S = (0.5, 4.0)
-"""How long a cut lasts: a broker's session ends after 3 s, in some of them and not in others."""
+"""The shortest and longest cut in seconds. Only the longer cuts end a broker's session (3 s)."""
 OPEN_S = (0.5, 2.0)
 TURN_LIMIT_S = 3.0
-"""Within this, probes must see that a phase has begun."""
+"""Seconds within which probes must see that a phase has begun."""
 END_LIMIT_S = 10.0
 
 
 class Flapping:
-    """A cut around the targets that comes and goes until it is healed.
+    """A fault that cuts off the targets and joins them again, until the heal.
 
     Args:
-        aim: Which fault this is; its random source draws the rhythm.
-        site: Its network is cut.
+        aim: The fault's id and targets. Its random source chooses the rhythm.
+        site: The run's cluster and hosts. The network is cut.
     """
 
     def __init__(self, aim: Aim, site: Site) -> None:
@@ -54,11 +54,11 @@ class Flapping:
         self._background = Background()
 
     def undo(self) -> tuple[Join, ...]:
-        """Return the cut to remove, in whatever phase it is."""
+        """Return the undo step that removes the cut, in any phase."""
         return (Join(cut_id=self._cut_id, links=self.links),)
 
     def inject(self) -> None:
-        """Probe the links as they are, then let them flap."""
+        """Probe the links, and then start to cut and join them."""
         self._before, stalled = self._network.probe(self.links), self._network.stalled_links()
         if not any(self._before[link] or link in stalled for link in self.links):
             raise ClusterError("every link of this cut was dead before it")
@@ -66,7 +66,7 @@ class Flapping:
         self._background.start(self._flap, f"{self._cut_id}-flapping")
 
     def confirm(self, patience: Patience) -> FlapEffect | None:
-        """See that a phase without links and one with all of them have been confirmed."""
+        """Confirm one phase in which all links are cut, and one in which all are open."""
         try:
             wait_until(
                 self._both_seen,
@@ -82,7 +82,7 @@ class Flapping:
         )
 
     def heal(self) -> None:
-        """Let the links flap no more, and join them."""
+        """Stop the phases, and remove the cut."""
         self._healed_s = stopwatch_s()
         self._over.set()
         with self._turn:
@@ -90,7 +90,7 @@ class Flapping:
         self._background.join(END_LIMIT_S)
 
     def confirm_healed(self, patience: Patience) -> FlappedEffect | None:
-        """See that probes come through again, but where another fault still cuts."""
+        """Confirm that probes pass again, except where another fault still cuts the link."""
         self._background.raise_bugs()
         try:
             after = wait_until(
@@ -127,7 +127,7 @@ class Flapping:
         return self._over.is_set() or self._aim.is_late
 
     def _phase(self, *, cut: bool, hold_s: float) -> None:
-        """Turn the links, see that they are turned, and leave them so for a while."""
+        """Cut or join the links, check this with probes, and keep the state for a while."""
         at_s = stopwatch_s() - self._started_s
         with self._turn:
             if self._is_over():
@@ -139,7 +139,7 @@ class Flapping:
                 self._network.join(self._cut_id)
         confirmed = self._turned(self._probe_cut if cut else self._probe_open)
         if self._over.is_set():
-            return  # What was probed may be the heal already.
+            return  # The probe may have seen the heal.
         self._phases.append(
             FlapPhase(cut=cut, at_s=round(at_s, 3), confirmed=confirmed, dropped_before=dropped)
         )
@@ -167,9 +167,9 @@ class Flapping:
 
 SAYS = {
     "flapping": InWords(
-        does="the targets are cut off and joined, again and again, in a drawn rhythm",
-        injected="as `isolate`, by a thread of its own",
-        proven="datagrams in each phase: none arrives, all arrive",
+        does="the targets are cut off and joined, again and again, in a random rhythm",
+        injected="as `isolate`, by a separate thread",
+        proven="datagrams in each phase: none arrives, or all arrive",
         undone="as `isolate`",
     ),
 }

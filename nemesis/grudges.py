@@ -1,7 +1,7 @@
-"""The shapes of partitions, as graphs of what is cut: an edge a -> b drops what a sends to b.
+"""Shapes of network partitions, as graphs of cut links: an edge a -> b drops what a sends to b.
 
-Pure. A grudge, in Jepsen's word, says who refuses to hear whom; here the edges point the way that
-packets travel, as `cluster.protocol.Link` does.
+The functions are pure. Jepsen calls such a shape a grudge: the nodes that a node refuses to hear.
+Here the edges have the direction of the packets, as in `cluster.protocol.Link`.
 """
 
 import itertools
@@ -19,7 +19,7 @@ LEAST_RING = 3
 
 
 def isolation(nodes: Collection[str], targets: Collection[str]) -> "nx.DiGraph[str]":
-    """Cut each target from every other node, both ways; targets do not see each other either."""
+    """Cut each target from every other node, in both directions, also from other targets."""
     return _cut(
         nodes,
         ((a, b) for a, b in itertools.permutations(nodes, 2) if a in targets or b in targets),
@@ -27,7 +27,7 @@ def isolation(nodes: Collection[str], targets: Collection[str]) -> "nx.DiGraph[s
 
 
 def split(nodes: Collection[str], half: Collection[str]) -> "nx.DiGraph[str]":
-    """Cut the nodes of a half from all others, both ways; inside, each side is whole."""
+    """Cut the nodes of one half from all others, in both directions. Links inside a half stay."""
     return _cut(
         nodes,
         ((a, b) for a, b in itertools.permutations(nodes, 2) if (a in half) != (b in half)),
@@ -35,7 +35,7 @@ def split(nodes: Collection[str], half: Collection[str]) -> "nx.DiGraph[str]":
 
 
 def deafness(nodes: Collection[str], targets: Collection[str]) -> "nx.DiGraph[str]":
-    """Let the targets hear none of the other nodes; what they send still arrives."""
+    """Cut packets from the other nodes to the targets. Packets from the targets still arrive."""
     return _cut(
         nodes,
         ((a, b) for a, b in itertools.permutations(nodes, 2) if b in targets and a not in targets),
@@ -43,16 +43,16 @@ def deafness(nodes: Collection[str], targets: Collection[str]) -> "nx.DiGraph[st
 
 
 def muteness(nodes: Collection[str], targets: Collection[str]) -> "nx.DiGraph[str]":
-    """Let none of the other nodes hear the targets; what is sent to them still arrives."""
+    """Cut the packets from the targets to the other nodes. Packets to the targets still arrive."""
     return deafness(nodes, targets).reverse()
 
 
 def majorities_ring(order: Sequence[str]) -> "nx.DiGraph[str]":
-    """Let each node see a majority, itself included, and no two nodes the same one.
+    """Cut links so that each node reaches a majority, and no two nodes the same majority.
 
-    Each sees as many neighbours on a ring as a majority takes, on both sides alike, and of an even
-    number of nodes the one opposite as well, where that is what is missing. Of three nodes, whose
-    ring is whole, the first and the last do not see each other.
+    The nodes form a ring. Each node reaches the same number of neighbours on both sides, enough for
+    a majority with itself. If the number of nodes is even and one node is missing, it also reaches
+    the node opposite. With three nodes, only the link between the first and the last node is cut.
 
     Args:
         order: The nodes around the ring.
@@ -73,7 +73,7 @@ def majorities_ring(order: Sequence[str]) -> "nx.DiGraph[str]":
 def split_around(
     bridge: Collection[str], left: Collection[str], right: Collection[str]
 ) -> "nx.DiGraph[str]":
-    """Cut two sides from each other, both ways; all see the bridge, and it sees all."""
+    """Cut two sides from each other, in both directions. The bridge reaches all nodes."""
     return _cut([*left, *bridge, *right], _both(itertools.product(left, right)))
 
 
@@ -83,12 +83,12 @@ def grudge_of(links: Collection[Link]) -> "nx.DiGraph[str]":
 
 
 def smaller_half(nodes: Collection[str], within: Collection[str], rng: Random) -> tuple[str, ...]:
-    """Draw the smaller half of a split: as many of `within` as fit, filled up with others.
+    """Return the smaller half for a split at random, with nodes of `within` first.
 
     Args:
-        nodes: All of them; of five nodes two are drawn, of three one.
+        nodes: All nodes. The half has two of five nodes, and one of three.
         within: The nodes that the fault aims at.
-        rng: Draws who else belongs to the half.
+        rng: The source of random choices.
     """
     size = len(nodes) // 2
     first = rng.sample(sorted(within), len(within))
@@ -97,12 +97,12 @@ def smaller_half(nodes: Collection[str], within: Collection[str], rng: Random) -
 
 
 def links_of(grudge: "nx.DiGraph[str]") -> tuple[Link, ...]:
-    """Return the cut links, in order."""
+    """Return the cut links, sorted."""
     return tuple(sorted(grudge.edges))
 
 
 def kept_reverses(grudge: "nx.DiGraph[str]") -> tuple[Link, ...]:
-    """Return the links that must go on working though their opposite direction is cut, in order."""
+    """Return the open links whose opposite direction is cut, sorted. They must keep working."""
     return tuple(sorted((b, a) for a, b in grudge.edges if not grudge.has_edge(b, a)))
 
 

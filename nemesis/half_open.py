@@ -1,14 +1,16 @@
-"""Connections that let nothing through while both ends hold them: what half-open ones share.
+"""Code shared by the half-open faults: connections that deliver nothing while both ends keep them.
 
-As where a NAT, a firewall or a dead switch has forgotten a connection: all its packets are dropped,
-RST and FIN too. An end that closes it is not heard: the connection is half-open then (RFC 9293,
-section 3.5.1), and the other end finds out by a time-out of its own. New connections pass.
+A NAT, a firewall or a dead switch that has forgotten a connection acts like this. All packets of
+the connection are dropped, also RST and FIN. If one end closes it, the other end does not notice.
+The connection is then half-open (RFC 9293, section 3.5.1), and the other end needs a timeout of its
+own. New connections work.
 
-It is proven by what the kernels say: packets of a connection were dropped, what an end sent is not
-acknowledged though it was sent again, and the other end has the same socket established still.
-Meanwhile new connections are opened between the same two. A connection over which nothing is sent
-proves nothing, so that others are drawn, one by one, until one does. After the heal TCP sends again
-what waits, or an end that knows the connection no more answers with an RST.
+The proof comes from the kernels, in three facts about one connection. Packets of it were dropped.
+Data is not acknowledged although it was sent again. The other end still has the same established
+socket. Meanwhile new connections succeed between the same two machines. A connection without
+traffic proves nothing. In this case the fault blocks one more connection at a time, until one
+proves the fault. After the heal TCP retransmits the waiting data, or an end that has closed answers
+with an RST.
 """
 
 from collections.abc import Mapping
@@ -23,20 +25,20 @@ from nemesis.undo import Unblock
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 ANOTHER_S = 1.0
-"""After so long without any evidence one more connection is drawn."""
+"""Seconds without evidence until the fault blocks one more connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadConnection:
-    """One connection that lets nothing through.
+    """A connection that delivers nothing.
 
     Attributes:
-        connection: As `n1:40000 > n2:9092`.
-        inodes: Of its sockets at client and server: the same as before.
-        dropped: Packets that the firewall has dropped of it.
-        unacknowledged: Bytes that client and server have sent without an acknowledgement; in
-            virtual time messages.
-        again: How often each has sent them again.
+        connection: Its two ends: `n1:40000 > n2:9092`.
+        inodes: The inodes of the sockets at client and server, unchanged since before the fault.
+        dropped: The number of its packets that the firewall dropped.
+        unacknowledged: Bytes that client and server sent without an acknowledgement. In virtual
+            time the number of messages.
+        again: The number of retransmissions of client and server.
     """
 
     connection: str
@@ -48,14 +50,14 @@ class DeadConnection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfOpenEffect:
-    """Connections that let nothing through.
+    """Connections that deliver nothing.
 
     Attributes:
-        block_id: Of the hosts' block.
-        took_s: Until it was confirmed.
-        drawn: All connections whose packets are dropped.
-        dead: Those of which that was seen.
-        opened: Which new connections got through meanwhile, as `n1 > n2:9092`.
+        block_id: The id of the firewall rules (the block) on the hosts.
+        took_s: Seconds until the fault was confirmed.
+        drawn: All chosen connections, whose packets are dropped.
+        dead: The connections among them that prove the fault.
+        opened: New connections that succeeded meanwhile: `n1 > n2:9092`.
     """
 
     block_id: str
@@ -66,7 +68,7 @@ class HalfOpenEffect:
 
     @property
     def told(self) -> str:
-        """What was measured."""
+        """Return the measurement as a sentence."""
         packets = sum(each.dropped for each in self.dead)
         return (
             f"{len(self.dead)} of {len(self.drawn)} drawn connections let nothing through though"
@@ -78,13 +80,14 @@ class HalfOpenEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassAgainEffect:
-    """Connections whose packets are not dropped any more.
+    """Connections whose packets are no longer dropped.
 
     Attributes:
-        took_s: Until no firewall had a rule, and new connections got through.
-        dropped: Packets of all of them, right before the heal.
-        held: How many both ends still held then; others had been given up.
-        opened: Which new connections got through.
+        took_s: Seconds until no firewall had a rule and new connections succeeded.
+        dropped: The number of dropped packets of all connections, just before the heal.
+        held: The number of connections that both ends still had then. The other connections were
+            closed.
+        opened: New connections that succeeded.
     """
 
     took_s: float
@@ -94,7 +97,7 @@ class PassAgainEffect:
 
     @property
     def told(self) -> str:
-        """What was measured."""
+        """Return the measurement as a sentence."""
         opened = ", ".join(self.opened) or "none was tried"
         return (
             f"no firewall has a rule of it; it had dropped {self.dropped} packets, and both ends"
@@ -103,17 +106,17 @@ class PassAgainEffect:
 
 
 class HalfOpen:
-    """Drawn connections whose packets are dropped.
+    """A fault that drops all packets of some random connections.
 
     Args:
-        aim: Which fault this is.
-        connections: From which they are drawn.
+        aim: The fault's id and targets.
+        connections: The connections to choose from.
     """
 
     def __init__(self, aim: Aim, connections: Connections) -> None:
         self.targets = aim.targets
         self.links = ()
-        """Links as a whole stay open."""
+        """The fault cuts no whole links."""
         self._connections, self._hosts = connections, connections.hosts
         self._rng = aim.rng
         self._block_id = f"fault-{aim.fault_id}"
@@ -123,17 +126,17 @@ class HalfOpen:
         self._started_s = self._grown_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[Unblock, ...]:
-        """Return the block to remove."""
+        """Return the undo step that removes the firewall rules."""
         return (Unblock(block_id=self._block_id),)
 
     def inject(self) -> None:
-        """Draw some of the connections that there are, and drop their packets."""
+        """Choose some of the existing connections at random, and drop their packets."""
         self._before = self._connections.some()
         self._started_s = stopwatch_s()
         self._block(drawn(self._before, self._rng))
 
     def confirm(self, patience: Patience) -> HalfOpenEffect | None:
-        """See that a connection lets nothing through, and that a new one beside it does."""
+        """Confirm that a connection delivers nothing, and that a new one beside it works."""
         try:
             return wait_until(
                 self._proven,
@@ -146,10 +149,10 @@ class HalfOpen:
             return None
 
     def heal(self) -> None:
-        """Drop the packets of these connections no more."""
+        """Remove the firewall rules, so that packets of these connections pass again."""
         if self._block_id in self._hosts.block_ids():
             self._healed_s = stopwatch_s()
-            # Evidence only: nothing may stand between a block and its end.
+            # Evidence only: errors here must not prevent the removal of the block.
             with suppress(ClusterError, OSError):
                 self._dropped = sum(self._hosts.blocked(self._block_id).values())
                 now = self._connections.now()
@@ -157,7 +160,7 @@ class HalfOpen:
         self._hosts.unblock(self._block_id)
 
     def confirm_healed(self, patience: Patience) -> PassAgainEffect | None:
-        """See that no firewall drops them, and that new connections get through."""
+        """Confirm that no firewall drops the fault's packets, and that new connections succeed."""
         opened = self._connections.wait_open(
             patience, ready=lambda: not self._hosts.is_blocked(self._block_id)
         )
@@ -176,7 +179,7 @@ class HalfOpen:
         self._grown_s = stopwatch_s()
 
     def _proven(self) -> HalfOpenEffect | None:
-        """Look once; where no connection proves anything for a while, drop those of one more."""
+        """Check for a proof once. Without a proof for a while, block one more connection."""
         packets = self._hosts.blocked(self._block_id)
         now = self._connections.now()
         dead = {
@@ -199,7 +202,7 @@ class HalfOpen:
         return None
 
     def _is_same(self, each: Connection, now: Mapping[Connection, Ends]) -> bool:
-        """Tell whether both ends have the sockets of before."""
+        """Return whether both ends have the same sockets as before the fault."""
         return each in now and _inodes(now[each]) == _inodes(self._before[each])
 
     def _dead(self, each: Connection, ends: Ends, packets: int) -> DeadConnection:
@@ -219,20 +222,24 @@ def _inodes(ends: Ends) -> tuple[int | None, ...]:
 
 
 def _waits(ends: Ends) -> bool:
-    """Return whether an end has sent something again and again without an acknowledgement."""
+    """Return whether an end has retransmitted data several times without an acknowledgement."""
     return any(
         end is not None and end.unacknowledged and end.again for end in (ends.client, ends.server)
     )
 
 
 def in_words(between: str) -> InWords:
-    """Return the words of such a fault, by the two between whom connections are."""
+    """Return the documentation texts of a half-open fault, by the two ends of its connections."""
     return InWords(
         does=f"all packets of some connections between {between} are dropped, and neither end"
-        " learns of it; new connections pass",
-        injected="an nft chain of their addresses and ports at both ends drops what arrives there;"
-        " where nodes are containers, the server's drops both ways of connections with clients",
-        proven="both ends have the socket of before; nft dropped its packets; what was sent again"
-        " is not acknowledged; a new connection beside it gets through",
-        undone="removal of its chains; no firewall lists them, and new connections get through",
+        " notices; new connections work",
+        injected=(
+            "an nft chain at both ends drops packets that arrive with their addresses and ports;"
+            " for clients' connections to containers, the server's chain drops both directions"
+        ),
+        proven=(
+            "both ends still have the old socket; nft dropped its packets; retransmitted data is"
+            " not acknowledged; a new connection beside it works"
+        ),
+        undone="removal of the chains; no firewall has them, and new connections work",
     )

@@ -1,6 +1,7 @@
-"""The fault `halves`: the nodes are split in two; each half is whole, neither reaches the other.
+"""The fault `halves`: the nodes are split into two halves that cannot reach each other.
 
-The targets are in the smaller half, as far as they fit; the others of it are drawn.
+Links inside a half work. As many targets as possible are in the smaller half. The rest of the
+smaller half is chosen at random.
 """
 
 from dataclasses import replace
@@ -12,7 +13,7 @@ from nemesis.protocol import Aim, Site
 
 
 def halves(aim: Aim, site: Site) -> Cut:
-    """Make the fault; its targets are the nodes of the smaller half."""
+    """Make the fault. Its targets become the nodes of the smaller half."""
     nodes = site.cluster.nodes
     half = smaller_half(nodes, aim.targets, aim.rng)
     return Cut(replace(aim, targets=half), site, split(nodes, half))
@@ -20,7 +21,7 @@ def halves(aim: Aim, site: Site) -> Cut:
 
 SAYS = {
     "halves": InWords(
-        does="a minority with the target, and the rest, do not see each other",
+        does="a minority with the target and the rest of the nodes cannot reach each other",
         injected="as `isolate`",
         proven="as `isolate`",
         undone="as `isolate`",

@@ -1,18 +1,18 @@
-"""What a kind of fault is, in the words of the table of `docs/faults.md`."""
+"""The texts on each kind of fault for the table in `docs/faults.md`."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InWords:
-    """One row of that table; each module of faults holds those of its kinds, by name, as `SAYS`.
+    """One row of that table. Each fault module has its rows in `SAYS`, by the kind's name.
 
     Attributes:
-        does: What it does to the cluster.
-        injected: By what.
-        proven: How its effect is measured.
-        undone: By what, and how that is seen.
-        costs: Which records a correct Kafka may lose by it, and the excuse that says so.
+        does: The effect of the fault on the cluster.
+        injected: The means of the injection.
+        proven: The measurement of its effect.
+        undone: The means of the heal, and its measurement.
+        costs: The records that a correct Kafka may lose by it, and the excuse that covers them.
     """
 
     does: str

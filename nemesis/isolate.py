@@ -1,7 +1,7 @@
-"""The fault `isolate`: the targets and the other nodes do not reach each other, either way.
+"""The fault `isolate`: the targets and the other nodes cannot reach each other, in both directions.
 
-Clients live on the controlling side and still reach everybody: a leader that is cut from its
-followers goes on answering them, which is where a broker that acknowledges too early is found out.
+Clients run on the control machine and still reach all nodes. So a leader that is cut off from its
+followers continues to answer clients. A broker that acknowledges too early is found in this way.
 """
 
 from nemesis.cut import Cut
@@ -11,15 +11,15 @@ from nemesis.protocol import Aim, Site
 
 
 def isolate(aim: Aim, site: Site) -> Cut:
-    """Make the fault: every link from and to each target is cut."""
+    """Make the fault: cut every link from and to each target."""
     return Cut(aim, site, isolation(site.cluster.nodes, aim.targets))
 
 
 SAYS = {
     "isolate": InWords(
-        does="the targets see no other node, and none sees them",
-        injected="an nft chain of its own on each receiver",
-        proven="datagrams over each link arrived before, do not now; nft counters",
-        undone="removal of its chain; datagrams arrive",
+        does="the targets and the other nodes cannot reach each other",
+        injected="a separate nft chain on each receiver",
+        proven="datagrams over each link arrived before and do not arrive now; nft counters",
+        undone="removal of the chain; datagrams arrive",
     ),
 }

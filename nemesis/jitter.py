@@ -1,8 +1,9 @@
-"""The fault `jitter`: each packet between the targets and the other nodes is late by another time.
+"""The fault `jitter`: each packet between the targets and the other nodes has a random delay.
 
-Between nothing and 60 to 200 ms, each way and evenly spread, so that packets close behind each
-other change places. Confirmed when the first and the last quarter of round trips are further apart
-than before by a quarter of that: of two such ways more than twice as much is expected.
+The delay is even between 0 and a maximum of 60 to 200 ms, in each direction. So packets that follow
+each other closely can change their order. The fault is confirmed if the distance between the first
+and third quartile of round trips grows by a quarter of the maximum. The expected growth for two
+directions is more than twice as much.
 """
 
 from cluster.protocol import Quality
@@ -15,7 +16,7 @@ LEAST_MS, MOST_MS = 30, 100
 
 
 def jitter(aim: Aim, site: Site) -> BadLinks:
-    """Make the fault; how far packets stray is drawn."""
+    """Make the fault, with a random maximum delay."""
     jitter_ms = aim.rng.randint(LEAST_MS, MOST_MS)
     quality = Quality(delay_ms=jitter_ms, jitter_ms=jitter_ms, seed=drawn_seed(aim))
     trial = Trial(worse=spread_by(jitter_ms / 2), count=600, interval_s=0.002)
@@ -24,7 +25,7 @@ def jitter(aim: Aim, site: Site) -> BadLinks:
 
 SAYS = {
     "jitter": InWords(
-        does="each packet is late by another time, up to 60 to 200 ms",
+        does="each packet has a random delay of up to 60 to 200 ms",
         injected="as `delay`",
         proven="the spread of round trips",
         undone="as `delay`",

@@ -1,8 +1,9 @@
-"""The fault `keeper-cut`: brokers and ZooKeeper do not reach each other, either way.
+"""The fault `keeper-cut`: brokers and ZooKeeper cannot reach each other, in both directions.
 
-All brokers are cut off, or the controller alone (any broker, where none is known). Their sessions
-end at ZooKeeper, which tells nobody but the others: a broker that is cut off leads on, for clients
-that reach it, until it hears of a later epoch (KIP-101). The harness still reaches ZooKeeper.
+The fault cuts off all brokers, or only the controller (any broker if no controller is known). Their
+sessions at ZooKeeper end. ZooKeeper can report this only to brokers that are not cut off. So a
+leader that is cut off continues to serve its clients until it learns of a later epoch (KIP-101).
+The harness can still reach ZooKeeper.
 """
 
 from nemesis.cut import Cut
@@ -12,7 +13,7 @@ from nemesis.protocol import Aim, Site
 
 
 def keeper_cut(aim: Aim, site: Site) -> Cut:
-    """Return the fault; its target is ZooKeeper."""
+    """Make the fault. Its target is ZooKeeper."""
     brokers = tuple(site.cluster.nodes)
     if aim.rng.random() < 0.5:  # noqa: PLR2004 - one half of them
         view = site.cluster.view()
@@ -23,7 +24,7 @@ def keeper_cut(aim: Aim, site: Site) -> Cut:
 
 SAYS = {
     "keeper-cut": InWords(
-        does="ZooKeeper and all brokers, or the controller alone, do not reach each other",
+        does="ZooKeeper and all brokers, or only the controller, cannot reach each other",
         injected="as `isolate`",
         proven="as `isolate`",
         undone="as `isolate`",

@@ -1,9 +1,10 @@
-"""The fault `keeper-kill`: SIGKILL to the ZooKeeper that keeps the metadata.
+"""The fault `keeper-kill`: the ZooKeeper that keeps the metadata is killed with SIGKILL.
 
-Brokers go on with what they know: who leads serves on, and no ISR changes, nobody is elected, no
-topic is made. What ZooKeeper wrote is in its log, and its sessions go on when it has read that.
-Healed by a start; brokers whose sessions ended meanwhile register anew. There is one server: an
-ensemble that loses one of its members is not imitated.
+Brokers continue with the metadata that they have. Leaders continue to serve, but no ISR changes, no
+leader is elected, and no topic is created. ZooKeeper's writes are in its log, and its sessions
+continue when it has read that log. The heal starts ZooKeeper. Brokers whose sessions ended
+meanwhile register again. There is one ZooKeeper server, so the fault does not imitate the loss of
+one member of an ensemble.
 """
 
 from nemesis.in_words import InWords
@@ -12,16 +13,18 @@ from nemesis.protocol import Aim, Site
 
 
 def keeper_kill(aim: Aim, site: Site) -> Kill:
-    """Return the fault; its target is ZooKeeper."""
+    """Make the fault. Its target is ZooKeeper."""
     return Kill(aim, site)
 
 
 SAYS = {
     "keeper-kill": InWords(
-        does="ZooKeeper is gone without a word; brokers go on with what they know",
+        does="ZooKeeper is killed; brokers continue with the metadata that they have",
         injected="SIGKILL to its process group",
-        proven="the process is gone from `/proc`",
-        undone="a start; it serves, and after a session's time has a controller and all brokers"
-        " that run",
+        proven="the process is not in `/proc`",
+        undone=(
+            "a start; it serves, and after a session timeout it has a controller and all running"
+            " brokers"
+        ),
     ),
 }

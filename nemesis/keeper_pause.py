@@ -1,7 +1,7 @@
-"""The fault `keeper-pause`: SIGSTOP to the ZooKeeper that keeps the metadata.
+"""The fault `keeper-pause`: the ZooKeeper that keeps the metadata is paused with SIGSTOP.
 
-Its connections stay open and answer nothing. When it goes on, sessions have run out by its own
-clock, of brokers and of the controller, and all of them may find that out at once. Healed by
+Its connections stay open, but it does not answer. When it continues, the sessions of brokers and of
+the controller have expired by its own clock. All of them may learn this at once. The heal sends
 SIGCONT.
 """
 
@@ -11,16 +11,18 @@ from nemesis.protocol import Aim, Site
 
 
 def keeper_pause(aim: Aim, site: Site) -> Pause:
-    """Return the fault; its target is ZooKeeper."""
+    """Make the fault. Its target is ZooKeeper."""
     return Pause(aim, site)
 
 
 SAYS = {
     "keeper-pause": InWords(
-        does="ZooKeeper stands still; sessions run out when it goes on",
+        does="ZooKeeper is paused; sessions have expired when it continues",
         injected="SIGSTOP",
         proven="`/proc` state T",
-        undone="SIGCONT; it serves, and after a session's time has a controller and all brokers"
-        " that run",
+        undone=(
+            "SIGCONT; it serves, and after a session timeout it has a controller and all running"
+            " brokers"
+        ),
     ),
 }

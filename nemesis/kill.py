@@ -1,6 +1,7 @@
-"""The fault `kill`: SIGKILL. The broker is gone without a word; its page cache is not.
+"""The fault `kill`: the broker is killed with SIGKILL. Its page cache survives.
 
-What was written and not yet fsynced survives (a power loss would take it). Healed by a restart.
+Data that was written and not yet fsynced is not lost. A power loss would lose it. The heal restarts
+the broker.
 """
 
 from cluster.protocol import CanKill, ClusterError
@@ -13,11 +14,11 @@ from results.record.clock import stopwatch_s
 
 
 class Kill:
-    """Brokers killed without warning: gone from `/proc`, and back when registered again.
+    """A fault that kills brokers. They disappear from `/proc`, and later register again.
 
     Args:
-        aim: Which fault this is.
-        site: Its cluster's brokers are killed.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The brokers are killed.
     """
 
     links = ()
@@ -31,7 +32,7 @@ class Kill:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[Restart, ...]:
-        """Return the brokers to start again."""
+        """Return the undo steps that start the brokers again."""
         return tuple(Restart(node=node) for node in self.targets)
 
     def inject(self) -> None:
@@ -41,31 +42,31 @@ class Kill:
             self.strike(node)
 
     def strike(self, node: str) -> None:
-        """Kill the broker of one node, whichever process that is now."""
+        """Kill the current broker process of one node."""
         self._cluster.kill_node(node)
 
     def confirm(self, patience: Patience) -> KillEffect | None:
-        """See that the processes are gone."""
+        """Confirm that the processes have ended."""
         if not self._brokers.wait_states(GONE, patience):
             return None
         took_s = stopwatch_s() - self._started_s
         return KillEffect(took_s=took_s, processes=self._brokers.changes())
 
     def heal(self) -> None:
-        """Start the brokers again, but those that run."""
+        """Start the brokers that are down."""
         self._brokers.note_heal()
         self._brokers.start_missing()
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
-        """See that the brokers are registered again."""
+        """Confirm that the brokers are registered again."""
         return self._brokers.wait_back(patience)
 
 
 SAYS = {
     "kill": InWords(
-        does="brokers are gone without a word; the page cache is not",
+        does="brokers are killed; the page cache survives",
         injected="SIGKILL to the broker's process group",
-        proven="the process is gone from `/proc`",
-        undone="a start; registered anew, as another broker says",
+        proven="the process is not in `/proc`",
+        undone="a start; the broker is registered again, as another broker reports",
     ),
 }

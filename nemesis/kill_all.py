@@ -1,10 +1,10 @@
-"""The fault `kill-all`: SIGKILL to every broker and every controller at once.
+"""The fault `kill-all`: every broker and every controller is killed with SIGKILL at once.
 
-A rack, a hypervisor or an orchestrator fails, and the machines' memory does not: what was written
-lies in the kernel's page cache, so that no acknowledged record may be lost. Each server starts
-from its files alone: none has a leader, a follower or a controller to ask. Healed by a start of
-all. ZooKeeper, where there is one, goes on. A loss of power of all brokers is `power-loss` with the
-target `all`, written by hand: it may take what no replica had flushed.
+This happens if a rack, a hypervisor or an orchestrator fails, but the machines keep their memory.
+All written data is in the kernel's page cache, so no acknowledged message may be lost. Each server
+starts from its files alone, without a leader, follower or controller to ask. The heal starts all
+servers. ZooKeeper, if there is one, keeps running. For a power loss of all brokers, a plan lists
+`power-loss` with the target `all` by hand. That fault may lose data that no replica had flushed.
 """
 
 from nemesis.in_words import InWords
@@ -13,15 +13,15 @@ from nemesis.protocol import Aim, Site
 
 
 def kill_all(aim: Aim, site: Site) -> Kill:
-    """Return the fault; its targets are all servers."""
+    """Make the fault. Its targets are all servers."""
     return Kill(aim, site)
 
 
 SAYS = {
     "kill-all": InWords(
-        does="all brokers and all controllers are gone at once; the page cache is not",
+        does="all brokers and all controllers are killed at once; the page cache survives",
         injected="SIGKILL to every server's process group",
-        proven="as `kill`, of every server",
-        undone="a start of all; each is registered anew",
+        proven="as `kill`, for every server",
+        undone="a start of all; each is registered again",
     ),
 }

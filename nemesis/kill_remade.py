@@ -1,7 +1,8 @@
 """The fault `kill-remade`: a topic is deleted and created again while a killed broker is down.
 
-The broker had no time to hand over or to close a log, so it finds the deleted topic's log as it
-was. It keeps its disk (`wipe` takes that). `nemesis/remade.py` describes the rest.
+A killed broker does not hand over leadership and does not close its logs. So it finds the deleted
+topic's log unchanged. The broker keeps its disk (the fault `wipe` deletes it). `nemesis/remade.py`
+describes the rest.
 """
 
 from nemesis.in_words import InWords
@@ -11,16 +12,18 @@ from nemesis.remade import Remade
 
 
 def kill_remade(aim: Aim, site: Site) -> Remade:
-    """Return the fault; its targets are killed."""
+    """Make the fault. Its targets are killed."""
     return Remade(aim, site, Kill(aim, site))
 
 
 SAYS = {
     "kill-remade": InWords(
-        does="a topic with records is deleted and created again under its name, up to three times,"
-        " while a broker of it is killed",
-        injected="SIGKILL; DeleteTopics, CreateTopics with the broker among the replicas; Produce",
-        proven="as `kill`; other topic ids, acknowledged records of each, ISRs without the broker",
-        undone="as `kill`; the topic stays, and is judged like the run's own",
+        does=(
+            "a topic with records is deleted and created again with the same name, up to three"
+            " times, while one of its brokers is down after SIGKILL"
+        ),
+        injected="SIGKILL; DeleteTopics; CreateTopics with the broker among the replicas; Produce",
+        proven="as `kill`; new topic ids, acknowledged records of each, ISRs without the broker",
+        undone="as `kill`; the topic stays, and is judged like the run's own topics",
     ),
 }

@@ -1,9 +1,10 @@
-"""The fault `kill-twice`: SIGKILL, a start, and SIGKILL again while the broker still starts.
+"""The fault `kill-twice`: a broker is killed, started, and killed again while it is still starting.
 
-A supervisor restarts what crashed, and it crashes again: the second strike meets a broker that
-recovers its logs, loads what it coordinates, or registers. What it wrote of that so far lies on
-disk beside what the first life left. The moment is drawn; a broker that is back before it is
-struck at an earlier one, up to so many times. Healed by a restart.
+This happens if a supervisor restarts a crashed process, which then crashes again. The second kill
+hits a broker that is recovering its logs, loading coordinator data, or registering. The data it
+wrote so far is on disk, beside the data of the first process. The moment of the second kill is
+random. If the broker is back before it, the fault tries again with an earlier moment, a limited
+number of times. The heal restarts the broker.
 """
 
 from dataclasses import replace
@@ -18,17 +19,17 @@ from nemesis.undo import Restart
 from results.record.clock import pause_until, stopwatch_s
 
 LATEST_S = 3.0
-"""A broker of real Kafka takes as long to start, at least."""
+"""The seconds that a real Kafka broker needs to start at least."""
 MOST_STRIKES = 8
 LOOK_S = 0.05
 
 
 class KillTwice:
-    """A broker that was killed, and again before it was back.
+    """A fault that kills a broker, and kills it again before it is back.
 
     Args:
-        aim: Which fault this is.
-        site: Its cluster's brokers are killed and started.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The brokers are killed and started again.
     """
 
     links = ()
@@ -40,14 +41,14 @@ class KillTwice:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[Restart, ...]:
-        """Return the brokers to start again."""
+        """Return the undo steps that start the brokers again."""
         return self._kill.undo()
 
     def inject(self) -> None:
         """Kill the brokers, start them, and kill each before it is back.
 
         Raises:
-            ClusterError: One does not end, or the main phase ends meanwhile.
+            ClusterError: A broker does not end, or the main phase ends meanwhile.
         """
         self._started_s = stopwatch_s()
         self._kill.inject()
@@ -61,7 +62,7 @@ class KillTwice:
                 after_s = struck.lived_s * self._aim.rng.uniform(0.02, 0.5)
 
     def confirm(self, patience: Patience) -> KillEffect | None:
-        """See that all lives are gone, and that the last of each broker was never registered."""
+        """Confirm that all processes have ended, and that the last ones never registered."""
         killed = self._kill.confirm(patience)
         last = {each.node: each for each in self._again}
         struck = [node for node in self.targets if node in last and not last[node].back]
@@ -71,22 +72,22 @@ class KillTwice:
         return replace(killed, took_s=stopwatch_s() - self._started_s, again=tuple(self._again))
 
     def heal(self) -> None:
-        """Start the brokers again, but those that run."""
+        """Start the brokers that are down."""
         self._kill.heal()
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
-        """See that the brokers are registered again."""
+        """Confirm that the brokers are registered again."""
         return self._kill.confirm_healed(patience)
 
     def _strike(self, node: str, after_s: float) -> StruckAgain:
-        """Start a broker, and kill it when its time has come, or as soon as it is back."""
+        """Start a broker, and kill it at the planned moment, or as soon as it is back."""
         site, back, missed = self._site, False, False
         process = site.cluster.start_node(node)
         begun_s = stopwatch_s()
         while not back and (left_s := begun_s + after_s - stopwatch_s()) > 0:
             if pause_until(stopwatch_s() + min(LOOK_S, left_s), self._aim.stop):
                 raise ClusterError("the main phase ended before the second strike")
-            # Just before the strike nothing is asked that takes longer than a broker to register.
+            # Just before the kill, send no query that takes longer than a registration.
             missed = missed or (left_s > LOOK_S and self._is_listed(node) is False)
             back = is_registered(site, node)
         if site.state_of(process) in GONE:
@@ -98,16 +99,16 @@ class KillTwice:
             pid=process.pid,
             start_ticks=process.start_ticks,
             lived_s=lived_s,
-            # A registration that it had not heard of yet outlives it, as does that of an
-            # earlier life, which others had not missed.
+            # Its own registration stays after its end, even if it did not know of it. So does the
+            # one of an earlier process that the other brokers have not yet missed.
             back=back or (missed and self._is_listed(node) is True),
         )
 
     def _is_listed(self, node: str) -> bool | None:
-        """Return whether others list a broker, which outlives it until its session ends.
+        """Return whether other nodes list a broker. A broker is listed until its session ends.
 
         Returns:
-            None: nobody answers.
+            None if no node answers.
         """
         view = self._site.cluster.view()
         return None if view is None else node in view.registered
@@ -116,8 +117,8 @@ class KillTwice:
 SAYS = {
     "kill-twice": InWords(
         does="brokers are killed, started, and killed again before they are back",
-        injected="SIGKILL and a start; SIGKILL at a drawn moment of the start",
-        proven="as `kill`, of each life; the last one was never registered",
+        injected="SIGKILL and a start; SIGKILL at a random moment of the start",
+        proven="as `kill`, for each process; the last one never registered",
         undone="as `kill`",
     ),
 }

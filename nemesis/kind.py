@@ -1,4 +1,4 @@
-"""What is known of a kind of fault: where it works, whom it hits, and how long it takes."""
+"""The properties of a kind of fault: where it works, its targets, and its duration."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from nemesis.targets import COORDINATOR
 from results.record.plan import SIMULATED, Plan
 
 START_S = 5.0
-"""So much a broker of Kafka 4 takes to start on two cores, at least; a simulated one: a moment."""
+"""Seconds that a Kafka 4 broker needs at least to start on two cores. Simulation is faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,33 +18,35 @@ class Kind:
     """A kind of fault.
 
     Attributes:
-        family: What a plan's `nemesis` lists: `partition` has several kinds.
-        family_on_hosts: The one that deals it on real hosts, where that is another; empty: none is.
-        make: Makes one.
-        confirm_s: How long it takes until its effect is confirmed, where that is long, in seconds.
-            Leaves room in a schedule.
-        settle_s: How long it usually takes after the heal until all is as before, in seconds, with
-            the starts of brokers. Leaves room in a schedule, no limit.
-        needs: What hosts and system must be able to do; that alone decides where it works.
-        aims: The roles that it is dealt to; none: the common deck's. A coordinator is none in runs
-            without groups and transactions.
-        aspect: What of a node it takes in hand: two faults of one aspect exclude each other there.
-        least_nodes: In a smaller cluster there is nothing for it to do.
-        least_targets: So many nodes it takes.
-        when_whole: Dealt alone, when every partition has had a full ISR for a while
-            (`nemesis.turns`): it takes what a replica has from it, and what no other replica has
-            would be lost. By hand it comes as written.
-        suits: Whether it can come to be in a run of a plan at all.
-        unless: What would make a plan suit it, in words.
-        only: The roles that it can be about; none: any. A node may be named all the same.
-        on_controllers: Whether it works on controllers of their own as on brokers.
-        spares: Whether it needs somebody beside its targets.
-        starts: How many starts of brokers, one after the other, are among `settle_s`.
-        divides: Whether it takes or parts all nodes, and not only some from the others: beside a
-            node that another fault has, no majority would be whole.
-        by_hand: Whether a plan for real hosts has to write it: no schedule deals it there.
-        ends: Whether its targets' brokers are gone as long as it is held: dealt, it is held until
-            others have taken over what they led.
+        family: The family that a plan's `nemesis` lists. A family has one or several kinds.
+        family_on_hosts: The family that schedules it on real hosts, if that is another one. Empty
+            if it is the same.
+        make: The function that makes a fault of this kind.
+        confirm_s: The usual seconds until the effect is confirmed, if that takes long. A schedule
+            reserves this time.
+        settle_s: The usual seconds from the heal until all is normal again, with starts of brokers.
+            A schedule reserves this time, but it is not a limit.
+        needs: The required abilities of hosts and system. They alone decide where the kind works.
+        aims: The roles that a random schedule gives it. Empty for the roles of the common deck. The
+            coordinator role is left out in runs without groups and transactions.
+        aspect: The aspect of a node that it changes. Two faults on one aspect of a node exclude
+            each other.
+        least_nodes: The smallest cluster in which it has an effect.
+        least_targets: The smallest number of targets.
+        when_whole: True if it destroys a replica's records, which are lost if no other replica has
+            them. A random schedule starts it alone, after every partition had a full ISR for a
+            while (`nemesis.turns`). In a plan written by hand it starts at the given time.
+        suits: Returns whether it is possible in a run of a plan.
+        unless: The change to the plan that would make it possible, in words.
+        only: The roles that it can target. Empty for any role. A node can always be named directly.
+        on_controllers: Whether it also works on separate controllers.
+        spares: Whether it needs another node beside its targets.
+        starts: The number of successive starts of brokers within `settle_s`.
+        divides: True if it disables all nodes, or cuts all nodes apart, and not only some from the
+            others. Beside a node with another fault, no majority would then be healthy.
+        by_hand: True if random schedules for real hosts leave it out. A plan can list it by hand.
+        ends: True if its targets' brokers are down while it is held. In a random schedule it is
+            then held until other brokers lead their partitions.
     """
 
     family: str
@@ -69,43 +71,47 @@ class Kind:
     confirm_s: float = 0.0
 
     def lasts_s(self, hold_s: float, hosts: str) -> float:
-        """Return how long it takes altogether, from its beginning until all is as before."""
+        """Return the seconds from the start of the fault until all is normal again."""
         return self.confirm_s + hold_s + self.settles_s(hosts)
 
     def settles_s(self, hosts: str) -> float:
-        """Return how long it takes to be over, after its heal, on a plan's hosts."""
+        """Return the seconds from the heal until all is normal again, on a plan's hosts."""
         return self.settle_s - (self.starts * START_S if hosts == SIMULATED else 0.0)
 
     @property
     def families(self) -> tuple[str, ...]:
-        """All families that deal it somewhere."""
+        """Return all families that schedule this kind on some hosts."""
         return tuple(filter(None, (self.family, self.family_on_hosts)))
 
     def family_for(self, hosts: str) -> str:
-        """Return the family that deals it on a plan's hosts."""
+        """Return the family that schedules this kind on a plan's hosts."""
         return self.family if hosts == SIMULATED else self.families[-1]
 
     def is_dealt(self, hosts: str) -> bool:
-        """Tell whether schedules deal it on a plan's hosts."""
+        """Return whether random schedules use this kind on a plan's hosts."""
         return not self.by_hand or hosts == SIMULATED
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
-        """All of a node that it takes in hand: who makes links bad has them beside the rest."""
+        """Return all aspects of a node that this kind of fault changes."""
         shapes = (Aspect.QUALITY,) if Ability.SHAPE in self.needs else ()
         return tuple(dict.fromkeys((self.aspect, *shapes)))
 
     @property
     def takes(self) -> bool:
-        """Whether its targets cannot be counted upon as long as it lasts."""
+        """Return whether this kind of fault may disable its targets while it lasts."""
         return self.aspect in TAKING
 
     @property
     def moves_coordinators(self) -> bool:
-        """Whether a coordinator stands for the partition of an internal topic that makes it one."""
+        """Return whether this kind of fault moves the partition of a coordinator.
+
+        Then the role `coordinator` means the partition of an internal topic that has the
+        coordinator's data.
+        """
         return self.aspect is Aspect.CLUSTER and COORDINATOR in self.aims
 
     @property
     def asks(self) -> bool:
-        """Whether its effect is told by the targets' brokers themselves, which must be there."""
+        """Return whether the targets' own brokers report the effect. Then these must be running."""
         return self.aspect is Aspect.CLOCK

@@ -1,4 +1,4 @@
-"""What faults on leadership share: one partition, as the cluster's metadata tell it."""
+"""Code shared by the faults on leadership: one partition, as the cluster's metadata show it."""
 
 from collections.abc import Callable
 
@@ -9,35 +9,36 @@ from nemesis.undo import Reassign
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 INTERNAL = "__"
-"""Topics of Kafka's own, and of ours, whose names begin so carry none of the run's values."""
+"""Prefixes of internal topics of Kafka and Logquake. They contain no values of the run."""
 
 TOLD_LIMIT_S = 5.0
 
 
 Concerns = Callable[[PartitionState, tuple[str, ...]], bool]
-"""Whether a fault that has some targets may be about a partition."""
+"""A function that returns whether a fault on some targets can use a partition."""
 
 
 def leads(state: PartitionState, targets: tuple[str, ...]) -> bool:
-    """Tell whether a target leads a partition."""
+    """Return whether a target leads the partition."""
     return state.leader in targets
 
 
 def has_all(state: PartitionState, targets: tuple[str, ...]) -> bool:
-    """Tell whether targets are all replicas of a partition, and nobody else."""
+    """Return whether the targets are exactly the replicas of the partition."""
     return set(state.replicas) == set(targets)
 
 
 class Partition:
-    """One partition that a fault is about.
+    """The partition that a fault changes.
 
     Args:
-        aim: Names it by its place, or by what the targets are in it.
-        site: Where.
-        concerns: What that is; where it is nothing in any partition, all are drawn from.
+        aim: The fault's targets, and its partition if the plan names one.
+        site: The run's cluster and hosts.
+        concerns: The condition for a random choice. If no partition fulfils it, the choice is among
+            all partitions.
 
     Raises:
-        ClusterError: There is none to be found, or the cluster takes no such orders.
+        ClusterError: There is no partition, or the cluster cannot change leaders.
     """
 
     def __init__(self, aim: Aim, site: Site, concerns: Concerns = leads) -> None:
@@ -48,10 +49,10 @@ class Partition:
         self.place = aim.place or self._drawn(aim, concerns)
 
     def led(self) -> Led:
-        """Return how it is now; a busy machine needs more than one question.
+        """Return the current state. On a busy machine this needs several queries.
 
         Raises:
-            ClusterError: Nobody tells.
+            ClusterError: No node reports the state.
         """
         now = self.wait(lambda _: True, Patience(limit_s=TOLD_LIMIT_S, stop=self._stop), what="it")
         if now is None:
@@ -59,7 +60,7 @@ class Partition:
         return now
 
     def wait(self, wanted: Callable[[Led], bool], patience: Patience, *, what: str) -> Led | None:
-        """Wait until it is as wanted; None if that does not come."""
+        """Wait for a wanted state, and return it. Return None after a timeout."""
 
         def as_wanted() -> Led | None:
             now = self._told()
@@ -86,11 +87,11 @@ class Partition:
         )
 
     def __str__(self) -> str:
-        """Return its name as Kafka writes it: `log-0-1`."""
+        """Return the partition's name as Kafka writes it: `log-0-1`."""
         return f"{self.place[0]}-{self.place[1]}"
 
     def _drawn(self, aim: Aim, concerns: Concerns) -> Place:
-        """Return a partition of the run's own: one that the targets concern, if there is any."""
+        """Choose one of the run's partitions at random, if possible one that suits the targets."""
         view = self._site.cluster.view()
         states = view.partitions if view else {}
         own = {at: state for at, state in sorted(states.items()) if not at[0].startswith(INTERNAL)}
@@ -101,11 +102,12 @@ class Partition:
 
 
 class MovedPartition:
-    """What faults share that change the replicas of a partition, or their order.
+    """The base of faults that change the replicas of a partition, or their order.
 
     Args:
-        aim: Which fault this is; its place is the partition, or one is drawn that a target leads.
-        site: Where.
+        aim: The fault's id, targets and partition. Without a partition, a random one is chosen that
+            a target leads.
+        site: The run's cluster and hosts.
     """
 
     links = ()
@@ -118,26 +120,26 @@ class MovedPartition:
 
     @property
     def took_s(self) -> float:
-        """Seconds since `begin`."""
+        """Return the seconds since `begin`."""
         return stopwatch_s() - self._started_s
 
     def begin(self) -> None:
-        """Note when the fault begins."""
+        """Note the start time of the fault."""
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[Reassign, ...]:
-        """Return the replicas, in their order, as they were."""
+        """Return the undo step that restores the old replicas in their order."""
         place, replicas = self.partition.place, self.before.replicas
         return (Reassign(topic=place[0], partition=place[1], replicas=replicas),)
 
     def heal(self) -> None:
-        """Order the replicas back."""
+        """Request the old replicas in their order."""
         self._healed_s = stopwatch_s()
         if self.is_moved:
             self.partition.orders.reassign(self.partition.place, self.before.replicas)
 
     def confirm_healed(self, patience: Patience) -> AssignedAgainEffect | None:
-        """See that the replicas are as before."""
+        """Confirm that the partition has its old replicas."""
         after = self.partition.wait(self.is_back, patience, what="the replicas as they were")
         if after is None:
             return None
@@ -146,9 +148,9 @@ class MovedPartition:
 
     @property
     def is_moved(self) -> bool:
-        """Whether the fault changes anything that a heal has to give back."""
+        """Return whether the fault changes something that the heal must restore."""
         return True
 
     def is_back(self, now: Led) -> bool:
-        """Tell whether the partition is as before."""
+        """Return whether the partition is as before the fault."""
         return now.replicas == self.before.replicas and now.leader is not None

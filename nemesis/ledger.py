@@ -1,8 +1,9 @@
-"""The ledger of a run: the undo of each fault, on disk before the fault, struck after its heal.
+"""The ledger of a run: the undo steps of each fault, on disk before the fault begins.
 
-`ledger.jsonl` has a line when a fault is about to start, `{"fault_id": 3, "undo": [...]}`, and one
-when its heal was confirmed, `{"fault_id": 3, "struck": true}`. Each line is synced to disk before
-anything else happens, so that whatever a dead controller left in force is found there.
+`ledger.jsonl` gets a line before a fault starts, `{"fault_id": 3, "undo": [...]}`. It gets another
+line when the heal is confirmed, `{"fault_id": 3, "struck": true}`. Each line is synced to disk
+before the next action. So if the controller process dies, every fault it left active is in this
+file.
 """
 
 import os
@@ -30,7 +31,7 @@ from results.trust import confined
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A fault that may be in force, and what would undo it."""
+    """The entry of a fault that may be active, with its undo steps."""
 
     fault_id: int
     undo: tuple[Undo, ...]
@@ -38,7 +39,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stroke:
-    """A fault that is over, confirmed."""
+    """The entry of a fault whose heal is confirmed."""
 
     fault_id: int
     struck: Literal[True] = True
@@ -48,25 +49,25 @@ _LINE: TypeAdapter[Entry | Stroke] = TypeAdapter(Entry | Stroke)
 
 
 class Ledger:
-    """Appends to `RunPaths.ledger`; used by several faults' threads.
+    """Appends entries to `RunPaths.ledger`. Threads of several faults can use it at the same time.
 
     Args:
-        path: The file; made if there is none.
+        path: The file. It is created if it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = new_lock()
         if read_lines(path)[-1:] not in ([], [b""]):
-            # Whoever wrote the last line died of it; ours must not be glued to it.
+            # The last writer died in the middle of a line. Start a new line.
             self._append_bytes(b"\n")
 
     def write(self, fault_id: int, undo: Sequence[Undo]) -> None:
-        """Write what would undo a fault; it is on disk when this returns."""
+        """Write the undo steps of a fault, and wait until they are on disk."""
         self._append(Entry(fault_id=fault_id, undo=tuple(undo)))
 
     def strike(self, fault_id: int) -> None:
-        """Write that a fault is over, confirmed."""
+        """Write that the heal of a fault is confirmed."""
         self._append(Stroke(fault_id=fault_id))
 
     def _append(self, line: Entry | Stroke) -> None:
@@ -80,9 +81,9 @@ class Ledger:
 
 
 def open_entries(path: Path) -> tuple[Entry, ...]:
-    """Return the entries that were never struck, in order; none if there is no ledger.
+    """Return the entries without a confirmed heal, in order. Without a ledger there are none.
 
-    A line that was cut off by a crash belongs to a fault that had not begun yet: it is left out.
+    If a crash cut off the last line, its fault had not begun yet, and the line is left out.
     """
     entries: dict[int, Entry] = {}
     for text in read_lines(path):
@@ -99,15 +100,15 @@ def open_entries(path: Path) -> tuple[Entry, ...]:
 
 
 def heal_dead_run(paths: RunPaths, logs: Logs) -> Healed:
-    """Undo what a run left behind whose controller is dead. Idempotent.
+    """Undo all faults and changes of a run whose controller process is dead. Idempotent.
 
-    Paused processes are continued; then everything that the run started is killed, and all that it
-    made on its hosts is removed (`heal_hosts`), and with it cuts, shapes, clocks and disks. If all
-    of that was done, the ledger's entries are struck.
+    First, paused processes are continued. Then all processes that the run started are killed. Then
+    all changes to its hosts are removed (`heal_hosts`), with cuts, shapes, clocks and disks. If all
+    this succeeded, the ledger's entries are marked as healed.
 
     Args:
-        paths: The run's; the caller has seen that its controller is dead.
-        logs: Knows its nodes' files.
+        paths: The paths of the run. The caller has checked that its controller is dead.
+        logs: The reader of its nodes' log files.
     """
     entries = open_entries(paths.ledger)
     left = {leftover.process for leftover in leftovers(paths.processes)} if entries else set()
@@ -124,7 +125,7 @@ def heal_dead_run(paths: RunPaths, logs: Logs) -> Healed:
 
 
 def _not_struck(path: Path, entries: Iterable[Entry]) -> list[str]:
-    """Strike entries; return why that could not be done, if so."""
+    """Mark entries as healed. Return the reasons if that failed."""
     try:
         for entry in entries:
             Ledger(path).strike(entry.fault_id)
@@ -134,32 +135,32 @@ def _not_struck(path: Path, entries: Iterable[Entry]) -> list[str]:
 
 
 def _righted(undo: Undo, paths: RunPaths, logs: Logs) -> str | None:
-    """Put a flipped bit right in the files of a dead run: they are evidence of Kafka's, not ours.
+    """Flip a bit back in the files of a dead run, so that only Kafka's own changes remain.
 
     Args:
-        undo: The entry.
-        paths: The run's; no broker of it runs any more.
-        logs: Knows the files.
+        undo: The undo step.
+        paths: The paths of the run. None of its brokers is running.
+        logs: The reader of the log files.
     """
     if not isinstance(undo, FlipBack):
         return None
     file = confined(paths.node(undo.node), undo.segment)
     if file is None:
-        return None  # It is gone; or it never was a file of this node.
+        return None  # The file was deleted, or never belonged to this node.
     try:
         righted = put_right(LocalDisk(file.parent), replace(undo, segment=file.name), logs)
     except (ClusterError, OSError):
-        return None  # Whatever it is now, it is not our bit alone: the record shows it.
+        return None  # There is other damage beside the flipped bit. The run's record shows it.
     return f"flipped a bit of {undo.node} back, in {undo.segment}" if righted else None
 
 
 def _undone(undo: Undo, left: Collection[ProcessId], marked: bytes) -> str | None:
-    """Undo what does not go with the processes and the machines of a dead run.
+    """Do an undo step that is still necessary after the run's processes and machines are removed.
 
     Args:
-        undo: The entry.
-        left: The processes of the run that still run on this machine: nobody else's is touched.
-        marked: What they carry in their environment.
+        undo: The undo step.
+        left: Processes of the run that still run on this machine. No other process is touched.
+        marked: The marker in the environment of these processes.
     """
     match undo:
         case Resume(node=node, process=process):
@@ -169,4 +170,4 @@ def _undone(undo: Undo, left: Collection[ProcessId], marked: bytes) -> str | Non
                 return None
             return f"continued the paused broker of {node} (pid {process.pid})"
         case _:
-            return None  # The dead run needs no broker; the rest goes with its machines.
+            return None  # A dead run needs no broker. All other changes end with its machines.

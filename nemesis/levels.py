@@ -1,8 +1,9 @@
-"""How hard faults come: levels, each harder than the one before, and the way up. Pure.
+"""Levels of difficulty of a fault schedule, and the order in which a search tries them. Pure.
 
-A run at level 0 is dealt what it always was. The others have a deal of their own
-(`nemesis/escalated.py`). Whatever the level, what takes records begins alone, faults of one aspect
-exclude each other on a node, each fault proves itself, and the main phase ends with time to settle.
+Level 0 is the default schedule. The higher levels have a schedule of their own
+(`nemesis/escalated.py`). Four rules hold at every level. A fault that destroys records begins
+alone. Faults on one aspect exclude each other on a node. Each fault's effect is measured. The main
+phase ends with time for the cluster to settle.
 """
 
 from collections.abc import Sequence
@@ -13,20 +14,22 @@ from results.record.terms import Validity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """How faults of a level are dealt.
+    """The rules of a level.
 
     Attributes:
-        pace: By so much the plan's interval between faults is shorter: 0.5 is half of it.
-        moments: Which share of the faults is held for moments, shorter than a broker's session.
-        aftermath: Whether the next fault of a lane is due at the planned heal of the last one,
-            before the cluster is whole, and strikes those who have just come back, or been elected.
-        lanes: How many faults are in force side by side that take nodes, or their links.
-        spares_majority: Whether the second one hits only the one process that is known to be hit
-            already, so that a majority stays whole.
-        says: What is new in it, for people.
-        lull_s: So long no fault begins at the end of each `LULL_EVERY_S`: where a
-            majority may be gone, it would else be gone nearly always, and what is never
-            acknowledged is never lost.
+        pace: The factor on the plan's interval between faults: 0.5 means half the interval.
+        moments: The share of faults that are held for moments only, shorter than a broker's
+            session.
+        aftermath: Whether the next fault of a lane starts at the planned heal of the last one,
+            before the cluster is healthy. It then hits nodes that have just come back or been
+            elected.
+        lanes: The number of simultaneous faults that disable nodes or their links.
+        spares_majority: Whether the second fault hits only the one process that already has a
+            fault, so that a majority stays healthy.
+        says: The difference from the level below, in words.
+        lull_s: Seconds without a new fault at the end of each `LULL_EVERY_S`. Without such lulls, a
+            level that may disable a majority would disable it nearly always. Then no message would
+            be acknowledged, and none could be lost.
     """
 
     pace: float
@@ -41,48 +44,48 @@ class Level:
 LEVELS = (
     Level(
         pace=1, moments=0, aftermath=False, lanes=1, spares_majority=True,
-        says="as faults are dealt by default",
+        says="the default schedule",
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=False, lanes=1, spares_majority=True,
-        says="denser: half of the interval, and one fault in three is held for moments only",
+        says="more often: half the interval; one fault in three is very short",
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=True, lanes=1, spares_majority=True,
-        says="aftermaths: the next fault begins at the planned heal of the last one at the"
-        " earliest, and strikes every second time those who have just come back or been elected",
+        says="aftermaths: the next fault may begin at the planned heal of the last one; every"
+        " second fault hits nodes that have just come back or been elected",
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=True, lanes=2, spares_majority=True,
-        says="two at once on one node: a second fault, of another aspect, strikes who is hit"
-        " already; a majority stays whole",
+        says="two at once on one node: a second fault changes another aspect of a node that"
+        " already has a fault; a majority stays whole",
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=True, lanes=2, spares_majority=False,
         lull_s=6,
-        says="two at once on any nodes: a majority may be gone",
+        says="two at once on any nodes: a majority may be down",
     ),
     Level(
         pace=1 / 2, moments=1 / 2, aftermath=True, lanes=3, spares_majority=False,
         lull_s=6,
-        says="three at once, every second for moments only",
+        says="three at once; every second fault is very short",
     ),
     Level(
         pace=1 / 4, moments=3 / 4, aftermath=True, lanes=4, spares_majority=False,
         lull_s=6,
-        says="four at once, in a quarter of the interval; three in four are held for moments only",
+        says="four at once, at a quarter of the interval; three in four faults are very short",
     ),
 )  # fmt: skip
-"""By number."""
+"""The levels. The index is the level's number."""
 LULL_EVERY_S = 20.0
 
 
 def after_lull(at_s: float, lull_s: float) -> float:
-    """Return when a fault may begin that is due: at once, or when a lull is over.
+    """Return the earliest start of a due fault: now, or at the end of the current lull.
 
     Args:
         at_s: Seconds from the start of the main phase.
-        lull_s: How long each lull is; 0: there is none.
+        lull_s: The length of each lull. 0 for no lulls.
     """
     over_s = (at_s // LULL_EVERY_S + 1) * LULL_EVERY_S
     return over_s if at_s >= over_s - lull_s else at_s
@@ -90,12 +93,13 @@ def after_lull(at_s: float, lull_s: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Climbed:
-    """A run on the way up.
+    """A finished run of a search through the levels.
 
     Attributes:
-        level: Of its plan.
+        level: The level of its plan.
         valid: Its verdict.
-        quiet: Whether that is unknown for too little traffic alone: it says nothing of the level.
+        quiet: Whether the verdict is unknown only because of too little traffic. Such a run does
+            not count against the level.
     """
 
     level: int
@@ -104,20 +108,20 @@ class Climbed:
 
 
 def next_level(history: Sequence[Climbed], *, first: int = 0) -> int | None:
-    """Return the level of the next run; None: the way is over.
+    """Return the level of the next run, or None if the search has ended.
 
-    It goes up by one until a run breaks: one that is not valid, unless it was quiet. After that
-    one, or the highest level, the last level that held is played once more.
+    The level rises by one after each run, until a run breaks or the highest level is reached. A run
+    breaks if it is neither valid nor quiet. Then the last level with a valid run is run once more.
 
     Args:
-        history: What was played, in order.
-        first: Where it begins.
+        history: The runs so far, in order.
+        first: The first level.
     """
     if not history:
         return first
     last = history[-1]
     if any(each.level >= last.level for each in history[:-1]):
-        return None  # It went back already.
+        return None  # The last level was already repeated.
     broke = last.valid is not Validity.VALID and not last.quiet
     if not broke and last.level < len(LEVELS) - 1:
         return last.level + 1

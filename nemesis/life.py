@@ -1,4 +1,4 @@
-"""The life of one fault, from its plan to the stroke in the ledger; no failure gets out of it."""
+"""The execution of one fault, from its plan to its confirmed heal. All failures are caught."""
 
 import json
 from collections.abc import Sequence
@@ -50,13 +50,13 @@ from results.record.runtime import Event
 from results.record.terms import UNMEASURED
 
 RESOLVE_LIMIT_S = 10.0
-"""A role that nobody holds now (no leader, an ISR of two for `last-isr`) is waited for so long."""
+"""Seconds to wait for a role without a node, such as a partition without a leader."""
 CONFIRM_LIMIT_S = 5.0
 TOO_SHORT = "the main phase ended before its effect was seen"
 
 
 class FaultPhase(StrEnum):
-    """Where a fault is in its life."""
+    """The current phase of a fault."""
 
     WAITING = "waiting"
     STARTING = "starting"
@@ -67,22 +67,23 @@ class FaultPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """Where a fault's life is written down, and what faults share.
+    """The records that a fault writes to, and the data that all faults of a run share.
 
     Attributes:
-        clock: The run's.
-        ledger: What would undo faults.
+        clock: The clock of the run.
+        ledger: The ledger of undo steps.
         rows: The `faults` table.
-        claims: Who has which broker.
-        seed: The run's.
-        hosts: As in its plan.
-        roster: Who there is, for targets by role; None: a script names its nodes.
-        dealt: Whether chance dealt the faults: one waits for what another has of its targets. By
-            hand that is refused.
-        failover_s: So long a dealt fault that ends brokers waits at most, when its time is over,
-            for others to lead what they led: a heal would hide that nobody took over.
-        lives: All faults of the run, once they are made.
-        lulls: When no fault begins.
+        claims: The claims of faults on nodes.
+        seed: The seed of the run.
+        hosts: The kind of hosts in the plan.
+        roster: All nodes, for targets by role. None if a script names its nodes.
+        dealt: Whether the schedule is random. In a random schedule, a fault waits for nodes that
+            another fault has. In a schedule written by hand, such a fault fails.
+        failover_s: The longest extra hold of a scheduled fault whose brokers are down. The fault
+            waits until other brokers lead their partitions. An earlier heal would hide a missing
+            failover.
+        lives: All faults of the run, once they are created.
+        lulls: The times at which no fault begins.
     """
 
     clock: RunClock
@@ -99,17 +100,17 @@ class Book:
 
 
 class Life:
-    """One scheduled fault, driven by the runner: `begin`, `hold`, `heal`, `confirm_healed`.
+    """One scheduled fault. The runner calls `begin`, `hold`, `heal` and `confirm_healed`.
 
     Args:
-        scheduled: The fault to come.
-        target: Its target expression, parsed; or the nodes themselves.
-        site: Where.
-        book: Where to write.
+        scheduled: The scheduled fault.
+        target: Its parsed target expression, or the nodes themselves.
+        site: The run's cluster and hosts.
+        book: The records to write to.
 
     Attributes:
-        effect: What was measured; None as long as there is nothing.
-        over_s: When its heal was confirmed, in seconds of `stopwatch_s`; None: not yet.
+        effect: The measured effect. None while there is none.
+        over_s: The time of the confirmed heal, in seconds of `stopwatch_s`. None before it.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class Life:
         self._fault: Fault | None = None
         self._left: frozenset[TopicPartition] = frozenset()
         self._struck: Strikes | None = None
-        """Whom it strikes, if that is not its target."""
+        """The group of nodes that the fault hits instead of its target, or None."""
         spec = Spec(
             kind=scheduled.kind,
             family=kind.family_for(book.hosts) if (kind := KINDS.get(scheduled.kind)) else "",
@@ -137,45 +138,45 @@ class Life:
 
     @property
     def confirmed(self) -> bool:
-        """Whether an effect was measured."""
+        """Return whether an effect was measured."""
         return self.row.confirmed_ns is not None
 
     @property
     def takes(self) -> bool:
-        """Whether its nodes cannot be counted upon as long as it is in force."""
+        """Return whether the fault may disable its nodes while it is active."""
         return KINDS[self.scheduled.kind].takes
 
     @property
     def hit(self) -> tuple[str, ...]:
-        """Its targets; none as long as they are sought."""
+        """Return the fault's targets. Empty while these are not yet chosen."""
         return self.row.targets
 
     @property
     def of_one(self) -> bool:
-        """Whether its targets are one process."""
+        """Return whether all targets of the fault run in one process."""
         return {*self.hit} == {*self._site.together(self.hit[:1])}
 
     @property
     def reach(self) -> tuple[str, ...]:
-        """Whom it can strike rather than its target."""
+        """Return the nodes that the fault can hit instead of its target."""
         roster, kind = self._roster(), KINDS[self.scheduled.kind]
         return roster.everybody if kind.on_controllers else roster.nodes
 
     @property
     def led(self) -> frozenset[TopicPartition]:
-        """What its targets led when it began, and others of the ISR could lead."""
+        """Return the partitions that the targets led at the start and other nodes can lead."""
         return self._left
 
     @property
     def of_processes(self) -> bool:
-        """Whether nothing of it is left once its brokers run: it took nothing else of them."""
+        """Return whether the fault is fully healed once its brokers run again."""
         kind = KINDS.get(self.scheduled.kind)
         takes_records = kind is None or kind.when_whole
         return not takes_records and self._is_undone_by(Restart, Resume)
 
     @property
     def of_own_topics(self) -> bool:
-        """Whether all that can be left of it are topics that nobody else uses."""
+        """Return whether the fault can leave only topics that no client of the run uses."""
         return self._is_undone_by(DropTopics)
 
     def _is_undone_by(self, *kinds: type) -> bool:
@@ -184,16 +185,16 @@ class Life:
 
     @property
     def begins_alone(self) -> bool:
-        """Whether it takes records: dealt, it begins when all is whole, and nothing beside it."""
+        """Return whether the fault destroys records. Random schedules start such faults alone."""
         return KINDS[self.scheduled.kind].when_whole
 
     @property
     def in_force(self) -> bool:
-        """Whether there is, or may be, something to heal."""
+        """Return whether there is, or may be, something to heal."""
         return self._fault is not None and self.phase is not FaultPhase.OVER
 
     def note_wait(self, waited: Waited) -> None:
-        """Have the fault's rows tell how it waited for its state."""
+        """Record how the fault waited for its trigger state."""
         self.row = replace(self.row, spec=replace(self.row.spec, waited=waited))
 
     def skip(self, why: str) -> None:
@@ -203,7 +204,7 @@ class Life:
         self.phase = FaultPhase.OVER
 
     def begin(self, stop: Event) -> None:
-        """Resolve the target, write the undo, inject, and confirm by measurement."""
+        """Resolve the target, write the undo steps, inject the fault, and confirm its effect."""
         self.phase = FaultPhase.STARTING
         self._write(replace(self.row, requested_ns=self._book.clock.now_ns()))
         try:
@@ -237,24 +238,24 @@ class Life:
         return {node: cluster.incarnation(node) for node in self.row.targets}
 
     def _stops(self, stop: Event) -> Event | None:
-        """Return what ends the search for an effect: only one that takes long is not worth it."""
+        """Return the event that ends the confirmation early. Only slow confirmations have one."""
         kind = KINDS.get(self.scheduled.kind)
         return stop if kind is not None and kind.confirm_s else None
 
     def hold(self, stop: Event) -> None:
-        """Wait as long as the fault shall last; not at all if it has no effect."""
+        """Wait for the planned duration of the fault. Do not wait if it has no effect."""
         if self.confirmed:
             pause_until(stopwatch_s() + self.scheduled.hold_s, stop)
             self._await_failover(stop)
 
     @property
     def left(self) -> tuple[tuple[str, int], ...]:
-        """The partitions of topics that stay when it is over."""
+        """Return the partitions of topics that stay after the fault has ended."""
         return tuple(self._fault.places) if isinstance(self._fault, LeavesTopics) else ()
 
     def _await_failover(self, stop: Event) -> None:
-        """Hold on until others lead what the targets led, or for as long as is waited at most."""
-        dealt = self._book.dealt and self.scheduled.hold_s >= MIN_HOLD_S  # Others are to be short.
+        """Wait until other brokers lead the targets' partitions, or until the time limit."""
+        dealt = self._book.dealt and self.scheduled.hold_s >= MIN_HOLD_S  # Short ones stay short.
         if not self._left or not dealt or not KINDS[self.scheduled.kind].ends:
             return
         with suppress(WaitTimeoutError):
@@ -264,7 +265,7 @@ class Life:
             )  # fmt: skip
 
     def heal(self) -> bool:
-        """Undo the fault; return whether that went without an error. Idempotent."""
+        """Heal the fault. Return False if an error occurred. Idempotent."""
         if not self.in_force or self._fault is None:
             return True
         self.phase = FaultPhase.HEALING
@@ -276,7 +277,7 @@ class Life:
         return True
 
     def confirm_healed(self, patience: Patience) -> bool:
-        """See that the fault is over, and strike it from the ledger; return whether it is."""
+        """Confirm the heal, and mark it in the ledger. Return whether it is confirmed."""
         if not self.in_force or self._fault is None:
             return True
         try:
@@ -291,12 +292,12 @@ class Life:
         return True
 
     def superseded(self, by_fault: int) -> None:
-        """End the fault because another one, whose effect is confirmed, put an end to it."""
+        """End the fault because another confirmed fault has ended its effect."""
         if self.in_force:
             self._end(SupersededEffect(by_fault=by_fault))
 
     def leave(self) -> None:
-        """End the fault's record, and leave its nodes as they are: the script wants it so."""
+        """End the fault's record, and leave its nodes as they are, as a script requests."""
         if self.in_force:
             self._end(LeftEffect(nodes=self.row.targets))
 
@@ -315,7 +316,7 @@ class Life:
         self.phase = FaultPhase.OVER
 
     def _planned(self, stop: Event) -> Fault:
-        """Make the fault for the nodes that its target means now."""
+        """Make the fault for the nodes that its target now refers to."""
         rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}")
         if isinstance(self._target, Named):
             targets, view = self._widened(self._target.nodes), self._site.cluster.view()
@@ -341,14 +342,14 @@ class Life:
         return fault
 
     def _of_one(self, target: Target) -> Target:
-        """Return a target that is the coordinator of one, if its partition is what is meant."""
+        """Choose one group or transaction of the target if the fault moves a coordinator."""
         if not target.coordinated or not KINDS[self.scheduled.kind].moves_coordinators:
             return target
         rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}/coordinated")
         return replace(target, coordinated=(rng.choice(target.coordinated),))
 
     def _place_of(self, target: Target, view: ClusterView | None) -> TopicPartition | None:
-        """Return the partition that a target is about: named, or the one that keeps a group."""
+        """Return the named partition, or the internal one that holds the target's group."""
         if not target.coordinated or not KINDS[self.scheduled.kind].moves_coordinators:
             return target.topic_partition
         (of,) = target.coordinated
@@ -358,11 +359,11 @@ class Life:
         return place
 
     def _claim(self, targets: tuple[str, ...]) -> None:
-        """Have no other fault take the same of its nodes; a script knows by itself what it does."""
+        """Claim the fault's aspects of its nodes. A scripted fault claims nothing."""
         if not isinstance(self._target, Named):
             for aspect in KINDS[self.scheduled.kind].aspects:
-                # Links around two brokers have those between them in common; controllers of their
-                # own have none of these.
+                # The links of two brokers overlap in the link between them. Separate controllers
+                # have none of these links.
                 brokers = tuple(self._site.cluster.nodes)
                 of_brokers = aspect is Aspect.QUALITY and not {*brokers}.isdisjoint(targets)
                 others = brokers if of_brokers and self._book.dealt else ()
@@ -370,15 +371,15 @@ class Life:
                 self._book.claims.claim(self.scheduled.fault_id, nodes, aspect)
 
     def _claim_moved(self, fault: Fault) -> None:
-        """Have no other fault move the same partitions, as long as this one can move them back."""
+        """Claim the partitions that this fault moves, until it can no longer move them back."""
         moved = [f"{at.topic}-{at.partition}" for at in fault.undo() if isinstance(at, Reassign)]
         self._book.claims.claim(self.scheduled.fault_id, moved, Aspect.REPLICAS)
 
     def _resolved(self, target: Target, stop: Event) -> tuple[tuple[str, ...], ClusterView | None]:
-        """Return the nodes of the target, and the view in which they were found.
+        """Return the nodes of the target, and the metadata view that was used.
 
-        They are drawn from a source of their own: what else the fault draws hangs neither on who
-        holds a role nor on how long one is sought.
+        The choice has its own random source. So the fault's other random choices do not depend on
+        who holds a role, or on how long the search takes.
         """
         why_not = "nobody"
         rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}/target")
@@ -416,11 +417,11 @@ class Life:
         return found
 
     def _in_aftermath(self, view: ClusterView | None, rng: Random) -> tuple[str, ...] | None:
-        """Return and take whom a fault strikes rather than its target, None if that is nobody.
+        """Return and claim the node that an aftermath fault hits. None if there is no such node.
 
         Raises:
-            NoTargetError: It is to strike who is hit already, and no single process is known
-                to be. Its own target would be one more.
+            NoTargetError: The fault must hit a node that has a fault already, but no suitable node
+                is known. Its own target would be one more node with a fault.
         """
         if (strikes := self.scheduled.strikes) is None:
             return None
@@ -445,7 +446,7 @@ class Life:
         return widened(nodes, KINDS.get(self.scheduled.kind), self._site)
 
     def _check_there(self, nodes: tuple[str, ...], view: ClusterView | None) -> None:
-        """Refuse targets that are to tell of the fault's effect, and are not there to be asked."""
+        """Reject targets whose brokers must report the effect but are not running."""
         if not KINDS[self.scheduled.kind].asks:
             return
         registered = frozenset() if view is None else view.registered
@@ -454,7 +455,7 @@ class Life:
                 raise NoTargetError(f"the broker of {node} is away, and cannot be asked")
 
     def _check_free(self, nodes: tuple[str, ...]) -> None:
-        """Take the targets, or refuse them: a fault of another lane has them in hand, for now."""
+        """Claim the targets, or reject them while a fault of another lane has claimed them."""
         if not self._book.dealt:
             return
         try:

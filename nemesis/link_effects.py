@@ -1,4 +1,4 @@
-"""What faults did to links, as measured: like `effects`, of which these are."""
+"""Measured effects of faults on links. `effects` lists these classes, too."""
 
 from dataclasses import dataclass
 
@@ -7,16 +7,18 @@ from cluster.protocol import Link, Quality
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkEffect:
-    """One directed link under a partition, probed with datagrams of our own.
+    """One directed link of a network partition, probed with test datagrams.
 
     Attributes:
         sender, receiver: The link.
-        cut: Whether the fault cuts it; otherwise it is the opposite of a one-way cut, which must go
-            on working.
-        before, during: Whether a probe arrived before the cut, and while it was in force.
-        stalled_by_others: Another fault stalled it, so that its silence proves nothing.
-        dropped: Packets that the receiver's firewall had dropped when the cut was confirmed; of a
-            link that others stall only these prove the cut. None: of another version.
+        cut: Whether the fault cuts this link. If not, it is the other direction of a one-way cut,
+            and must keep working.
+        before, during: Whether a probe arrived before the cut, and during it.
+        stalled_by_others: Whether another fault stalls the link, so that its silence proves
+            nothing.
+        dropped: Packets that the receiver's firewall had dropped when the cut was confirmed. If
+            other faults stall the link, only this count proves the cut. None in records of older
+            versions.
     """
 
     sender: str
@@ -30,7 +32,7 @@ class LinkEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutEffect:
-    """A partition that is in force."""
+    """A network partition that is active."""
 
     cut_id: str
     took_s: float
@@ -39,17 +41,19 @@ class CutEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkHealed:
-    """One directed link after a partition.
+    """One directed link after a network partition.
 
     Attributes:
         sender, receiver: The link.
         after: Whether a probe arrived after the cut was removed.
-        cut_by_others: Another fault still cuts it, so that nothing can arrive.
-        stalled_by_others: Another fault still stalls it, so that a probe comes too late.
-        dropped_at_first: Packets dropped until the cut was confirmed, our own probes among them, as
-            the receiver's firewall counted.
-        dropped_while_held: Packets dropped from then on until the heal: the brokers' own, for
-            nobody probes meanwhile (but for other faults whose cuts overlap).
+        cut_by_others: Whether another fault still cuts the link, so that nothing can arrive.
+        stalled_by_others: Whether another fault still stalls the link, so that a probe comes too
+            late.
+        dropped_at_first: Packets that the receiver's firewall dropped before the confirmation, test
+            probes included.
+        dropped_while_held: Packets dropped from the confirmation to the heal. These are the
+            brokers' packets, because no probes are sent then. Only other faults with overlapping
+            cuts may send probes.
     """
 
     sender: str
@@ -63,7 +67,7 @@ class LinkHealed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinEffect:
-    """A partition that is over."""
+    """A network partition that has ended."""
 
     cut_id: str
     took_s: float
@@ -72,14 +76,14 @@ class JoinEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlapPhase:
-    """A time for which flapping links were cut, or open.
+    """A phase in which flapping links were cut, or open.
 
     Attributes:
-        cut: Which of both.
-        at_s: When it began, in seconds after the first.
-        confirmed: Whether probes saw it in time: over no link, or over every one that no other
-            fault cuts.
-        dropped_before: Packets that the cut before it had dropped, as the firewalls counted.
+        cut: Whether the links were cut.
+        at_s: The start of the phase, in seconds after the first phase.
+        confirmed: Whether probes confirmed it in time. In a cut phase no probe arrived. In an open
+            phase all arrived, except over links that another fault cuts.
+        dropped_before: Packets dropped by the cut before this phase, as the firewalls counted.
     """
 
     cut: bool
@@ -90,7 +94,7 @@ class FlapPhase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlapEffect:
-    """Links that are cut and joined again and again; the phases until both kinds were seen."""
+    """Flapping links, with the phases until a cut and an open phase were confirmed."""
 
     cut_id: str
     took_s: float
@@ -100,11 +104,11 @@ class FlapEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlappedEffect:
-    """Links that flap no more.
+    """Links that no longer flap.
 
     Attributes:
-        cut_id, took_s: Which cut, and how long its end took to be seen.
-        phases: All that there were.
+        cut_id, took_s: The id of the cut, and the seconds until its end was confirmed.
+        phases: All phases.
         alive: Links over which a probe arrived.
         cut_by_others: Links that another fault still cuts.
     """
@@ -118,13 +122,14 @@ class FlappedEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkMeasured:
-    """What became of numbered datagrams of our own over one link.
+    """Measurement of a link with numbered test datagrams.
 
     Attributes:
-        sent, arrived, copies, overtaken: As `cluster.protocol.Measured` counts them.
-        fastest_ms, median_ms: Of the round trips; None: nothing came back.
-        spread_ms: Between the first and the last quarter of round trips; None: fewer than two.
-        rate_kbit: Kilobits a second that arrived; None: fewer than two.
+        sent, arrived, copies, overtaken: The counts of `cluster.protocol.Measured`.
+        fastest_ms, median_ms: Of the round trips. None if nothing came back.
+        spread_ms: The distance between the first and third quartile of round trips. None for fewer
+            than two.
+        rate_kbit: Kilobits a second that arrived. None for fewer than two datagrams.
     """
 
     sent: int
@@ -139,18 +144,18 @@ class LinkMeasured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkQuality:
-    """One directed link that is bad, measured before and since.
+    """One degraded directed link, measured before and during the fault.
 
     Attributes:
         sender, receiver: The link.
-        before, during: What was measured before, and when it was bad: of a link that stalls, when
-            all came, or all came back.
-        midway: Of a link that stalls: what had become of the same datagrams `midway_s` after they
+        before, during: The measurement before the fault, and during it. For a stalling link,
+            `during` is taken when all datagrams or all answers have arrived.
+        midway: For a stalling link: the measurement of the same datagrams, `midway_s` after they
             were sent.
-        midway_s, over_s: When it was asked midway, and when all had come, in seconds after they
-            were sent.
-        flows, flows_held: From how many ports they were sent, and of how many of these none had
-            arrived midway.
+        midway_s, over_s: Seconds from the sending to the midway measurement, and to the arrival of
+            all.
+        flows, flows_held: The number of sending ports, and the number of these without any arrival
+            midway.
     """
 
     sender: str
@@ -166,14 +171,15 @@ class LinkQuality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityEffect:
-    """Links that are bad.
+    """Links that are degraded.
 
     Attributes:
-        shape_id: Of the hosts' shape.
-        took_s: Until it was confirmed.
-        quality: What the links do to packets.
-        links: Those that nobody cuts.
-        back: Where links stall one way: the other way, over which packets pass, and answers wait.
+        shape_id: The id of the traffic shape on the hosts.
+        took_s: Seconds until the fault was confirmed.
+        quality: The effect of the links on packets.
+        links: The links that no other fault cuts.
+        back: For links that stall in one direction: the other direction, over which packets pass.
+            Answers to its packets wait.
     """
 
     shape_id: str
@@ -185,13 +191,13 @@ class QualityEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkClear:
-    """One directed link that was bad.
+    """One directed link that was degraded.
 
     Attributes:
         sender, receiver: The link.
-        after: What was measured; None: another fault cuts it, so that nothing can be.
-        let_go: Of a link that stalled: what became of datagrams that were sent into it right before
-            its heal; None: none could be sent.
+        after: The measurement after the heal. None if another fault cuts the link.
+        let_go: For a stalling link: the datagrams sent into it just before its heal. None if none
+            could be sent.
     """
 
     sender: str
@@ -205,13 +211,13 @@ class ClearEffect:
     """Links that are as good as before.
 
     Attributes:
-        shape_id: Of the hosts' shape.
-        took_s: Until it was confirmed.
-        links: Each of them.
-        ended_before: Nodes whose links had been good for some of the time already: what made them
-            bad there had died.
-        killed: Nodes where it had to be killed at the heal, and what it held is lost.
-        dropped: So many packets found no room in stalls.
+        shape_id: The id of the traffic shape on the hosts.
+        took_s: Seconds until the heal was confirmed.
+        links: All links of the fault.
+        ended_before: Nodes whose links had become good too early, because the process behind the
+            shape had died.
+        killed: Nodes where this process was killed at the heal. The packets it held are lost.
+        dropped: Packets that were lost because a stalled link's queue was full.
     """
 
     shape_id: str

@@ -1,12 +1,12 @@
-"""The fault `little-memory`: a broker gets hardly more memory than it cannot do without.
+"""The fault `little-memory`: a broker gets hardly more memory than it needs.
 
-This happens in a container whose limit is too tight. The fault sets the limit of the broker's
-control group (cgroup `memory`) 0 to 16 MiB above what the kernel cannot take back from it. The
-kernel drops the files that it kept in memory for the broker, so that reads come from the disk. If
-the broker wants more than is left, the kernel kills it (SIGKILL), which takes no page cache. The
-heal removes the limit, and starts a broker that was killed.
+This happens in a container with a tight limit. The fault sets the limit of the broker's control
+group (cgroup `memory`) to 0 to 16 MiB above the memory that the kernel cannot take back. The kernel
+drops the broker's cached files, so reads come from the disk. If the broker needs more than the
+limit, the kernel kills it (SIGKILL), which keeps the page cache. The heal removes the limit, and
+starts a broker that was killed.
 
-What it does not imitate: a machine that swaps.
+The fault does not imitate a machine that swaps.
 """
 
 from cluster.protocol import ClusterError, Memory
@@ -19,18 +19,19 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 ROOMS_MB = (0, 1, 4, 16)
 MOST_TRIES = 32
-"""Each with another MiB: what is dirty, or in use, is not taken back at once."""
+"""The number of attempts to set a limit. Each adds a MiB, because the kernel needs time to free
+dirty pages and pages in use."""
 
 
 class LittleMemory:
-    """Brokers that come up against their limit of memory, and are killed by the kernel maybe.
+    """A fault that limits the memory of brokers. The kernel may kill them.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts limit resources.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts limit resources.
 
     Raises:
-        ClusterError: They do not.
+        ClusterError: The hosts do not limit resources.
     """
 
     links = ()
@@ -45,14 +46,14 @@ class LittleMemory:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[FreeResources | Restart, ...]:
-        """Return the limits to take away, and the brokers to start again."""
+        """Return the undo steps: remove the limits, and start the brokers that are down."""
         return self._hit.undo()
 
     def inject(self) -> None:
-        """Set the limits.
+        """Set the memory limits.
 
         Raises:
-            ClusterError: A broker has one already, or cannot have one.
+            ClusterError: A broker already has a limit, or cannot have one.
         """
         self._started_s = stopwatch_s()
         for node in self._hit.each():
@@ -60,12 +61,12 @@ class LittleMemory:
             if before.limit_bytes is not None:
                 raise ClusterError(f"the broker of {node} has a limit of memory already")
             self._before[node] = before
-            # Of one that has just started little is kept, and it would not feel more than that.
+            # A broker that has just started has few cached files, so give it at most half of these.
             room = min(self._room, before.cached_bytes // 2)
             self._limit(node, before.used_bytes - before.cached_bytes + room)
 
     def confirm(self, patience: Patience) -> MemoryEffect | None:
-        """See that the kernel took something back from each, or that it wanted more, or died."""
+        """Confirm that each broker lost cached memory, reached its limit, or was killed."""
         now: dict[str, Memory] = {}
 
         def all_felt_it() -> bool:
@@ -95,11 +96,11 @@ class LittleMemory:
         )
 
     def heal(self) -> None:
-        """Take the limits away, and start the brokers that the kernel killed. Idempotent."""
+        """Remove the limits, and start the brokers that the kernel killed. Idempotent."""
         self._hit.free(self._before, self._free)
 
     def confirm_healed(self, patience: Patience) -> FreedEffect | None:
-        """See that there is no limit, and that the brokers are registered."""
+        """Confirm that no limit is left, and that the brokers are registered."""
         if any(self._hit.hosts.memory(node).limit_bytes is not None for node in self._before):
             return None
         return self._hit.wait_back(patience, kills=self._kills)
@@ -120,7 +121,7 @@ class LittleMemory:
                 return
 
     def _feels(self, node: str, now: Memory) -> bool:
-        """Tell whether a broker lost what it had, or did not get what it wanted."""
+        """Return whether a broker lost cached memory, or did not get memory that it needed."""
         lost = now.used_bytes <= self._limits[node] < self._before[node].used_bytes
         return lost or self._hits(node, now) > 0
 
@@ -130,9 +131,12 @@ class LittleMemory:
 
 SAYS = {
     "little-memory": InWords(
-        does="a broker gets 0 to 16 MiB more than it cannot do without; the kernel may kill it",
+        does="a broker gets only 0 to 16 MiB more memory than it needs; the kernel may kill it",
         injected="a limit of its control group (cgroup `memory`)",
-        proven="the kernel took files back, or counts how often it wanted more, or killed it",
-        undone="the limit goes; a start if it was killed",
+        proven=(
+            "the kernel took cached files back, or counted that the broker reached the limit, or"
+            " killed it"
+        ),
+        undone="removal of the limit; a start if the broker was killed",
     ),
 }

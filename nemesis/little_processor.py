@@ -1,9 +1,9 @@
 """The fault `little-processor`: a broker gets 2 to 10 % of one core.
 
-This happens on a machine that others keep busy, or in a container whose quota is too small. The
-kernel lets the broker run for 2 to 10 of each 100 ms, and not at all for the rest (cgroup `cpu`).
-Heartbeats, fetches and answers go on, late. The broker's session may end; others then take over
-while it still believes that it leads. The heal removes the quota.
+This happens on a busy machine, or in a container with a small quota. The kernel lets the broker run
+for 2 to 10 of each 100 ms, and not at all for the rest (cgroup `cpu`). Heartbeats, fetches and
+answers continue, but late. The broker's session may end. Then other brokers lead its partitions,
+while it still believes that it is the leader. The heal removes the quota.
 """
 
 from cluster.protocol import ClusterError, Processor
@@ -18,20 +18,20 @@ LEAST_SHARE, MOST_SHARE = 0.02, 0.10
 MEASURED_S = 2.0
 LOOK_S = 0.5
 LEAST_THROTTLED = 3
-"""In so many of the kernel's periods, a tenth of a second each, it had to wait."""
+"""The minimum number of kernel periods (0.1 s each) in which the broker had to wait."""
 SLACK = 1.25
-"""So much above its share a broker may be measured: its time is counted in whole hundredths."""
+"""The measured share may exceed the quota by this much, because CPU time is measured in 0.01 s."""
 
 
 class LittleProcessor:
-    """Brokers that the kernel lets run for a small part of the time.
+    """A fault that lets brokers run for a small share of the time.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts limit resources.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts limit resources.
 
     Raises:
-        ClusterError: They do not.
+        ClusterError: The hosts do not limit resources.
     """
 
     links = ()
@@ -45,14 +45,14 @@ class LittleProcessor:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[FreeResources | Restart, ...]:
-        """Return the quotas to take away, and the brokers to start again."""
+        """Return the undo steps: remove the quotas, and start the brokers that are down."""
         return self._hit.undo()
 
     def inject(self) -> None:
-        """Set the quotas.
+        """Set the CPU quotas.
 
         Raises:
-            ClusterError: A broker has one already, or cannot have one.
+            ClusterError: A broker already has a quota, or cannot have one.
         """
         self._started_s = stopwatch_s()
         for node in self._hit.each():
@@ -63,9 +63,9 @@ class LittleProcessor:
             self._begun[node] = (stopwatch_s(), self._hit.hosts.processor(node))
 
     def confirm(self, patience: Patience) -> ProcessorEffect | None:
-        """See for two seconds that each uses no more than its share, and has to wait for it.
+        """Confirm for two seconds that each broker stays within its share and has to wait.
 
-        For longer, where others leave it too little of a core to come up against its share.
+        This takes longer if other processes leave a broker less CPU time than its share.
         """
         until_s = stopwatch_s() + patience.limit_s
         pause_until(stopwatch_s() + min(MEASURED_S, patience.limit_s), patience.stop)
@@ -75,11 +75,11 @@ class LittleProcessor:
         return effect
 
     def _measured(self) -> ProcessorEffect | None:
-        """Return what was used since the injection, if that was little."""
+        """Return the CPU use since the injection, or None if a broker used too much."""
         used: dict[str, float] = {}
         throttled: dict[str, int] = {}
         waited_s: dict[str, float] = {}
-        processes = self._hit.brokers.changes()  # Who is measured after it ran then.
+        processes = self._hit.brokers.changes()  # First, so that each was alive here.
         for node, (since_s, before) in self._begun.items():
             now = self._hit.hosts.processor(node)
             used[node] = (now.used_s - before.used_s) / (stopwatch_s() - since_s)
@@ -99,11 +99,11 @@ class LittleProcessor:
         )
 
     def heal(self) -> None:
-        """Take the quotas away, and start brokers that ended meanwhile. Idempotent."""
+        """Remove the quotas, and start brokers that ended meanwhile. Idempotent."""
         self._hit.free(self._limited, lambda node: self._hit.hosts.limit_processor(node, None))
 
     def confirm_healed(self, patience: Patience) -> FreedEffect | None:
-        """See that there is no quota, and that the brokers are registered."""
+        """Confirm that no quota is left, and that the brokers are registered."""
         back = self._hit.wait_back(patience)
         if any(self._hit.hosts.processor(node).share is not None for node in self._limited):
             return None
@@ -114,7 +114,10 @@ SAYS = {
     "little-processor": InWords(
         does="a broker gets 2 to 10 % of one core",
         injected="a quota of its control group (cgroup `cpu`)",
-        proven="the kernel counts periods in which it had to wait; it uses no more than its share",
-        undone="the quota goes; it runs and is registered",
+        proven=(
+            "the kernel counts the periods in which the broker had to wait; its CPU use stays"
+            " within the quota"
+        ),
+        undone="removal of the quota; the broker runs and is registered",
     ),
 }

@@ -1,4 +1,4 @@
-"""Where a replica's log begins and ends, by its files."""
+"""The first and last offset of a replica's log, from its segment files."""
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -7,7 +7,7 @@ from cluster.protocol import Disk, Logs
 
 
 def log_bounds(disk: Disk, segments: Sequence[PurePosixPath], logs: Logs) -> tuple[int, int]:
-    """Return the first offset that segments may hold, and the one behind their last record."""
+    """Return the base offset of the first segment, and the offset after the last record."""
     if not segments:
         return (0, 0)
     batches = logs.read(disk.read(segments[-1])).batches

@@ -1,7 +1,8 @@
-"""The fault `loss`: of 100 packets between the targets and the other nodes 5 to 30 get lost.
+"""The fault `loss`: 5 to 30 % of the packets between the targets and the other nodes get lost.
 
-Each on its own, each way: TCP sends them again, later and later. Confirmed when the share of our
-datagrams that do not arrive grew by more than chance (`evidence`).
+Each packet is lost independently, in each direction. TCP retransmits it after longer and longer
+waits. The fault is confirmed if the share of lost test datagrams grows by more than chance
+(`evidence`).
 """
 
 from cluster.protocol import Quality
@@ -14,7 +15,7 @@ LEAST, MOST = 0.05, 0.3
 
 
 def loss(aim: Aim, site: Site) -> BadLinks:
-    """Make the fault; the share of packets is drawn."""
+    """Make the fault, with a random share of packets."""
     share = round(aim.rng.uniform(LEAST, MOST), 3)
     quality = Quality(loss=share, seed=drawn_seed(aim))
     return BadLinks(aim, site, quality, of_shares(loses_more))
@@ -22,9 +23,9 @@ def loss(aim: Aim, site: Site) -> BadLinks:
 
 SAYS = {
     "loss": InWords(
-        does="5 to 30 of 100 packets get lost",
+        does="5 to 30 % of the packets get lost",
         injected="as `delay`",
-        proven="the share of datagrams that do not arrive, beyond chance",
+        proven="the share of datagrams that do not arrive grows by more than chance",
         undone="as `delay`",
     ),
 }

@@ -1,15 +1,15 @@
-"""The fault `lost-flush`: a disk says that it has flushed and has not, and then loses its power.
+"""The fault `lost-flush`: a disk confirms flushes without doing them, and then loses power.
 
-As of a disk with a volatile cache that ignores its flushes. From the beginning on each flush of a
-partition's segment is answered and dropped. The broker is then stopped in order: Kafka flushes
-every log, and notes that it ended cleanly, so that it recovers nothing when it starts. Then what
-was not on disk when the fault began, or was truncated and written again since, is cut off, also
-below the recovery point, and the broker is started on that. Others of the ISR have what it lost;
-what every replica lost in the same way was never promised (`power-loss`).
+A disk with a volatile cache that ignores flushes acts like this. During the fault, each flush of a
+partition's segment is confirmed and dropped. Then the broker is stopped in order. Kafka flushes all
+logs and notes a clean shutdown, so it does no recovery at its next start. Then the fault truncates
+each log to the data that was on disk at the fault's start and not overwritten since. This may be
+below the recovery point. The broker is started on these logs. Other in-sync replicas have the lost
+records. Kafka does not promise to keep records that every replica lost in this way (`power-loss`).
 
-What is not simulated: flushes of the metadata log and of checkpoints are true, because a voter that
-forgets breaks what Raft presumes; nothing is torn within a batch; and indexes behind the cut go,
-which Kafka makes again.
+Three things are not simulated. Flushes of the metadata log and of checkpoints are real, because a
+voter that forgets breaks an assumption of Raft. No batch is torn. The fault deletes the indexes of
+truncated data, and Kafka rebuilds them.
 """
 
 from dataclasses import dataclass
@@ -27,20 +27,20 @@ from results.record.clock import pause_until, stopwatch_s
 
 GONE_LIMIT_S = 10.0
 LOST = "lost fsync"
-"""How hosts count flushes of segments that were answered and not done."""
+"""The counter of the hosts for segment flushes that were confirmed but not done."""
 WRITES_S = (1.0, 4.0)
-"""So long brokers write what will be lost, before they are stopped."""
+"""The shortest and longest time in seconds in which brokers write data that will be lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostFlushEffect:
-    """Brokers whose disk lost what it had said was flushed.
+    """Brokers whose disk lost data that it had confirmed as flushed.
 
     Attributes:
-        graceful: Nodes that ended by themselves within the limit; others were killed after it.
-        processes: The brokers that were stopped.
-        flushes: By node: how many flushes of segments were answered and not done.
-        replicas: What that took of each log; `recovery_point` is what was flushed in truth.
+        graceful: Nodes that ended by themselves within the limit. Others were killed after it.
+        processes: The broker processes that were stopped.
+        flushes: The number of segment flushes that were confirmed but not done, by node.
+        replicas: The loss of each log. `recovery_point` is the offset that was really flushed.
     """
 
     took_s: float
@@ -51,7 +51,7 @@ class LostFlushEffect:
 
     @property
     def told(self) -> str:
-        """What was measured."""
+        """Return the measurement as a sentence."""
         lost = sum(each.log_end_before - each.log_end_after for each in self.replicas)
         logs = sum(each.bytes_cut > 0 for each in self.replicas)
         size = sum(each.bytes_cut for each in self.replicas)
@@ -61,14 +61,15 @@ class LostFlushEffect:
 
 
 class LostFlush:
-    """Brokers that were stopped in order, and whose logs end where they were flushed in truth.
+    """A fault that stops brokers in order, and truncates their logs to the really flushed data.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts lose flushes, and its brokers' files are at hand.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts can drop flushes, and the brokers' files can be
+            accessed.
 
     Raises:
-        ClusterError: They do not, or are not.
+        ClusterError: The hosts do not support this.
     """
 
     links = ()
@@ -92,19 +93,19 @@ class LostFlush:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[MendDisk | Restart, ...]:
-        """Return the disks to mend, and the brokers to start again; what was cut is gone."""
+        """Return the undo steps: repair the disks and start the brokers. Lost data stays lost."""
         disks = tuple(MendDisk(node=node) for node in self.targets)
         return (*disks, *(Restart(node=node) for node in self.targets))
 
     def inject(self) -> None:
-        """Lose flushes for a while, stop the brokers, and cut what was not flushed.
+        """Drop flushes for a while, stop the brokers, and truncate logs to the flushed data.
 
         Raises:
-            ClusterError: A broker does not end, and its disk then loses nothing.
+            ClusterError: A broker does not end. Then its disk loses nothing.
         """
         self._started_s = stopwatch_s()
         for node in self.targets:
-            # The metadata log is none of these: a voter that forgets breaks what Raft presumes.
+            # Not the metadata log: Raft assumes that voters do not forget.
             found = self._logs.replica_folders(self._disks[node])
             folders = [folder.name for _, folder in found]
             self._faulty.fault_disk(node, "lost", ("fsync",), folders=folders)
@@ -119,12 +120,12 @@ class LostFlush:
             self._cuts += cut_to(disk, self._logs, self._faulty.flushed(node))
 
     def confirm(self, patience: Patience) -> LostFlushEffect | None:
-        """See that logs are shorter; how many flushes were lost is in the effect.
+        """Confirm that logs are shorter. The effect also has the number of dropped flushes.
 
-        None means that no log is, wherever that was: by that it is judged. A broker that was killed
-        at last may have asked for no flush.
+        Return None if no log is shorter. The number of flushes does not count as proof, because a
+        broker that had to be killed may not have flushed anything.
         """
-        del patience  # Nothing is waited for: the brokers ended before anything was cut.
+        del patience  # No wait is needed: the brokers ended before the logs were truncated.
         if not any(each.bytes_cut for each in self._cuts):
             return None
         return LostFlushEffect(
@@ -136,12 +137,12 @@ class LostFlush:
         )
 
     def heal(self) -> None:
-        """Have flushes be true again, and start the brokers, but those that run."""
+        """Make flushes real again, and start the brokers that are down."""
         self._brokers.note_heal()
         on_each(self.targets, self._mend)
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
-        """See that no flush is lost any more, and that the brokers are registered again."""
+        """Confirm that flushes are real, and that the brokers are registered again."""
         return self._brokers.wait_back(patience) if all(map(self._is_true, self.targets)) else None
 
     def _mend(self, node: str) -> None:
@@ -149,7 +150,7 @@ class LostFlush:
         self._brokers.start_missing([node])
 
     def _is_true(self, node: str) -> bool:
-        """Flush each file of a node; tell whether none of that was lost."""
+        """Flush each file of a node, and return whether no flush was dropped."""
         before = self._faulty.disk_counts(node).get(LOST, 0)
         self._faulty.mend_disk(node)
         return self._faulty.disk_counts(node).get(LOST, 0) == before
@@ -157,10 +158,10 @@ class LostFlush:
 
 SAYS = {
     "lost-flush": InWords(
-        does="a broker is stopped in order, and what its disk said was flushed is gone",
-        injected="a file system (FUSE) below the node's data; SIGTERM; each log is cut",
-        proven="the file system counts the flushes; each log's end before and after",
-        undone="flushes are true; as `kill`",
-        costs="lost writes that every replica lost so (`power-loss`)",
+        does="a broker is stopped in order and loses data that its disk had confirmed as flushed",
+        injected="a file system (FUSE) below the node's data; SIGTERM; each log is truncated",
+        proven="the file system counts the dropped flushes; each log's end before and after",
+        undone="flushes are real again; as `kill`",
+        costs="records that every replica lost in this way: lost writes (`power-loss`)",
     ),
 }

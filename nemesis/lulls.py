@@ -1,4 +1,4 @@
-"""Times of a main phase in which no dealt fault begins (`nemesis.levels` says why, and when)."""
+"""Lulls: times of the main phase in which no scheduled fault begins. See `nemesis.levels`."""
 
 from nemesis.levels import after_lull
 from results.record.clock import stopwatch_s
@@ -8,7 +8,7 @@ class Lulls:
     """The lulls of one run.
 
     Args:
-        each_s: How long each is; 0: there are none.
+        each_s: The length of each lull in seconds. 0 for no lulls.
     """
 
     def __init__(self, each_s: float) -> None:
@@ -16,11 +16,11 @@ class Lulls:
         self._began_s: float | None = None
 
     def begin(self, began_s: float) -> None:
-        """Note when the main phase began, in seconds of `stopwatch_s`."""
+        """Note the start of the main phase, in seconds of `stopwatch_s`."""
         self._began_s = began_s
 
     def is_now(self) -> bool:
-        """Tell whether no fault may begin now."""
+        """Return whether a lull is in progress, so that no fault may begin."""
         if self._began_s is None:
             return False
         at_s = stopwatch_s() - self._began_s

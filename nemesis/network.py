@@ -1,7 +1,7 @@
-"""The network under the nodes as faults see it: hosts, and all that keeps probes from arriving.
+"""The network between the nodes, with all cuts and stalls that faults have put on it.
 
-A wrapper around `CanPartition` hosts. Two cuts may cover one link; healing the first then leaves
-the link cut, rightly so, and only who knows all cuts can tell that from a heal that failed.
+The module wraps `CanPartition` hosts. Two cuts may cover one link. If the first is healed, the link
+is still cut, and this is correct. Only code that knows all cuts can tell this from a failed heal.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,10 +11,10 @@ from results.record.runtime import new_lock
 
 
 class Network:
-    """Cuts, joins and probes links; knows what is cut. Used by several faults' threads.
+    """Cuts, joins and probes links, and keeps the list of cuts. Several threads can use it.
 
     Args:
-        hosts: What can really cut; asked by one thread at a time.
+        hosts: The hosts that execute the cuts. Only one thread at a time calls them.
     """
 
     def __init__(self, hosts: CanPartition) -> None:
@@ -26,36 +26,36 @@ class Network:
         self._lock = new_lock()
 
     def cut(self, cut_id: str, links: Collection[Link]) -> None:
-        """Cut links, in addition to what is cut already."""
+        """Cut links, in addition to all existing cuts."""
         with self._lock:
-            # Noted first: a cut that failed half-way must be joined like a whole one.
+            # Note the cut first, because an incomplete cut must be removed like a complete one.
             self._cuts[cut_id] = frozenset(links)
             self._ever_cut.update(links)
             self._hosts.cut(cut_id, links)
 
     def join(self, cut_id: str) -> None:
-        """Undo one cut, and no other. Idempotent."""
+        """Remove one cut, and no other. Idempotent."""
         with self._lock:
             self._hosts.join(cut_id)
             self._cuts.pop(cut_id, None)
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
-        """Return how many packets each link of a cut has dropped so far; none if it is no cut."""
+        """Return the number of packets that an active cut has dropped so far, by link."""
         with self._lock:
             return dict(self._hosts.dropped(cut_id)) if cut_id in self._cuts else {}
 
     def probe(self, links: Collection[Link]) -> Mapping[Link, bool]:
-        """Try each directed link with datagrams of our own; tell for each if one arrived."""
+        """Send test datagrams over each directed link. Return whether one arrived, by link."""
         with self._lock:
             return dict(self._hosts.probe(links)) if links else {}
 
     def cut_links(self) -> frozenset[Link]:
-        """Return the links that are cut now, by whichever fault."""
+        """Return the links that any fault cuts now."""
         with self._lock:
             return frozenset(link for links in self._cuts.values() for link in links)
 
     def note_stall(self, shape_id: str, links: Collection[Link]) -> None:
-        """Record which links a shape stalls; an empty collection ends that."""
+        """Record the links that a shape stalls. An empty collection ends the stall."""
         with self._lock:
             self._stalls.pop(shape_id, None)
             if links:
@@ -63,26 +63,26 @@ class Network:
                 self._ever_stalled.update(links)
 
     def stalled_links(self) -> frozenset[Link]:
-        """Return the links that stall now, by whichever fault."""
+        """Return the links that any fault stalls now."""
         with self._lock:
             return frozenset().union(*self._stalls.values())
 
     def silent_links(self) -> frozenset[Link]:
-        """Return the links over which a probe may not arrive in time: cut ones, stalled ones."""
+        """Return the links that are cut or stalled, so that a probe may not arrive in time."""
         with self._lock:
             return frozenset().union(*self._cuts.values(), *self._stalls.values())
 
     def ever_cut(self) -> frozenset[Link]:
-        """Return all links that were cut at some time."""
+        """Return all links that were cut at any time."""
         with self._lock:
             return frozenset(self._ever_cut)
 
     def ever_stalled(self) -> frozenset[Link]:
-        """Return all links that stalled at some time."""
+        """Return all links that were stalled at any time."""
         with self._lock:
             return frozenset(self._ever_stalled)
 
     def cut_ids(self) -> list[str]:
-        """Return the cuts in force, the oldest first."""
+        """Return the ids of the active cuts, the oldest first."""
         with self._lock:
             return list(self._cuts)

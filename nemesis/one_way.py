@@ -1,7 +1,8 @@
-"""The faults `one-way-in` and `one-way-out`: packets between nodes travel in one direction only.
+"""The faults `one-way-in` and `one-way-out`: packets between nodes pass in one direction only.
 
-TCP needs both directions, so no connection lasts under either; but who notices, and when, differs,
-and that asymmetry is what breaks elections: who hears nobody still has its requests delivered.
+TCP needs both directions, so no connection survives either fault. But the two faults differ in
+which node notices, and when. This asymmetry breaks elections, because a node that receives nothing
+can still send requests that arrive.
 """
 
 from nemesis.cut import Cut
@@ -11,24 +12,24 @@ from nemesis.protocol import Aim, Site
 
 
 def one_way_in(aim: Aim, site: Site) -> Cut:
-    """Make the fault by which the targets hear none of the other nodes."""
+    """Make the fault: the targets receive nothing from the other nodes."""
     return Cut(aim, site, deafness(site.cluster.nodes, aim.targets))
 
 
 def one_way_out(aim: Aim, site: Site) -> Cut:
-    """Make the fault by which none of the other nodes hears the targets."""
+    """Make the fault: the other nodes receive nothing from the targets."""
     return Cut(aim, site, muteness(site.cluster.nodes, aim.targets))
 
 
 SAYS = {
     "one-way-in": InWords(
-        does="nothing reaches the targets; what they send arrives",
+        does="the targets receive nothing; packets that they send arrive",
         injected="as `isolate`",
-        proven="as `isolate`, and the other way still works",
+        proven="as `isolate`, and the other direction still works",
         undone="as `isolate`",
     ),
     "one-way-out": InWords(
-        does="nothing that the targets send arrives",
+        does="packets that the targets send do not arrive",
         injected="as `isolate`",
         proven="as `one-way-in`",
         undone="as `isolate`",

@@ -1,10 +1,11 @@
-"""Deals faults that overlap, for hosts in virtual time: pure, from the plan's seed.
+"""Schedules overlapping faults for hosts in virtual time. Pure functions of the plan's seed.
 
-Real hosts are dealt one fault at a time that takes a node, so that a majority is always whole, and
-none that is over before its effect can be measured. Simulated ones bear all of it: two lanes side
-by side, each with all kinds. One holds as long as real ones, so that sessions end and leaders
-change; the other strikes often and mostly for moments, so that who was gone is back before
-anybody has missed it, and meets the aftermath of the first one's faults.
+On real hosts, only one fault at a time disables a node, so that a majority is always healthy. No
+fault ends before its effect can be measured. Simulated hosts do not need these limits. So they have
+two parallel lanes with all kinds. The faults of one lane last as long as on real hosts, so that
+sessions end and leaders change. The faults of the other lane are frequent and mostly very short. So
+a node is back before other nodes notice, and these faults hit the aftermath of the first lane's
+faults.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,21 +25,21 @@ _ALL = {"all", QUORUM_VOTERS, SERVERS}
 _ONLY_LONG = frozenset(
     name for name, kind in KINDS.items() if kind.when_whole or _ALL & {*kind.aims}
 )
-"""What takes records is alone while it lasts, and who is all of the nodes shares none of them."""
+"""Kinds of the first lane only: faults that destroy records, and faults on all nodes."""
 
 
 def deal_overlapping(
     plan: Plan, families: Mapping[str, Sequence[str]]
 ) -> tuple[ScheduledFault, ...]:
-    """Return faults of families in two lanes, in the order of their starts.
+    """Return scheduled faults of some families in two lanes, in the order of their starts.
 
-    What takes records has the time for itself, and a while before and after in which all is whole
-    (`nemesis.turns`): the other lane has nothing then that would have to wait, and come late or
-    never.
+    A fault that destroys records runs alone, with a pause before and after it in which all replicas
+    are in sync (`nemesis.turns`). The other lane has no fault then, because it would have to wait
+    and start late or never.
 
     Args:
-        plan: Of the run.
-        families: With the kinds of each that can be played.
+        plan: The plan of the run.
+        families: The possible kinds of each family.
     """
     lanes = [
         _Lane(plan, kinds, lane) for lane in (LONG, QUICK) if (kinds := _kinds_of(families, lane))
@@ -48,16 +49,16 @@ def deal_overlapping(
 
 
 class _Lane:
-    """Faults one after the other, with their own source of chance.
+    """A sequence of faults that do not overlap, with its own random source.
 
     Args:
-        plan: Of the run.
-        families: With the kinds of each that are dealt here.
-        number: Which lane.
+        plan: The plan of the run.
+        families: The kinds of each family in this lane.
+        number: The number of the lane.
 
     Attributes:
-        at_s: When the next fault may begin.
-        over_s: When the last one is over, and all as before; None: there was none.
+        at_s: The earliest start of the next fault.
+        over_s: The time at which the last fault has ended and all is normal. None without a fault.
     """
 
     def __init__(self, plan: Plan, families: Mapping[str, Sequence[str]], number: int) -> None:
@@ -71,7 +72,7 @@ class _Lane:
 
 
 def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFault]:
-    """Yield the faults of lanes, each until its next one does not fit any more."""
+    """Yield the faults of all lanes. A lane ends when its next fault does not fit any more."""
     steady_s, still = hidden_s(plan), list(lanes)
     while still:
         lane = min(still, key=lambda each: each.at_s)
@@ -100,14 +101,14 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFau
 
 
 def _first_what_is_dealt_here_only(kinds: Iterator[str], families: int) -> Iterator[str]:
-    """Begin with what no other lane has: of its families a short main phase must have one, too."""
+    """Yield kinds that only this lane has first, so that a short main phase has these, too."""
     first = [next(kinds) for _ in range(families)]
     yield from sorted(first, key=lambda kind: kind not in _ONLY_LONG)
     yield from kinds
 
 
 def _kinds_of(families: Mapping[str, Sequence[str]], lane: int) -> Mapping[str, Sequence[str]]:
-    """Return the kinds of each family; what takes records is never dealt twice at one time."""
+    """Return a lane's kinds of each family. Only the first lane destroys records."""
     left_out = _ONLY_LONG if lane == QUICK else frozenset()
     kinds = {
         family: tuple(name for name in names if name not in left_out)

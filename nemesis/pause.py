@@ -1,7 +1,7 @@
-"""The fault `pause`: SIGSTOP. The broker stands still; its sockets stay open and answer nothing.
+"""The fault `pause`: the broker is paused with SIGSTOP. Its sockets stay open without answers.
 
-This is a long garbage collection, or a virtual machine that is moved: when it goes on, the broker
-still believes what it believed, that it leads, for instance. Healed by SIGCONT.
+A long garbage collection or a virtual machine under migration acts like this. When the broker
+continues, it still has its old beliefs, for example that it is the leader. The heal sends SIGCONT.
 """
 
 from cluster.protocol import CanPause, ClusterError
@@ -14,11 +14,11 @@ from results.record.clock import stopwatch_s
 
 
 class Pause:
-    """Brokers that stand still: state T in `/proc`, and back when they run and are registered.
+    """A fault that pauses brokers: state T in `/proc`. Later they run and are registered again.
 
     Args:
-        aim: Which fault this is.
-        site: Its cluster's brokers are paused.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The brokers are paused.
     """
 
     links = ()
@@ -32,32 +32,32 @@ class Pause:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[Resume, ...]:
-        """Return the processes to continue."""
+        """Return the undo steps that continue the processes."""
         return tuple(
             Resume(node=node, pid=process.pid, start_ticks=process.start_ticks)
             for node, process in self._brokers.before.items()
         )
 
     def inject(self) -> None:
-        """Stop the processes where they are."""
+        """Pause the processes."""
         self._started_s = stopwatch_s()
         for node in self._brokers.one_a_process():
             self._cluster.pause_node(node)
 
     def confirm(self, patience: Patience) -> PauseEffect | None:
-        """See that the processes are stopped."""
+        """Confirm that the processes are paused."""
         if not self._brokers.wait_states(STOPPED, patience):
             return None
         took_s = stopwatch_s() - self._started_s
         return PauseEffect(took_s=took_s, processes=self._brokers.changes())
 
     def heal(self) -> None:
-        """Continue the processes; start those again that died meanwhile."""
+        """Continue the processes, and start brokers that died meanwhile."""
         self._brokers.note_heal()
         on_each(self._brokers.one_a_process(), self._continue)
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
-        """See that the brokers run and are registered."""
+        """Confirm that the brokers run and are registered."""
         return self._brokers.wait_back(patience)
 
     def _continue(self, node: str) -> None:
@@ -67,9 +67,9 @@ class Pause:
 
 SAYS = {
     "pause": InWords(
-        does="brokers stand still",
+        does="brokers are paused",
         injected="SIGSTOP",
         proven="`/proc` state T",
-        undone="SIGCONT; it runs and is registered",
+        undone="SIGCONT; the broker runs and is registered",
     ),
 }

@@ -1,8 +1,8 @@
-"""The fault `pause-all`: SIGSTOP to every broker and every controller at once.
+"""The fault `pause-all`: every broker and every controller is paused with SIGSTOP at once.
 
-A hypervisor is suspended, or a snapshot is taken of all its machines. When they go on, each server
-believes what it believed: every lease, session and election timer has run out everywhere, and
-whoever led goes on to lead until somebody says otherwise. Healed by SIGCONT.
+This happens if a hypervisor is suspended, or takes a snapshot of all its machines. When the servers
+continue, each still has its old beliefs. All leases, sessions and election timers have expired.
+Each leader continues to lead until another server corrects it. The heal sends SIGCONT.
 """
 
 from nemesis.in_words import InWords
@@ -11,15 +11,15 @@ from nemesis.protocol import Aim, Site
 
 
 def pause_all(aim: Aim, site: Site) -> Pause:
-    """Return the fault; its targets are all servers."""
+    """Make the fault. Its targets are all servers."""
     return Pause(aim, site)
 
 
 SAYS = {
     "pause-all": InWords(
-        does="all brokers and all controllers stand still at once",
+        does="all brokers and all controllers are paused at once",
         injected="SIGSTOP to every server",
-        proven="as `pause`, of every server",
+        proven="as `pause`, for every server",
         undone="SIGCONT to all; each runs and is registered",
     ),
 }

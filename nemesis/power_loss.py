@@ -1,22 +1,22 @@
-"""The fault `power-loss`: the broker is gone without a word, and with it what no disk had yet.
+"""The fault `power-loss`: the broker is killed, and all data that was not yet on disk is lost.
 
-Where machines can lose their power (`CanLosePower`), they do: no connection is closed, and what was
-not flushed is gone as far as it does not happen to have been written, also within a batch. What
-follows is for all others.
+If machines can lose power (`CanLosePower`), they do. No connection is closed. Data that was not
+flushed is lost, unless the kernel had written it already. The loss can begin within a batch. The
+rest of this text is about all other hosts.
 
-SIGKILL alone loses nothing: what was written lies in the kernel's page cache. Here each replica's
-log is cut behind its recovery point as well, below which Kafka had flushed it
-(`recovery-point-offset-checkpoint`, or as `log.flush.interval.messages` has it, which is on disk
-long before the checkpoint says so): a segment behind the point is removed, the one that holds it
-is cut at the batch where it lies, and their indexes are removed, as are snapshots of producers
-from behind the new end; Kafka makes them again. A real loss of power takes at most this, for the
-kernel writes by itself, too, and mostly less.
+SIGKILL alone loses nothing, because the written data is in the kernel's page cache. So the fault
+also truncates each replica's log to its recovery point, up to which Kafka had flushed it. The
+recovery point comes from `recovery-point-offset-checkpoint`, or from `log.flush.interval.messages`,
+whose flushes reach the disk long before the checkpoint shows them. Segments after the recovery
+point are deleted. The segment that contains it is truncated at that batch. Their indexes and later
+producer snapshots are deleted, because Kafka rebuilds them. A real power loss takes at most this
+much, and mostly less, because the kernel writes by itself, too.
 
-What is not simulated: the files that Kafka flushes when it writes them stay as they are
-(`leader-epoch-checkpoint`, `replication-offset-checkpoint`, `quorum-state`), and so does the
-metadata log, whose every append is flushed before it counts. What a flush by time had saved
-(`log.flush.interval.ms`) counts from the next checkpoint on. Nothing is torn within a batch.
-Healed by a restart.
+Some effects are not simulated. Files that Kafka flushes at each write stay as they are
+(`leader-epoch-checkpoint`, `replication-offset-checkpoint`, `quorum-state`). The metadata log
+stays, too, because each append is flushed before it counts. Flushes by time
+(`log.flush.interval.ms`) count only from the next checkpoint. No batch is torn. The heal restarts
+the broker.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -38,13 +38,13 @@ _MADE_AGAIN = (".index", ".timeindex", ".txnindex")
 
 
 class PowerLoss:
-    """Brokers killed without warning, whose logs end where they were last flushed.
+    """A fault that kills brokers, and truncates their logs to the last flush.
 
     Args:
-        aim: Which fault this is.
-        site: Its cluster's brokers are killed, their logs cut.
-        places: The partitions whose logs are cut, and no other, on any hosts; None: all that the
-            node has.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The brokers are killed, and their logs truncated.
+        places: The only partitions whose logs are truncated, on any hosts. None for all partitions
+            of the node.
     """
 
     links = ()
@@ -65,11 +65,11 @@ class PowerLoss:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[Restart, ...]:
-        """Return the brokers to start again; what was cut is gone."""
+        """Return undo steps that start the brokers. Truncated data stays lost."""
         return tuple(Restart(node=node) for node in self.targets)
 
     def inject(self) -> None:
-        """Turn the machines off; or kill the brokers, and when all are gone, cut their logs."""
+        """Turn the machines off. If that is impossible, kill brokers and truncate their logs."""
         self._started_s = stopwatch_s()
         if self._power is not None:
             self._turn_off(self._power)
@@ -93,11 +93,11 @@ class PowerLoss:
             if isinstance(self._cluster, CanExcuse):
                 self._cluster.excuse_end(node)
             left = hosts.lose_power(node)
-            self._cluster.kill_node(node)  # Of whom it shall be known that it is gone.
+            self._cluster.kill_node(node)  # Tell the cluster that the broker has ended.
             self._cuts += [self._cut_by_power(place, log, left) for place, log in logs.items()]
 
     def confirm(self, patience: Patience) -> PowerLossEffect | None:
-        """See that the processes are gone; what was cut from the files is known already."""
+        """Confirm that the processes have ended. The loss of each log is already known."""
         if not self._brokers.wait_states(GONE, patience):
             return None
         return PowerLossEffect(
@@ -107,12 +107,12 @@ class PowerLoss:
         )
 
     def heal(self) -> None:
-        """Start the brokers again, but those that run."""
+        """Start the brokers that are down."""
         self._brokers.note_heal()
         self._brokers.start_missing()
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
-        """See that the brokers are registered again."""
+        """Confirm that the brokers are registered again."""
         return self._brokers.wait_back(patience)
 
     def _cut_by_power(
@@ -121,7 +121,7 @@ class PowerLoss:
         log: Mapping[PurePosixPath, bytes],
         left: Mapping[PurePosixPath, PowerCut],
     ) -> ReplicaCut:
-        """Return what a loss of power took from one partition's segments, as they were before."""
+        """Return the loss of one partition, from its old segments and the remaining files."""
         return ReplicaCut(
             topic=place[0],
             partition=place[1],
@@ -133,29 +133,29 @@ class PowerLoss:
 
 
 def _end(logs: Logs, log: Mapping[PurePosixPath, bytes], sizes: Mapping[PurePosixPath, int]) -> int:
-    """Return the offset behind the last whole batch, if files have so many bytes."""
+    """Return the offset after the last complete batch, given each file's size in bytes."""
     end = 0
     for path, data in sorted(log.items()):
         batches = logs.read(data[: sizes[path]]).batches
         end = batches[-1].end_offset if batches else max(end, int(path.stem))
         if sizes[path] < len(data):
-            break  # Nobody who reads this segment gets to those behind it.
+            break  # A reader of this segment stops here, before later segments.
     return end
 
 
 def cut_unflushed(disk: Disk, places: Collection[Place] | None, logs: Logs) -> list[ReplicaCut]:
-    """Cut the logs of a broker that is gone behind their recovery points.
+    """Truncate the logs of a broker that has ended to their recovery points.
 
     Args:
-        disk: The broker's files; its logs are in `data`.
-        places: The partitions; None: all.
-        logs: Knows the files.
+        disk: The broker's files. Its logs are in `data`.
+        places: The partitions. None for all.
+        logs: The reader of the log files.
 
     Returns:
-        What was cut of each partition, also where that is nothing.
+        The loss of each partition, including partitions without a loss.
 
     Raises:
-        ClusterError: A partition that was named is not there.
+        ClusterError: A named partition does not exist.
     """
     points, interval = logs.recovery_points(disk), logs.flush_interval(disk)
     found = dict(logs.replica_folders(disk))
@@ -171,19 +171,19 @@ def cut_unflushed(disk: Disk, places: Collection[Place] | None, logs: Logs) -> l
 
 
 def cut_to(disk: Disk, logs: Logs, flushed: Mapping[PurePosixPath, int]) -> list[ReplicaCut]:
-    """Cut the logs of a broker that is gone to what of their segments was on disk.
+    """Truncate the logs of a broker that has ended to the part that was on disk.
 
-    Nothing is left of a batch that was not there as a whole. A broker that has ended in order does
-    not recover: it would append behind what is left.
+    An incomplete batch is removed as a whole. A broker that ended in order does no recovery, and
+    would append after the incomplete batch.
 
     Args:
-        disk: The broker's files; its logs are in `data`.
-        logs: Knows the files.
-        flushed: How many bytes of each segment; none: it was not there yet. Partitions of which
-            there is none are left alone.
+        disk: The broker's files. Its logs are in `data`.
+        logs: The reader of the log files.
+        flushed: The number of flushed bytes of each segment. A missing segment did not exist then.
+            Partitions without any segment here are not changed.
 
     Returns:
-        What was cut of each partition, also where that is nothing.
+        The loss of each partition, including partitions without a loss.
     """
     cuts = []
     known = {path.parent for path in flushed}
@@ -214,7 +214,10 @@ def cut_to(disk: Disk, logs: Logs, flushed: Mapping[PurePosixPath, int]) -> list
 
 
 def _whole(logs: Logs, data: bytes, size: int) -> int:
-    """Return where the last batch ends that a segment's first bytes hold; its size if all do."""
+    """Return the end of the last complete batch in a segment's first bytes.
+
+    If all batches are complete, return the size of the file.
+    """
     if size >= len(data):
         return len(data)
     kept, batches = logs.read(data[:size]).batches, logs.read(data).batches
@@ -222,19 +225,19 @@ def _whole(logs: Logs, data: bytes, size: int) -> int:
 
 
 class _Cutter:
-    """Cuts logs of one disk; files behind the cut that Kafka makes again go, too.
+    """Truncates logs on one disk, and deletes later files that Kafka rebuilds.
 
     Args:
         disk: The broker's files.
-        logs: Knows them.
-        interval: Of its flushes, in messages; None: it has none.
+        logs: The reader of the log files.
+        interval: The flush interval in messages. None if there is none.
     """
 
     def __init__(self, disk: Disk, logs: Logs, interval: int | None) -> None:
         self._disk, self._logs, self._interval = disk, logs, interval
 
     def cut(self, folder: PurePosixPath, place: Place, point: int) -> ReplicaCut:
-        """Cut one partition's segments; the first stays, empty if need be."""
+        """Truncate one partition's segments. The first segment stays, even if it becomes empty."""
         disk, segments = self._disk, self._logs.segments(self._disk, folder)
         recovery_point = self._flushed_to(segments, point)
         before = after = int(segments[0].stem) if segments else 0
@@ -263,7 +266,7 @@ class _Cutter:
         )
 
     def _flushed_to(self, segments: Sequence[PurePosixPath], point: int) -> int:
-        """Return below which offset a log is on disk: fewer than an interval's messages are not."""
+        """Return the offset up to which a log was flushed, by its checkpoint and flush interval."""
         if self._interval is None:
             return point
         _, end = log_bounds(self._disk, segments, self._logs)
@@ -271,7 +274,7 @@ class _Cutter:
 
 
 def _shorten(disk: Disk, segment: PurePosixPath, size: int | None) -> None:
-    """Cut a segment to its first bytes, None: remove it; what Kafka makes again goes, too."""
+    """Truncate a segment to its first bytes, or delete it for None, with its index files."""
     for suffix in _MADE_AGAIN:
         disk.remove(segment.with_suffix(suffix))
     if size is None:
@@ -281,7 +284,7 @@ def _shorten(disk: Disk, segment: PurePosixPath, size: int | None) -> None:
 
 
 def _remove_snapshots(disk: Disk, folder: PurePosixPath, log_end: int) -> None:
-    """Remove what is known of producers from records that are gone."""
+    """Delete snapshots of producer state that cover lost records."""
     for path in disk.files(f"{folder}/*.snapshot"):
         if path.stem.isdecimal() and int(path.stem) > log_end:
             disk.remove(path)
@@ -289,10 +292,10 @@ def _remove_snapshots(disk: Disk, folder: PurePosixPath, log_end: int) -> None:
 
 SAYS = {
     "power-loss": InWords(
-        does="brokers are gone, and with them what was never flushed",
-        injected="SIGKILL, then each log is cut at its recovery point",
-        proven="the process is gone; each log's end before and after",
+        does="brokers are killed and lose all data that was never flushed",
+        injected="SIGKILL; then each log is truncated to its recovery point",
+        proven="the process has ended; each log's end before and after",
         undone="as `kill`",
-        costs="lost writes that every replica held in memory only (`power-loss`)",
+        costs="records that every replica had in memory only: lost writes (`power-loss`)",
     ),
 }

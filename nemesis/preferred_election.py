@@ -1,8 +1,8 @@
-"""The fault `preferred-election`: the first replica of a partition is made to lead it, under load.
+"""The fault `preferred-election`: the first replica of a partition is elected leader, under load.
 
-Clean, and yet a change of leader: clients must find the new one, and what was in flight is refused
-or answered twice. A partition that its first replica leads already has its replicas put in another
-order before, which the heal undoes.
+The election is clean, but the leader changes. Clients must find the new leader, and requests in
+flight are rejected or answered twice. If the first replica already leads, the fault first changes
+the order of the replicas, and the heal restores the order.
 """
 
 from cluster.protocol import ClusterError
@@ -13,18 +13,19 @@ from nemesis.protocol import Aim, Patience, Site
 
 REORDER_LIMIT_S = 10.0
 ELECTED_LIMIT_S = 15.0
-"""The order was taken; on a busy machine brokers tell late what came of it."""
+"""Seconds to wait for the election's result, which brokers on a busy machine report late."""
 
 
 class PreferredElection(MovedPartition):
-    """A leader elected by order.
+    """A fault that requests the election of another leader.
 
     Args:
-        aim: Which fault this is; its place is the partition, or one is drawn that a target leads.
-        site: Where.
+        aim: The fault's id, targets and partition. Without a partition, a random one is chosen that
+            a target leads.
+        site: The run's cluster and hosts.
 
     Raises:
-        ClusterError: Nobody else can be elected.
+        ClusterError: No other replica can be elected.
     """
 
     def __init__(self, aim: Aim, site: Site) -> None:
@@ -37,11 +38,11 @@ class PreferredElection(MovedPartition):
 
     @property
     def is_moved(self) -> bool:
-        """Whether the replicas are put in another order; who leads after the heal may go on."""
+        """Return whether the fault changed the order of replicas, so that the heal restores it."""
         return self._order != self.before.replicas
 
     def inject(self) -> None:
-        """Put the replicas in order if need be, and have the first elected."""
+        """Change the order of replicas if necessary, and request the election of the first."""
         self.begin()
         if self._order is not None and self.is_moved:
             order = self._order
@@ -54,7 +55,7 @@ class PreferredElection(MovedPartition):
         self.partition.orders.elect_preferred(self.partition.place)
 
     def confirm(self, patience: Patience) -> PreferredElectionEffect | None:
-        """See that the first replica leads, and that another did before."""
+        """Confirm that the first replica leads, and that another replica led before."""
         longer = Patience(limit_s=max(patience.limit_s, ELECTED_LIMIT_S), stop=patience.stop)
         after = self.partition.wait(self._is_elected, longer, what="the preferred leader")
         if after is None:
@@ -73,7 +74,7 @@ class PreferredElection(MovedPartition):
 
 
 def _order(now: Led) -> tuple[str, ...] | None:
-    """Return an order of the replicas whose first can be elected and does not lead; None: none."""
+    """Return an order whose first replica can be elected and does not lead, or None."""
     others = [node for node in now.replicas if node in now.isr and node != now.leader]
     if not others:
         return None
@@ -83,9 +84,9 @@ def _order(now: Led) -> tuple[str, ...] | None:
 
 SAYS = {
     "preferred-election": InWords(
-        does="the first replica of a partition is made to lead it, under load",
-        injected="ElectLeaders; another order of replicas before, if it leads already",
-        proven="leader and epoch before and after, as metadata tell",
+        does="the first replica of a partition is elected leader, under load",
+        injected="ElectLeaders; a new order of replicas before, if the first one leads already",
+        proven="leader and epoch before and after, in the metadata",
         undone="the old order of replicas; all in the ISR",
     ),
 }

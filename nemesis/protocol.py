@@ -1,4 +1,4 @@
-"""What a fault is, and what it works upon."""
+"""The interface of a fault, and of the site (cluster, hosts, network) that faults act on."""
 
 import itertools
 import subprocess
@@ -28,22 +28,25 @@ from nemesis.undo import Undo
 from results.record.runtime import Event
 
 FAILURES = (ClusterError, OSError, subprocess.SubprocessError)
-"""What a host or a cluster raises when something outside of our code goes wrong."""
+"""Errors that hosts or clusters raise for failures outside of Logquake's code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What faults work upon.
+    """The cluster, hosts and network that faults act on.
 
     Attributes:
-        cluster: The brokers; abilities (`CanKill`, `CanPause`) are asked for with `isinstance`.
-        network: Where the nodes' network can be cut, otherwise None.
-        state_of: The letter of a process's state in `/proc`; None: it is gone.
-        hosts: The machines; abilities (`CanShape`, ...) are asked for with `isinstance`.
-        disk_of: The files of a node's folder, for faults of its disk; None: not at hand.
-        controllers: Who keeps the metadata beside the nodes: controllers of their own, ZooKeeper.
-        machines: All that have links; none: the nodes and controllers.
-        session_s: For how long a broker that is gone counts as alive.
+        cluster: The brokers. Use `isinstance` to check their abilities (`CanKill`, `CanPause`).
+        network: The network between nodes. None if it cannot be cut.
+        state_of: Returns the letter of a process's state in `/proc`. None if the process does not
+            exist.
+        hosts: The machines. Use `isinstance` to check their abilities (`CanShape`, ...).
+        disk_of: Returns the files of a node's folder, for disk faults. None if they cannot be
+            accessed.
+        controllers: The separate controllers and ZooKeeper that keep the metadata, if there are
+            any.
+        machines: All machines with links. Empty for the nodes and controllers.
+        session_s: Seconds for which the cluster counts a broker as alive after it has ended.
     """
 
     cluster: Cluster
@@ -65,7 +68,7 @@ class Site:
         machines: Sequence[str] = (),
         session_s: float = OUR_SESSION_S,
     ) -> Self:
-        """Return the site of a run; `state_of` None: the hosts know."""
+        """Return the site of a run. Without `state_of`, the hosts report process states."""
         return cls(
             cluster=cluster,
             network=Network(hosts) if isinstance(hosts, CanPartition) else None,
@@ -79,11 +82,11 @@ class Site:
 
     @property
     def logs(self) -> Logs | None:
-        """Who knows the files of replicas; None: nobody, or they are not at hand."""
+        """Return the reader of replicas' files, or None if the files cannot be accessed."""
         return self.cluster.logs if isinstance(self.cluster, HasLogs) and self.disk_of else None
 
     def together(self, nodes: Iterable[str]) -> tuple[str, ...]:
-        """Return nodes with all others that their processes play: what hits one hits those."""
+        """Return nodes with all others in the same processes, because a signal hits these, too."""
         if not isinstance(self.cluster, SharesProcesses):
             return tuple(nodes)
         shared = map(self.cluster.played_with, nodes)
@@ -91,7 +94,7 @@ class Site:
 
 
 def _beside(cluster: Cluster) -> tuple[str, ...]:
-    """Return who keeps the metadata beside the nodes."""
+    """Return the separate controllers and the ZooKeeper of a cluster."""
     apart = tuple(cluster.controllers) if isinstance(cluster, HasControllers) else ()
     keeper = cluster.keeper if isinstance(cluster, HasKeeper) else None
     return apart if keeper is None else (*apart, keeper)
@@ -99,15 +102,15 @@ def _beside(cluster: Cluster) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """One fault of the schedule at the moment at which it starts.
+    """The data of one scheduled fault at its start.
 
     Attributes:
-        fault_id: Counted from 1 in a run.
-        targets: The nodes that the role expression means now.
-        rng: The fault's own, seeded by the run's seed and the fault's number.
-        stop: Set when the main phase ends: a fault that takes long to inject ends early, and one
-            that goes on by itself does nothing more.
-        place: The topic and partition that the role expression names; None: none.
+        fault_id: The number of the fault in the run, from 1.
+        targets: The nodes that the role expression refers to now.
+        rng: The random source of this fault, seeded by the run's seed and the fault's number.
+        stop: An event that is set when the main phase ends. Then a slow injection ends early, and a
+            background task stops.
+        place: The topic and partition that the role expression names, or None.
     """
 
     fault_id: int
@@ -118,17 +121,17 @@ class Aim:
 
     @property
     def is_late(self) -> bool:
-        """Whether the main phase has ended; it may end by an error, and then nobody heals."""
+        """Return whether the main phase has ended. It can end by an error, without a heal."""
         return self.stop is not None and self.stop.is_set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait for something to be confirmed.
+    """The time limit of a confirmation.
 
     Attributes:
-        limit_s: At most so many seconds.
-        stop: Ends the wait early when set.
+        limit_s: The limit in seconds.
+        stop: An event that ends the wait early when set.
     """
 
     limit_s: float
@@ -136,64 +139,65 @@ class Patience:
 
 
 class Fault(Protocol):
-    """One fault with its targets. Whatever fails raises one of `FAILURES`.
+    """One fault with its targets. Every failure raises one of `FAILURES`.
 
-    What it does beside itself, in a task, fails in its name: `nemesis.background`.
+    Failures of its background tasks count as failures of the fault (`nemesis.background`).
     """
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The nodes that it hits."""
+        """Return the nodes that the fault hits."""
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The directed links that it cuts; none for faults of processes."""
+        """Return the directed links that the fault cuts. Empty for faults on processes."""
 
     def undo(self) -> tuple[Undo, ...]:
-        """Return what would undo it; changes nothing."""
+        """Return the undo steps of the fault, without any change."""
 
     def inject(self) -> None:
-        """Measure what is before, then do it."""
+        """Measure the state before the fault, and then inject the fault."""
 
     def confirm(self, patience: Patience) -> Effect | None:
-        """Measure what it changed; None if that is nothing, within the patience."""
+        """Measure the effect. Return None if there is no effect within the time limit."""
 
     def heal(self) -> None:
-        """Undo it. Idempotent, also after an `inject` that failed or never was."""
+        """Undo the fault. Idempotent, also after a failed or missing `inject`."""
 
     def confirm_healed(self, patience: Patience) -> HealEffect | None:
-        """Measure that it is over; None if it is not, within the patience."""
+        """Measure that the fault has ended. Return None if it has not within the time limit."""
 
 
 @runtime_checkable
 class OfPartition(Protocol):
-    """A fault of one partition, which it may have drawn by itself."""
+    """A fault on one partition, which the fault may have chosen at random."""
 
     @property
     def place(self) -> tuple[str, int]:
-        """Topic and partition."""
+        """Return the topic and the partition."""
 
 
 @runtime_checkable
 class LeavesTopics(Protocol):
-    """A fault whose topics stay when it is over, and are to be whole like the run's own."""
+    """A fault whose topics stay after its end, and must then be in sync like other topics."""
 
     @property
     def places(self) -> Sequence[tuple[str, int]]:
-        """Topics and partitions; none as long as they are not as they stay."""
+        """Return topics and partitions. Empty while the topics do not have their final form."""
 
 
 FaultMaker = Callable[[Aim, Site], Fault]
-"""Makes a fault; changes nothing yet. Raises `ClusterError` if this site cannot have it."""
+"""A function that makes a fault, without any change yet. It raises `ClusterError` if the site does
+not support the fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """What a scripted fault hits, known beforehand: no role to be resolved, no kind to look up.
+    """The fixed targets of a scripted fault. They need no role and no kind.
 
     Attributes:
-        nodes: Its targets.
-        make: Makes it.
+        nodes: The target nodes.
+        make: The function that makes the fault.
     """
 
     nodes: tuple[str, ...]

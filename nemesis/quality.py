@@ -1,12 +1,12 @@
-"""Links made bad: what `delay`, `jitter`, `loss`, `duplicate`, `reorder`, `bandwidth` share.
+"""The base of the faults that degrade links: `delay`, `jitter`, `loss`, `duplicate` and more.
 
-A fault shapes the links between its targets and all other nodes, both ways. It is confirmed when
-every link that no partition cuts is measured to be worse than before, by the rule of the fault;
-its end, when the same rule finds what it was worse than what is now.
+The other two are `reorder` and `bandwidth`. Each shapes the links between its targets and all other
+nodes, in both directions. The fault is confirmed if every link is worse than before, by the rule of
+the fault. Links that a network partition cuts are left out. The heal is confirmed if the same rule
+finds that the links were worse during the fault than now.
 
-How many datagrams that takes is so chosen that the weakest fault of a kind is missed by one look
-less than once in a million; a machine that is so busy that a look comes to nothing is looked at
-again.
+The number of test datagrams is chosen so that one measurement misses the weakest fault of a kind
+less than once in a million. On a busy machine a measurement may fail, and is repeated.
 """
 
 import itertools
@@ -23,18 +23,19 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 SEED_BITS = 32
 LOOKS_BEFORE = 2
-"""Which must agree; together they send as much as one look while the fault is in force."""
+"""The number of measurements before the fault, which must agree. Together they have as many
+datagrams as one measurement during the fault."""
 MOST_LOOKS_BEFORE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """How a fault's effect is measured.
+    """The way to measure a fault's effect.
 
     Attributes:
-        worse: Whether a link is worse, as this fault makes it.
-        count: How many datagrams a look sends over each link.
-        size, interval_s, burst: Of them (`CanShape.measure`).
+        worse: The rule that decides whether a link is worse.
+        count: The number of datagrams that a measurement sends over each link.
+        size, interval_s, burst: Parameters of the datagrams (`CanShape.measure`).
     """
 
     worse: Rule
@@ -45,23 +46,24 @@ class Trial:
 
 
 def of_shares(worse: Rule) -> Trial:
-    """Return how it is measured that a share of datagrams fares otherwise.
+    """Return the trial for an effect on a share of datagrams, such as loss.
 
-    In bursts: a packet that is held back is passed by the next of its link, whosever that is, and
-    of a link on which brokers are busy few of ours would be passed by ours.
+    The datagrams are sent in bursts, because of reordering. A delayed packet is overtaken by the
+    next packet on the link, from any sender. On a busy link, few test datagrams would be overtaken
+    by other test datagrams without bursts.
     """
     return Trial(worse=worse, count=1024, interval_s=0.0016, burst=8)
 
 
 class BadLinks:
-    """The links around the targets with a quality of their own.
+    """A fault that degrades the links around the targets.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts' links are shaped.
-        quality: What the links do to packets.
-        trial: How that is seen.
-        links: Which; none: those between the targets and all other nodes.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts shape links.
+        quality: The effect of the links on packets.
+        trial: The way to measure the effect.
+        links: The links. Empty for the links between the targets and all other nodes.
     """
 
     def __init__(
@@ -80,11 +82,11 @@ class BadLinks:
         self._started_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[Unshape, ...]:
-        """Return the shape to remove."""
+        """Return the undo step that removes the traffic shape from the links."""
         return (Unshape(shape_id=self._shape_id, links=self.links),)
 
     def inject(self) -> None:
-        """Measure the links as they are, then shape them."""
+        """Measure the links, and then degrade them."""
         self._before = self._steady()
         if not any(each.arrived for each in self._before.values()):
             raise ClusterError("every link of this fault was dead before it")
@@ -92,7 +94,7 @@ class BadLinks:
         self._hosts.shape(self._shape_id, self.links, self.quality)
 
     def confirm(self, patience: Patience) -> QualityEffect | None:
-        """See that every link that is not cut is worse than before."""
+        """Confirm that every link that is not cut is worse than before."""
         try:
             worse = wait_until(
                 self._worse_links,
@@ -109,13 +111,13 @@ class BadLinks:
         )
 
     def heal(self) -> None:
-        """Take the shape away, and no other."""
+        """Remove this fault's traffic shape, and no other."""
         self._healed_s = stopwatch_s()
         ends = self._hosts.unshape(self._shape_id)
         self._ended_before.update(node for node, end in ends.items() if end.gone)
 
     def confirm_healed(self, patience: Patience) -> ClearEffect | None:
-        """See that every link that is not cut is better than it was under the fault."""
+        """Confirm that every link that is not cut is better than during the fault."""
         try:
             after = wait_until(
                 self._better_links,
@@ -135,10 +137,10 @@ class BadLinks:
         )
 
     def _steady(self) -> Mapping[Link, Measured]:
-        """Measure the links until looks in a row agree, or a few have been taken.
+        """Measure the links until successive measurements agree, or until the maximum number.
 
-        A machine that stalls for a moment makes links look worse than they are, and worse than
-        such a look no fault would ever seem, however often one looked while it is in force.
+        If the machine stalls for a moment, links look worse than they are. Compared with such a
+        measurement, no later one during the fault would look worse.
         """
         looks: list[Mapping[Link, Measured]] = []
         while len(looks) < LOOKS_BEFORE or not self._agree(looks[-LOOKS_BEFORE:]):
@@ -149,7 +151,7 @@ class BadLinks:
         return {link: together([look[link] for look in last]) for link in self.links}
 
     def _agree(self, looks: Sequence[Mapping[Link, Measured]]) -> bool:
-        """Tell whether no link is worse in one look than in another, by the rule of the fault."""
+        """Return whether no link differs between two measurements, by the fault's rule."""
         worse = self._trial.worse
         return not any(
             worse(one[link], other[link])
@@ -158,7 +160,7 @@ class BadLinks:
         )
 
     def _worse_links(self) -> Collection[Link]:
-        """Measure once more; return the links that are worse if none is not, otherwise nothing."""
+        """Measure once more. Return the links if all are worse, otherwise an empty result."""
         tried = [link for link in self._open_links() if self._before[link].arrived]
         for link, measured in self._measured(tried).items():
             self._during.setdefault(link, []).append(measured)
@@ -181,7 +183,7 @@ class BadLinks:
 
     def _is_better(self, link: Link, after: Measured) -> bool:
         during = self._during.get(link)
-        if during is None:  # It was cut while the fault was confirmed, or the fault never was.
+        if during is None:  # The link was cut meanwhile, or the fault was never confirmed.
             return after.arrived > 0
         worse = together(during)
         if not self._trial.worse(self._before[link], worse):
@@ -228,17 +230,17 @@ class BadLinks:
 
 
 def shaping(site: Site) -> CanShape:
-    """Return the hosts of a site, if they can make links bad; otherwise raise `ClusterError`."""
+    """Return the hosts of a site if they can shape links. Otherwise raise `ClusterError`."""
     if site.hosts is None or not isinstance(site.hosts, CanShape):
         raise ClusterError("these hosts cannot make the network between nodes bad")
     return site.hosts
 
 
 def shaped(aim: Aim, site: Site, links: tuple[Link, ...]) -> tuple[Link, ...]:
-    """Return the links to shape: those given, or those between the targets and all other nodes.
+    """Return the given links, or without any, the links between the targets and other nodes.
 
     Raises:
-        ClusterError: There is none.
+        ClusterError: There is no link.
     """
     found = links or links_of(isolation(site.cluster.nodes, aim.targets))
     if not found:
@@ -253,7 +255,7 @@ def cut_either_way(site: Site) -> Collection[Link]:
 
 
 def summary(measured: Measured, size: int) -> LinkMeasured:
-    """Return what is recorded of a series of datagrams of so many bytes."""
+    """Return the recorded summary of a measurement with datagrams of a given size."""
     return LinkMeasured(
         sent=measured.sent,
         arrived=measured.arrived,
@@ -267,7 +269,7 @@ def summary(measured: Measured, size: int) -> LinkMeasured:
 
 
 def drawn_seed(aim: Aim) -> int:
-    """Return the seed of a quality's own draws."""
+    """Return the random seed for the packet effects on the hosts."""
     return aim.rng.getrandbits(SEED_BITS)
 
 

@@ -1,9 +1,9 @@
-"""The fault `read-only`: a broker is stopped, and its disk takes no writes when it starts again.
+"""The fault `read-only`: a broker is stopped, and its disk is read-only when it starts again.
 
-As after a file system found itself damaged and was mounted read-only. It cannot be made so under a
-broker that has files open (EBUSY, mount(2)), so the broker is stopped in order first; then it is
-started on the disk once, cannot write its lock, and ends by itself: EROFS. Healed by making the
-disk writable and starting the broker. Nothing is lost by it.
+This happens if a file system finds itself damaged and is mounted read-only. The remount fails while
+a broker has open files (EBUSY, mount(2)). So the fault first stops the broker in order. Then it
+starts the broker once on the read-only disk. The broker cannot write its lock file and ends by
+itself with EROFS. The heal makes the disk writable and starts the broker. No data is lost.
 """
 
 from cluster.protocol import ClusterError
@@ -19,18 +19,18 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 READ_ONLY = "EROFS"
 GONE_LIMIT_S = 10.0
 REFUSAL_LIMIT_S = 40.0
-"""For a Java to start on a busy machine, and to find that it cannot write."""
+"""Seconds for Java to start on a busy machine, and to find that it cannot write."""
 
 
 class ReadOnly:
-    """Brokers that were stopped and cannot start, because nothing can be written to their disk.
+    """A fault that stops brokers, which then cannot start because their disk is read-only.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts limit disks.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts limit disks.
 
     Raises:
-        ClusterError: They do not.
+        ClusterError: The hosts do not limit disks.
     """
 
     links = ()
@@ -44,15 +44,15 @@ class ReadOnly:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[UnlockDisk | Restart, ...]:
-        """Return the disks to make writable, and the brokers to start again."""
+        """Return the undo steps: make the disks writable, and start the brokers."""
         disks = tuple(UnlockDisk(node=node) for node in self.targets)
         return (*disks, *(Restart(node=node) for node in self.targets))
 
     def inject(self) -> None:
-        """Stop the brokers, make their disks read-only, and try to start them.
+        """Stop the brokers, make their disks read-only, and try to start the brokers.
 
         Raises:
-            ClusterError: A broker does not end, before or after.
+            ClusterError: A broker does not end, before or after its disk is read-only.
         """
         self._started_s = stopwatch_s()
         for node in self.targets:
@@ -66,7 +66,7 @@ class ReadOnly:
             self._try_start(node)
 
     def confirm(self, patience: Patience) -> ReadOnlyEffect | None:
-        """See that the disks take no page."""
+        """Confirm that the disks reject a test page."""
         if not self._hit.brokers.wait_states(GONE, patience):
             return None
         errors = self._hit.refuse(READ_ONLY)
@@ -81,12 +81,12 @@ class ReadOnly:
         )
 
     def heal(self) -> None:
-        """Make the disks writable, and start the brokers, but those that run."""
+        """Make the disks writable, and start the brokers that are down."""
         self._hit.brokers.note_heal()
         on_each(self.targets, self._unlock)
 
     def confirm_healed(self, patience: Patience) -> DiskRightEffect | None:
-        """See that the disks take a page, and that the brokers are registered again."""
+        """Confirm that the disks accept a test page, and that the brokers are registered again."""
         return self._hit.wait_right(patience)
 
     def _unlock(self, node: str) -> None:
@@ -94,9 +94,10 @@ class ReadOnly:
         self._hit.brokers.start_missing([node])
 
     def _lock(self, node: str) -> None:
-        """Make a disk read-only once the last thread of the broker that ended let go of its files.
+        """Make a disk read-only once all threads of the ended broker have closed their files.
 
-        The process is gone as soon as its first thread is; on a busy machine others take longer.
+        The process disappears when its first thread has ended. On a busy machine other threads take
+        longer.
         """
         refusal: ClusterError | None = None
 
@@ -131,16 +132,16 @@ class ReadOnly:
         except WaitTimeoutError as late:
             raise ClusterError(str(late)) from late
         finally:
-            # It ended because of us, or has to: nobody shall take it for a failure of the run.
+            # The fault ends this broker, so its end is no failure of the run.
             self._hit.killer.kill_node(node)
         self._refused[node] = process.pid
 
 
 SAYS = {
     "read-only": InWords(
-        does="a broker's disk takes no writes; it cannot start",
+        does="a broker's disk is read-only, so that the broker cannot start",
         injected="SIGTERM, remount read-only, a start that fails",
-        proven="a write of our own gets EROFS; the broker ended by itself",
-        undone="remount; a start; a write works",
+        proven="a test write gets EROFS; the broker ended by itself",
+        undone="remount; a start; a test write succeeds",
     ),
 }

@@ -1,8 +1,8 @@
 """The fault `reassignment`: a partition is moved to other replicas under load, and back.
 
-Where there is a node without a replica, one replica moves there, and its log is copied meanwhile.
-Where all nodes have one, a replica is taken off the assignment, maybe the leader's own, and copied
-anew by the heal; with two replicas only their order changes. Not throttled.
+If a node has no replica, one replica moves there, and its log is copied under load. If all nodes
+have a replica, one replica is removed from the assignment, and the heal copies it again. This can
+be the leader's replica. With two replicas, only their order changes. The copies are not throttled.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,18 @@ from nemesis.leadership import MovedPartition
 from nemesis.protocol import Aim, Patience, Site
 
 MOVE_LIMIT_S = 20.0
-"""A replica that moves has to copy its log first."""
+"""Seconds for a move, because a moved replica must first copy its log."""
 ENOUGH_REPLICAS = 3
-"""From so many on, one can be taken away and `min.insync.replicas` of two is still met."""
+"""The smallest number of replicas that keeps `min.insync.replicas=2` after one is removed."""
 
 
 class Reassignment(MovedPartition):
-    """A partition on other replicas.
+    """A fault that moves a partition to other replicas.
 
     Args:
-        aim: Which fault this is; its place is the partition, or one is drawn that a target leads.
-        site: Where.
+        aim: The fault's id, targets and partition. Without a partition, a random one is chosen that
+            a target leads.
+        site: The run's cluster and hosts.
     """
 
     def __init__(self, aim: Aim, site: Site) -> None:
@@ -32,12 +33,12 @@ class Reassignment(MovedPartition):
         self._wanted = another(self.before.replicas, site.cluster.nodes, aim.rng)
 
     def inject(self) -> None:
-        """Order the move; it goes on by itself."""
+        """Request the move, which continues in the background."""
         self.begin()
         self.partition.orders.reassign(self.partition.place, self._wanted)
 
     def confirm(self, patience: Patience) -> ReassignmentEffect | None:
-        """See that the metadata have the new replicas, and no others."""
+        """Confirm that the metadata have exactly the new replicas."""
         longer = Patience(limit_s=max(patience.limit_s, MOVE_LIMIT_S), stop=patience.stop)
         after = self.partition.wait(
             lambda now: now.replicas == self._wanted, longer, what="the new replicas"
@@ -49,17 +50,17 @@ class Reassignment(MovedPartition):
         )
 
     def is_back(self, now: Led) -> bool:
-        """Tell whether the replicas are as before, and all of them in sync."""
+        """Return whether the partition has its old replicas, all in sync."""
         return now.replicas == self.before.replicas and set(now.isr) == set(now.replicas)
 
 
 def another(replicas: Sequence[str], nodes: Sequence[str], rng: Random) -> tuple[str, ...]:
-    """Return other replicas for a partition, or another order of them.
+    """Return other replicas for a partition, or another order of its replicas.
 
     Args:
-        replicas: As they are.
-        nodes: Of the cluster.
-        rng: Draws.
+        replicas: The current replicas.
+        nodes: The nodes of the cluster.
+        rng: The source of random choices.
     """
     away = rng.choice(list(replicas))
     kept = [node for node in replicas if node != away]
@@ -76,6 +77,6 @@ SAYS = {
         does="a partition is moved to other replicas under load",
         injected="AlterPartitionReassignments",
         proven="replicas before and after",
-        undone="moved back; all in the ISR",
+        undone="the old replicas; all in the ISR",
     ),
 }

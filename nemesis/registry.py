@@ -1,4 +1,4 @@
-"""The faults by name. To add one: its module, its test, and a line in `KINDS`."""
+"""The kinds of faults by name. To add one, write its module, its test, and a line in `KINDS`."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -69,11 +69,11 @@ from nemesis.wipe import Wipe
 from results.record.plan import Plan, PlanError
 
 ON_FILES = frozenset({Ability.FILES, Ability.APART})
-"""For what is done to the files of one broker's replicas: the others have to live on."""
+"""The abilities needed for faults on one broker's files. The other brokers must stay alive."""
 PARTITION = "partition"
-"""The family of faults of the network; every other family is one of processes."""
+"""The family of network faults. Every other family here has process faults."""
 CLIENTS_ASK = ("leader", COORDINATOR, "controller")
-"""Clients ask all of these, and what each keeps no other does."""
+"""Roles of nodes that clients talk to. Each such node has data that no other node serves."""
 
 
 def _cut(
@@ -131,8 +131,8 @@ def _stall(
     return Kind(
         family=family,
         make=make,
-        confirm_s=9,  # When the longest stall is over.
-        settle_s=3,  # Links must be good for longer than they are between two stalls.
+        confirm_s=9,  # The end of the longest stall.
+        settle_s=3,  # Links must be good for longer than between two stalls.
         needs=frozenset({Ability.SHAPE, need}),
         aims=aims,
         aspect=Aspect.QUALITY,
@@ -170,8 +170,8 @@ def _leadership(make: FaultMaker, *needs: Ability, settle_s: float) -> Kind:
         aims=("leader", COORDINATOR),
         aspect=Aspect.CLUSTER,
         suits=lambda plan: plan.replication > 1,
-        unless="it takes a replication of 2 or more",
-        on_controllers=True,  # Of a partition, whoever the target is.
+        unless="it needs a replication of 2 or more",
+        on_controllers=True,  # It acts on a partition, not on the target node.
     )
 
 
@@ -213,7 +213,7 @@ def _remade(make: FaultMaker, need: Ability) -> Kind:
     return Kind(
         family="remade",
         make=make,
-        # Until it is confirmed it takes as long: a session ends, and a topic is made up to thrice.
+        # Time for the confirmation: a session ends, and a topic is created up to three times.
         settle_s=16,
         starts=1,
         ends=True,
@@ -222,8 +222,8 @@ def _remade(make: FaultMaker, need: Ability) -> Kind:
         least_nodes=2,
         spares=True,
         suits=deletes_at_once,
-        unless="another broker must be left, and ZooKeeper must not keep the metadata: it removes a"
-        " topic only when all of its brokers are there",
+        unless="another broker must be left, and ZooKeeper must not keep the metadata, because it"
+        " deletes a topic only when all of its brokers are up",
     )
 
 
@@ -259,7 +259,7 @@ def _keeper(
         only=(KEEPER,),
         aspect=aspect,
         suits=lambda plan: plan.kept_outside,
-        unless="ZooKeeper does not keep the metadata of this system (of Kafka up to 3.9 it may)",
+        unless="ZooKeeper does not keep the metadata of this system (Kafka up to 3.9 can use it)",
         on_controllers=True,
         divides=True,
     )
@@ -294,12 +294,12 @@ KINDS: dict[str, Kind] = {
     "halves": _cut(halves, divides=True),
     "one-way-in": _cut(one_way_in, spares=True, needs={Ability.ONE_WAY}),
     "one-way-out": _cut(one_way_out, spares=True, needs={Ability.ONE_WAY}),
-    # Apart from `partition`, whose deck of four shapes every default run deals from.
+    # Not in `partition`: every default run uses that family's four shapes.
     "ring": _cut(ring, family="splits", least_nodes=LEAST_RING, divides=True),
     "bridge": _cut(bridge, family="splits", least_nodes=LEAST_NODES, divides=True),
     "flapping": _cut(Flapping, family="splits"),
     "client-cut": _client_cut(client_cut),
-    # By hand on real hosts, so that seeds deal there what they dealt before there was such a kind.
+    # By hand on real hosts, so that old seeds keep their old schedules there.
     "answers-cut": _client_cut(answers_cut, by_hand=True),
     "delay": _shape(delay),
     "jitter": _shape(jitter),
@@ -330,7 +330,7 @@ KINDS: dict[str, Kind] = {
     ),
     "disk-full": _disk(DiskFull),
     "read-only": _disk(ReadOnly, Ability.STOP),
-    # Of a family of its own on real hosts, so that `disk` deals there what it always did.
+    # A separate family on real hosts, so that schedules of `disk` stay the same there.
     "slow-disk": Kind(
         family="disk",
         family_on_hosts="slow-disks",
@@ -359,11 +359,11 @@ KINDS: dict[str, Kind] = {
         starts=1,
         aims=("controller",),
         suits=leaves_a_quorum,
-        unless="another has to be left to take over, with a majority of those who vote",
+        unless="another controller must be left to take over, with a majority of voters",
         only=("controller", "quorum-leader"),
         on_controllers=True,
     ),
-    # It takes long to build the state for it: three starts and ends of brokers.
+    # It takes long to build its state: three stops and starts of brokers.
     "unclean-election": Kind(
         family="leadership",
         make=UncleanElection,
@@ -374,12 +374,13 @@ KINDS: dict[str, Kind] = {
         when_whole=True,
         suits=leaves_somebody_to_elect,
         unless=(
-            "a majority of those who keep the metadata must outlive all replicas of a partition but"
-            " one; use 2 replicas, or controllers of their own (system kafka:VERSION:controllers)"
+            "a majority of the nodes that keep the metadata must stay up while all replicas of a"
+            " partition except one are down; use 2 replicas, or separate controllers (system"
+            " kafka:VERSION:controllers)"
         ),
         only=("replicas", "all"),
     ),
-    # By hand on real hosts: a majority is gone for a while there, and other faults would wait.
+    # By hand on real hosts: a majority is down for a while, and other faults would wait.
     "disputed-election": Kind(
         family="leadership",
         make=DisputedElection,
@@ -387,7 +388,7 @@ KINDS: dict[str, Kind] = {
         needs=ON_FILES | {Ability.SHAPE, Ability.KILL, Ability.QUORUM},
         aims=(QUORUM_VOTERS,),
         suits=has_enough_voters,
-        unless=f"it takes {LEAST_VOTERS} voters of a quorum of Kafka's own, or more",
+        unless=f"it needs a KRaft quorum of {LEAST_VOTERS} or more voters",
         only=(QUORUM_VOTERS, "all"),
         on_controllers=True,
         starts=1,
@@ -400,7 +401,7 @@ KINDS: dict[str, Kind] = {
         settle_s=2,
         aims=("one",),
         aspect=Aspect.CLUSTER,
-        on_controllers=True,  # Of no node at all.
+        on_controllers=True,  # It acts on no node.
     ),
     "kill-all": _outage(kill_all, Ability.KILL, settle_s=14, starts=2),
     "pause-all": _outage(pause_all, Ability.PAUSE, settle_s=3),
@@ -412,7 +413,7 @@ KINDS: dict[str, Kind] = {
     "rolling-kill": Kind(
         family="aftermath",
         make=RollingKill,
-        confirm_s=11,  # From the first strike to the second.
+        confirm_s=11,  # From the first kill to the second.
         settle_s=12,
         starts=2,
         needs=frozenset({Ability.KILL, Ability.APART}),
@@ -426,7 +427,7 @@ KINDS: dict[str, Kind] = {
     "stop-remade": _remade(stop_remade, Ability.STOP),
     "keeper-kill": _keeper(keeper_kill, Ability.KILL, settle_s=10, starts=1),
     "keeper-pause": _keeper(keeper_pause, Ability.PAUSE, settle_s=6),
-    # Apart from the others, which need no links.
+    # In a family of its own, because the others need no links.
     "keeper-cut": _keeper(
         keeper_cut,
         Ability.CUT,
@@ -446,10 +447,10 @@ KINDS: dict[str, Kind] = {
 
 
 def kind_named(name: str) -> Kind:
-    """Return a kind of fault.
+    """Return a kind of fault by its name.
 
     Raises:
-        PlanError: There is none of that name.
+        PlanError: There is no kind with this name.
     """
     if name not in KINDS:
         raise PlanError(f"fault {name!r} is none of {', '.join(KINDS)}")
@@ -463,13 +464,14 @@ def kinds_of(
     nodes: int | None = None,
     hosts: str | None = None,
 ) -> tuple[str, ...]:
-    """Return the names of a family's kinds that can be done, in order.
+    """Return the names of a family's possible kinds, in order.
 
     Args:
-        family: One of `NEMESIS_KINDS`.
-        abilities: What hosts and system can do.
-        nodes: How many there are; None: as many as it takes.
-        hosts: A plan's: only what the family deals there; None: wherever it deals any.
+        family: A name in `NEMESIS_KINDS`.
+        abilities: The abilities of hosts and system.
+        nodes: The number of nodes. None if it does not matter.
+        hosts: The hosts of a plan: only kinds that the family schedules there. None for all kinds
+            that the family schedules on any hosts.
     """
     able = frozenset(abilities)
     return tuple(
@@ -482,7 +484,7 @@ def kinds_of(
 
 
 def unsuited_by(family: str, plan: Plan) -> str:
-    """Return why a plan suits no kind of a family, where that is one reason for all of them."""
+    """Return why a plan supports no kind of a family, or an empty text without a common reason."""
     kinds = [kind for kind in KINDS.values() if family == kind.family_for(plan.hosts)]
     reasons = {kind.unless for kind in kinds}
     suited = any(kind.suits(plan) for kind in kinds)
@@ -490,8 +492,8 @@ def unsuited_by(family: str, plan: Plan) -> str:
 
 
 def needs_of(family: str) -> frozenset[Ability]:
-    """Return what must be possible for a family, of which not all kinds need be.
+    """Return the abilities that a family needs, namely those of its first kind.
 
-    That is what its first kind needs; nothing if there is no such family.
+    Not all kinds of the family need to be possible. For an unknown family the result is empty.
     """
     return next((kind.needs for kind in KINDS.values() if family in kind.families), frozenset())

@@ -1,15 +1,15 @@
-"""Shared by faults that delete a topic and create it again while one of its brokers is down.
+"""Code shared by faults that delete a topic and create it again while one of its brokers is down.
 
-When the broker comes back, it finds the log of a deleted topic, and must get a replica of a new
-topic of the same name (KAFKA-14616). The topic is the fault's own. The fault sends records with
-acks=all to each partition: before the outage, to each incarnation during it, and after the start.
+When the broker comes back, it finds the log of a deleted topic. It must get a replica of a new
+topic with the same name (KAFKA-14616). The topic belongs to the fault. Each life of the topic is
+called an incarnation. The fault sends records with acks=all to each partition, at three times:
+before the outage, to each incarnation during it, and after the start.
 
-The topic stays when the fault is over. The judge checks that its replicas are in sync again, and
-that the acknowledged records of the last incarnation are in the logs. Records of a deleted
-incarnation are lost on purpose.
+The topic stays after the fault. The judge (the checks after the run) verifies its replicas and the
+acknowledged records of its last incarnation. Records of a deleted incarnation are lost on purpose.
 
-DeleteTopics names no topic id. So it is sent to one broker, once: a retry could delete the next
-incarnation. If no answer comes, the fault ends without an effect.
+DeleteTopics names no topic id, so a retry could delete the next incarnation. So it is sent once, to
+one broker. If no answer comes, the fault ends without an effect.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,28 +33,28 @@ from results.record.values import encode_payload, pack_value
 PARTITIONS = 2
 REPLICAS = 3
 MOST_TIMES = 3
-"""The topic is made again so many times at most, and only once if that takes long."""
+"""The topic is recreated at most this many times, and only once if that takes long."""
 ENOUGH_S = 20.0
-"""So long after the start of the fault it is not made once more: other faults wait for their turn,
-and on a busy machine each time takes long."""
+"""After these seconds the topic is not recreated again. Other faults wait for their turn, and
+recreation is slow on a busy machine."""
 LONGEST_S = 60.0
-"""The start of the fault takes no longer than this, or it has no effect."""
+"""The longest injection in seconds. A longer one has no effect."""
 ROUNDS = 3
-"""Records that each partition of an incarnation is sent, at least."""
+"""The minimum number of records for each partition of an incarnation."""
 REST_S = 0.2
-"""Between two rounds: the brokers carry the run's own messages, too."""
+"""Seconds between two rounds of records, because the brokers also carry the run's own messages."""
 PAYLOAD_BYTES = 64
 SEND_LIMIT_S = 3.0
 MADE_LIMIT_S = 40.0
-"""Until an incarnation serves: the broker that is down may have been the controller, and each file
-that others make may be seconds late."""
+"""Seconds until an incarnation is served. The stopped broker may have been the controller, and each
+new file may be seconds late."""
 TAKEN_LIMIT_S = 12.0
-"""Until it takes records: the first one makes files, and the disks may be late."""
+"""Seconds until an incarnation accepts records. The first creates files, maybe on slow disks."""
 MISSED_LIMIT_S = 10.0
-"""Until the others miss a broker: a session takes 3 s."""
+"""Seconds until the other brokers notice a missing broker. A session takes 3 s."""
 END_LIMIT_S = 5.0
 _FIRST_NUMBER = 1 << 20
-"""No partition of a plan has this number, so no value is one of the run's own."""
+"""A number above every partition of a plan, so that no value is one of the run's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Acked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incarnation:
-    """One life of the topic: its id, and how many of its records were acknowledged."""
+    """One incarnation (one life) of the topic: its id, and the number of acknowledged records."""
 
     topic_id: str
     acked: int
@@ -76,17 +76,17 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemadeEffect:
-    """A topic that was made again while brokers of it were down.
+    """A topic that was recreated while some of its brokers were down.
 
     Attributes:
-        took_s: From the first creation on.
-        topic: Its name.
-        away: The brokers, each of which has a replica of one of its partitions.
-        processes: Of these brokers; they are gone.
+        took_s: Seconds since the first creation.
+        topic: The name of the topic.
+        away: The stopped brokers. Each has a replica of at least one partition.
+        processes: The processes of these brokers, which have ended.
         graceful: The brokers that ended by themselves after SIGTERM.
-        incarnations: In their order; the first is from before the outage.
-        isrs: Of the last incarnation, by partition: none has a broker that is down.
-        asked: The node that reported them.
+        incarnations: All incarnations, in order. The first is older than the outage.
+        isrs: The ISR of each partition of the last incarnation, without a stopped broker.
+        asked: The node that reported the ISRs.
     """
 
     took_s: float
@@ -100,7 +100,7 @@ class RemadeEffect:
 
     @property
     def told(self) -> str:
-        """What was measured, for people."""
+        """Return the measurement as a sentence."""
         lives = ", then ".join(
             f"{each.topic_id} ({each.acked} records acknowledged)" for each in self.incarnations
         )
@@ -118,13 +118,13 @@ class RemadeBackEffect:
     """Brokers that are back, and a topic that stays.
 
     Attributes:
-        took_s: From the heal on.
-        back_s: From the heal to the registration.
-        processes, pid_before, was_gone, asked: As of `BackEffect`.
-        topic, topic_id: The last incarnation.
-        age_s: From its creation on.
-        replicas: Its nodes, by partition.
-        acked: Its records that were acknowledged.
+        took_s: Seconds since the heal.
+        back_s: Seconds from the heal to the registration.
+        processes, pid_before, was_gone, asked: As in `BackEffect`.
+        topic, topic_id: The name and the id of the last incarnation.
+        age_s: Seconds since its creation.
+        replicas: The nodes of each partition.
+        acked: Its acknowledged records.
     """
 
     took_s: float
@@ -141,7 +141,7 @@ class RemadeBackEffect:
 
     @property
     def told(self) -> str:
-        """What was measured, for people."""
+        """Return the measurement as a sentence."""
         who = ", ".join(each.node for each in self.processes)
         return (
             f"{who} was back after {self.back_s:.1f} s, as {self.asked} reported;"
@@ -151,15 +151,15 @@ class RemadeBackEffect:
 
 
 class Remade:
-    """A topic that is made again while the targets are down.
+    """A fault that recreates a topic while the targets are down.
 
     Args:
-        aim: Which fault this is; draws how often.
-        site: Where.
-        outage: Takes the targets down, and brings them back.
+        aim: The fault's id and targets. Its random source chooses the number of times.
+        site: The run's cluster and hosts.
+        outage: The fault that stops the targets and starts them again.
 
     Raises:
-        ClusterError: There are no topics to be made here, or no broker is left beside the targets.
+        ClusterError: Topics cannot be created here, or no broker is left beside the targets.
     """
 
     links = ()
@@ -183,19 +183,19 @@ class Remade:
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
-        """The partitions that stay: those of an incarnation that was made during the outage."""
+        """Return the topic's partitions, if it was recreated during the outage and so stays."""
         made_again = self._topic.stays and len(self._topic.lives) > 1
         return tuple((self._topic.name, each) for each in self._replicas) if made_again else ()
 
     def undo(self) -> tuple[Restart, ...]:
-        """Return the brokers to start again; the topic goes with its cluster."""
+        """Return the undo steps that start the brokers. The topic ends with its cluster."""
         return self._outage.undo()
 
     def inject(self) -> None:
-        """Make the topic, take the targets down, make it again, and send to each incarnation.
+        """Create the topic, stop the targets, recreate the topic, and send to each incarnation.
 
         Raises:
-            ClusterError: One cannot be made, takes no records, or the main phase ends meanwhile.
+            ClusterError: An incarnation cannot be created or written to, or the main phase ends.
         """
         self._started_s = stopwatch_s()
         self._topic.watch()
@@ -206,13 +206,13 @@ class Remade:
         for time in range(self._times):
             if time and stopwatch_s() >= self._started_s + ENOUGH_S:
                 break
-            self._refuse_if_late()  # Before it is deleted: what was made is to stay.
+            self._refuse_if_late()  # Check before the deletion, because the last topic must stay.
             self._topic.delete()
             self._make(self._others)
         self._background.start(self._go_on, f"fault-{self._aim.fault_id}-records")
 
     def confirm(self, patience: Patience) -> RemadeEffect | None:
-        """See that the targets are gone, and that the last incarnation is in sync without them."""
+        """Confirm that the targets are down, and the last incarnation is in sync without them."""
         outage = self._outage.confirm(patience)
         if outage is None:
             return None
@@ -241,15 +241,15 @@ class Remade:
         )
 
     def heal(self) -> None:
-        """Start the brokers again, but those that run."""
+        """Start the brokers that are down."""
         if self._healed_s is None:
             self._healed_s = stopwatch_s()
         self._outage.heal()
 
     def confirm_healed(self, patience: Patience) -> BackEffect | RemadeBackEffect | None:
-        """See that the brokers are registered again, and send the last records.
+        """Confirm that the brokers are registered again, and send the last records.
 
-        The heal does not wait until the replicas are in sync: the judge checks that.
+        The heal does not wait until the replicas are in sync, because the judge checks that.
         """
         deadline_s = stopwatch_s() + patience.limit_s
         self._background.raise_bugs()
@@ -263,7 +263,7 @@ class Remade:
         if self._background.is_busy():
             return None
         seen_s, back = self._back
-        if not self.places:  # It was not made again, so there is nothing to judge.
+        if not self.places:  # It was not recreated, so there is nothing to judge.
             return replace(back, took_s=back.took_s + stopwatch_s() - seen_s)
 
         def is_over() -> bool:
@@ -292,7 +292,7 @@ class Remade:
             raise ClusterError("the main phase ended before the topic was made again")
 
     def _make(self, there: tuple[str, ...]) -> None:
-        """Make an incarnation, and send it records, until each partition has taken one."""
+        """Create an incarnation, and send records until each partition has accepted one."""
         self._topic.make(self._replicas, there, limit_s=self._at_most_s(MADE_LIMIT_S))
         until_s = stopwatch_s() + self._at_most_s(TAKEN_LIMIT_S)
         self._topic.send_rounds(there, ROUNDS, lambda: self._aim.is_late)
@@ -304,11 +304,11 @@ class Remade:
             self._topic.send_rounds(there, 1, lambda: self._aim.is_late)
 
     def _at_most_s(self, limit_s: float) -> float:
-        """Return how long a part of the start may take, so that all of it is over in time."""
+        """Return the time limit of a step, so that the whole injection ends in time."""
         return max(0.0, min(limit_s, self._started_s + LONGEST_S - stopwatch_s()))
 
     def _await_missed(self) -> None:
-        """Wait until no other broker lists the targets; after the limit go on all the same."""
+        """Wait until no other broker lists the targets, or until the time limit."""
 
         def are_missed() -> bool:
             view = self._site.cluster.view()
@@ -325,7 +325,7 @@ class Remade:
             return
 
     def _told_without(self) -> tuple[str, ToldTopic] | None:
-        """Return a node that reports ISRs without the targets, and its report; None: no node."""
+        """Return a node that reports ISRs without the targets, and its report, or None."""
         for node in self._others:
             told = self._topic.told_by(node)
             if told is None or told.partitions.keys() != self._replicas.keys():
@@ -336,25 +336,25 @@ class Remade:
         return None
 
     def _go_on(self) -> None:
-        """Send records to the last incarnation, until the targets are back."""
+        """Send records to the last incarnation until the targets are back."""
         while not self._over.is_set() and not self._aim.is_late:
             self._topic.send_rounds(self._others, 1, self._over.is_set)
             pause_until(stopwatch_s() + REST_S, self._over)
 
 
 class _Topic:
-    """One topic and its incarnations, made and written to by single requests.
+    """One topic with its incarnations, created and written to by single requests.
 
     Args:
-        name: Of all of them.
-        aim: Of its fault.
-        cluster: Where.
+        name: The name of all incarnations.
+        aim: The data of the fault.
+        cluster: The cluster.
 
     Attributes:
-        lives: The acknowledged records of each incarnation, by its id, in their order.
-        made_s: When the last one was created.
-        stays: Whether that one is there: it was created, and no deletion was asked for since.
-        failed: What went wrong last.
+        lives: The acknowledged records of each incarnation, by its id, in order.
+        made_s: The creation time of the last incarnation.
+        stays: Whether the last incarnation exists, with no request to delete it.
+        failed: The last error.
     """
 
     def __init__(self, name: str, aim: Aim, cluster: HasTopicsByHand) -> None:
@@ -367,23 +367,24 @@ class _Topic:
 
     @property
     def last_id(self) -> str:
-        """The id of the last incarnation."""
+        """Return the id of the last incarnation."""
         return list(self.lives)[-1]
 
     @property
     def acked(self) -> list[Acked]:
-        """The acknowledged records of the last incarnation."""
+        """Return the acknowledged records of the last incarnation."""
         return self.lives[self.last_id]
 
     def watch(self) -> None:
-        """Have the observer ask each broker about it from now on."""
+        """Let the observer ask each broker about this topic from now on."""
         self._by_hand.watch(self.name)
 
     def delete(self) -> None:
         """Delete the last incarnation.
 
         Raises:
-            ClusterError: It is refused, or no answer comes; then nobody knows whether it is there.
+            ClusterError: The request is rejected or not answered. Then it is unknown if the topic
+                exists.
         """
         self.stays, self._leaders = False, {}
         self._by_hand.delete(self.name)
@@ -391,11 +392,11 @@ class _Topic:
     def make(
         self, replicas: Mapping[int, tuple[str, ...]], there: tuple[str, ...], *, limit_s: float
     ) -> None:
-        """Make an incarnation, and wait until leaders among some nodes serve it.
+        """Create an incarnation, and wait until leaders among the nodes `there` serve it.
 
         Raises:
-            ClusterError: It cannot be made.
-            WaitTimeoutError: It is not served in time.
+            ClusterError: The incarnation cannot be created.
+            WaitTimeoutError: The incarnation is not served in time.
         """
         made = self._by_hand.create(
             self.name, assignment=replicas, configs=_configs(replicas), known=self.lives
@@ -410,24 +411,24 @@ class _Topic:
         )
 
     def find_leaders(self, replicas: Mapping[int, tuple[str, ...]], there: tuple[str, ...]) -> None:
-        """Look once more for leaders that serve the last incarnation, if none were found."""
+        """Search once more for leaders of the last incarnation, if none were found."""
         self._leaders = self._leaders or self._served(replicas, there) or {}
 
     def told_by(self, node: str) -> ToldTopic | None:
-        """Return the last incarnation as a broker knows it."""
+        """Return a broker's report on the last incarnation, or None."""
         told = self._by_hand.told_by(node, self.name)
         return told if told and told.topic_id == self.last_id else None
 
     def send_rounds(self, nodes: tuple[str, ...], rounds: int, is_over: Callable[[], bool]) -> None:
-        """Send each partition's leader so many records.
+        """Send the given number of records to each partition's leader.
 
-        No record is sent before a leader served the incarnation: Produce names no topic id, and a
-        broker with old metadata would acknowledge a record into the log of the deleted one.
+        No record is sent before a leader serves the incarnation. Produce names no topic id, so a
+        broker with old metadata would append a record to the deleted log and acknowledge it.
 
         Args:
-            nodes: They report who leads after an election.
-            rounds: Records of each partition.
-            is_over: Ends it early; asked before each record.
+            nodes: The nodes that report the leader after an election.
+            rounds: The number of records for each partition.
+            is_over: Ends the sending early. Called before each record.
         """
         for _ in range(rounds):
             for number in sorted(self._leaders):
@@ -441,7 +442,7 @@ class _Topic:
         payload = encode_payload(value, PAYLOAD_BYTES)
         try:
             offset = self._by_hand.send(leader, place, payload, timeout_s=SEND_LIMIT_S)
-        except FAILURES as failed:  # Another fault or an election; the next record may get through.
+        except FAILURES as failed:  # Another fault or an election. A retry may work.
             self.failed = failed
             self._leaders[number] = self._leader_of(number, nodes) or leader
         else:
@@ -455,9 +456,9 @@ class _Topic:
     def _served(
         self, replicas: Mapping[int, tuple[str, ...]], there: tuple[str, ...]
     ) -> dict[int, str] | None:
-        """Return each partition's leader, if all replicas on some nodes are in sync; None: not yet.
+        """Return each partition's leader once the replicas on `there` are in sync, or None.
 
-        An empty log is of this incarnation: each earlier one was sent records.
+        An empty log belongs to this incarnation, because each earlier one got records.
         """
         leaders = {}
         told = {node: each for node in there if (each := self.told_by(node))}
@@ -472,7 +473,7 @@ class _Topic:
 
 
 def _replicas(targets: tuple[str, ...], others: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
-    """Return the replicas of each partition: a target and others; targets come first in half."""
+    """Return the replicas of each partition: a target and others. In half, the target is first."""
     placed = {}
     for number in range(max(PARTITIONS, len(targets))):
         first = number % len(others)
@@ -483,7 +484,7 @@ def _replicas(targets: tuple[str, ...], others: tuple[str, ...]) -> dict[int, tu
 
 
 def _configs(replicas: Mapping[int, tuple[str, ...]]) -> dict[str, str]:
-    """Return settings: the topic keeps all records, and takes some while a broker is down."""
+    """Return settings with which the topic keeps all records, and works with a broker down."""
     fewest = min(map(len, replicas.values()))
     return {
         "cleanup.policy": "delete",
@@ -495,5 +496,5 @@ def _configs(replicas: Mapping[int, tuple[str, ...]]) -> dict[str, str]:
 
 
 def deletes_at_once(plan: Plan) -> bool:
-    """Tell whether a topic can be deleted while a broker of it is down; not with ZooKeeper."""
+    """Return whether a topic can be deleted while a broker of it is down (not with ZooKeeper)."""
     return not plan.kept_outside

@@ -1,8 +1,8 @@
-"""The fault `reorder`: of 100 packets between targets and others 10 to 40 are held back.
+"""The fault `reorder`: 10 to 40 % of the packets between targets and others are held back.
 
-Each waits until a later one of its link has passed, or for 100 ms should none come; one at a time.
-Confirmed when the share of our datagrams that arrive behind a later one grew by more than chance
-(`evidence`).
+Each waits until a later packet of its link has passed, or for 100 ms. Only one packet waits at a
+time. The fault is confirmed if the share of test datagrams that arrive after a later one grows by
+more than chance (`evidence`).
 """
 
 from cluster.protocol import Quality
@@ -15,7 +15,7 @@ LEAST, MOST = 0.1, 0.4
 
 
 def reorder(aim: Aim, site: Site) -> BadLinks:
-    """Make the fault; the share of packets is drawn."""
+    """Make the fault, with a random share of packets."""
     share = round(aim.rng.uniform(LEAST, MOST), 3)
     quality = Quality(reorder=share, seed=drawn_seed(aim))
     return BadLinks(aim, site, quality, of_shares(reorders_more))
@@ -23,9 +23,9 @@ def reorder(aim: Aim, site: Site) -> BadLinks:
 
 SAYS = {
     "reorder": InWords(
-        does="10 to 40 of 100 packets are held back until another has passed",
+        does="10 to 40 % of the packets are held back until a later one has passed",
         injected="as `delay`",
-        proven="the share that arrives behind a later one",
+        proven="the share of datagrams that arrive after a later one",
         undone="as `delay`",
     ),
 }

@@ -1,4 +1,4 @@
-"""Whether replicas are whole, as far as the cluster's own view tells."""
+"""The check whether replicas are in sync, by the cluster's own metadata."""
 
 from collections.abc import Collection
 
@@ -13,15 +13,15 @@ def unwhole(
     *,
     wanted: Collection[tuple[str, int]] = (),
 ) -> tuple[str, ...]:
-    """Return the partitions that lack a leader or a member of their ISR, `log-0-1`, in order.
+    """Return the partitions without a leader or with an incomplete ISR, such as `log-0-1`.
 
     Args:
-        site: Where.
-        nodes: Only partitions with a replica on one of them count; None: all.
-        wanted: Partitions that are not whole if nobody knows of them, either.
+        site: The run's cluster and hosts.
+        nodes: Only partitions with a replica on one of these nodes count. None for all.
+        wanted: Partitions that must be in the metadata. A missing one is returned, too.
 
     Returns:
-        `every partition` alone if nobody answers.
+        The partitions, sorted. Only the text `every partition` if no node answers.
     """
     view = site.cluster.view()
     if view is None:
@@ -40,7 +40,7 @@ def _whole(state: PartitionState) -> bool:
 
 
 def wait_whole(site: Site, patience: Patience, nodes: Collection[str] | None = None) -> bool:
-    """Wait until partitions have a leader and a full ISR; False if that does not come."""
+    """Wait until partitions have a leader and a full ISR. Return False after a timeout."""
     try:
         return wait_until(
             lambda: not unwhole(site, nodes),

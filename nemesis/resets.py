@@ -1,12 +1,13 @@
-"""Connections that are reset, some at a time, again and again: what such faults share.
+"""Code shared by the reset faults: some connections at a time are reset, again and again.
 
-Both ends lose a connection at once (RFC 9293, sections 3.5.2 and 3.5.3), with all that was under
-way on it: a client does not know whether its last request was done, and asks again on a new one. As
-where a load balancer, a NAT or a restarted proxy resets what it does not know any more. Nothing
-stays in force: what was reset stays so, and its client may open another one.
+Both ends lose the connection at once (RFC 9293, sections 3.5.2 and 3.5.3), with all data in flight.
+A client does not know whether its last request was executed, and retries it on a new connection. A
+load balancer, a NAT or a restarted proxy resets connections that it no longer knows in the same
+way. The fault leaves nothing active. A reset connection stays closed, and its client can open
+another.
 
-It is proven by what the kernels say: the server's had the connection and ended it, afterwards
-neither end has it, and there is a new one between the same two.
+The proof comes from the kernels. The server's kernel had the connection and ended it. Afterwards
+neither end has it. A new connection exists between the same two machines.
 """
 
 from collections.abc import Sequence
@@ -23,9 +24,10 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 from results.record.runtime import new_event, new_lock
 
 EVERY_S = (0.3, 3.0)
-"""Between two strikes: some hit connections that were just opened, some those that are in use."""
+"""Shortest and longest time between two rounds of resets. Some rounds hit new connections, others
+hit connections in use."""
 GONE_S = 2.0
-"""Within this, both ends of what was reset must be gone."""
+"""Seconds within which a reset connection must disappear at both ends."""
 END_LIMIT_S = 10.0
 
 
@@ -34,9 +36,9 @@ class ResetStrike:
     """Connections that were reset at one moment.
 
     Attributes:
-        at_s: In seconds after the first.
-        drawn: How many were to be reset.
-        gone: Those that the kernel had and ended, and that neither end has afterwards.
+        at_s: Seconds after the first round.
+        drawn: The number of connections chosen for a reset.
+        gone: Connections that the kernel had and ended, and that neither end has afterwards.
     """
 
     at_s: float
@@ -46,12 +48,12 @@ class ResetStrike:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionsResetEffect:
-    """Connections that are reset again and again; the strikes until a new connection was seen.
+    """Connections that are reset again and again, until a new connection was seen.
 
     Attributes:
-        took_s: Until it was confirmed.
-        strikes: So far.
-        renewed: New connections between the same two, to the same port.
+        took_s: Seconds until the fault was confirmed.
+        strikes: The rounds of resets so far.
+        renewed: New connections between the same two machines, to the same port.
     """
 
     took_s: float
@@ -60,7 +62,7 @@ class ConnectionsResetEffect:
 
     @property
     def told(self) -> str:
-        """What was measured."""
+        """Return the measurement as a sentence."""
         gone = [each for strike in self.strikes for each in strike.gone]
         return (
             f"{len(gone)} connections are gone at both ends ({named(gone)}); between the same two"
@@ -70,12 +72,12 @@ class ConnectionsResetEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetsOverEffect:
-    """Connections that are reset no more.
+    """Connections that are no longer reset.
 
     Attributes:
-        took_s: Until new connections got through.
-        strikes: All that there were.
-        opened: Which new connections got through, as `n1 > n2:9092`.
+        took_s: Seconds until new connections succeeded.
+        strikes: All rounds of resets.
+        opened: New connections that succeeded: `n1 > n2:9092`.
     """
 
     took_s: float
@@ -84,49 +86,49 @@ class ResetsOverEffect:
 
     @property
     def told(self) -> str:
-        """What was measured."""
+        """Return the measurement as a sentence."""
         gone = sum(len(strike.gone) for strike in self.strikes)
         opened = f"new ones pass ({', '.join(self.opened) or 'none was tried'})"
         return f"{gone} connections were reset in {len(self.strikes)} strikes; {opened}"
 
 
 class Resets:
-    """Drawn connections that are reset until the fault is healed.
+    """A fault that resets random connections until the heal.
 
     Args:
-        aim: Which fault this is; its random source draws moments and connections.
-        connections: From which they are drawn.
+        aim: The fault's id and targets. Its random source chooses times and connections.
+        connections: The connections to choose from.
     """
 
     def __init__(self, aim: Aim, connections: Connections) -> None:
         self.targets = aim.targets
         self.links = ()
-        """Links as a whole stay open."""
+        """The fault cuts no whole links."""
         self._connections = connections
         self._aim, self._rng = aim, aim.rng
         self._turn, self._over = new_lock(), new_event()
         self._strikes: list[ResetStrike] = []
         self._gone: set[Connection] = set()
         self._known: set[Connection] = set()
-        """Those of before the first strike that was seen to work."""
+        """The connections before the first round that was seen to work."""
         self._started_s = self._healed_s = stopwatch_s()
         self._background = Background()
 
     def undo(self) -> tuple[Undo, ...]:
-        """Return nothing: nothing stays in force."""
+        """Return no undo steps, because the fault leaves nothing active."""
         return ()
 
     def inject(self) -> None:
-        """See that there are connections, and begin to reset some."""
+        """Check that there are connections, and start to reset some of them."""
         self._known.update(self._connections.some())
         self._started_s = stopwatch_s()
         self._background.start(self._go_on, f"fault-{self._aim.fault_id}-resets")
 
     def confirm(self, patience: Patience) -> ConnectionsResetEffect | None:
-        """See that connections are gone at both ends, and that there are new ones.
+        """Confirm that connections are closed at both ends, and that new ones exist.
 
         Raises:
-            ClusterError: There are not, and a strike has failed.
+            ClusterError: A round of resets failed, and nothing was confirmed.
         """
         try:
             renewed = wait_until(
@@ -146,16 +148,16 @@ class Resets:
         )
 
     def heal(self) -> None:
-        """Reset none any more."""
+        """Stop resetting connections."""
         if not self._over.is_set():
             self._healed_s = stopwatch_s()
         self._over.set()
         with self._turn:
-            pass  # A strike that is under way has reset what it drew.
+            pass  # A round in progress has already reset its connections.
         self._background.join(END_LIMIT_S)
 
     def confirm_healed(self, patience: Patience) -> ResetsOverEffect | None:
-        """See that new connections get through, and that no strike is under way."""
+        """Confirm that new connections succeed, and that no round of resets is running."""
         self._background.raise_bugs()
         opened = self._connections.wait_open(patience, ready=lambda: not self._background.is_busy())
         if opened is None:
@@ -178,7 +180,7 @@ class Resets:
         return self._over.is_set() or self._aim.is_late
 
     def _strike(self) -> None:
-        """Reset some of the connections that there are, and see that they are gone."""
+        """Reset some of the current connections, and check that they are closed."""
         there = self._connections.whole()
         if not there:
             return
@@ -189,9 +191,9 @@ class Resets:
             if self._is_over():
                 return
             ended = self._connections.hosts.reset(hit)
-            # At once: it counts, whether anybody can look at it afterwards or not.
+            # Note the round at once, because it counts even if it cannot be checked afterwards.
             self._strikes.append(ResetStrike(at_s=round(at_s, 3), drawn=len(hit), gone=()))
-        with suppress(WaitTimeoutError):  # Those that are gone count.
+        with suppress(WaitTimeoutError):  # Closed connections count.
             wait_until(
                 lambda: self._connections.now().keys().isdisjoint(ended),
                 timeout_s=GONE_S,
@@ -214,11 +216,14 @@ class Resets:
 
 
 def in_words(between: str) -> InWords:
-    """Return the words of such a fault, by the two between whom connections are."""
+    """Return the documentation texts of a reset fault, by the two ends of its connections."""
     return InWords(
         does=f"some of the connections between {between} are reset at both ends, again and again,"
-        " at drawn moments",
-        injected="the kernel of the server of each ends it (SOCK_DESTROY) and sends an RST",
-        proven="the kernel had it; neither end has it afterwards; a new one between the same two",
-        undone="nothing stays in force; new connections get through",
+        " at random moments",
+        injected="the kernel of each server ends its connection (SOCK_DESTROY) and sends an RST",
+        proven=(
+            "the kernel had the connection; neither end has it afterwards; a new one exists"
+            " between the same two machines"
+        ),
+        undone="nothing stays active; new connections work",
     )

@@ -1,4 +1,4 @@
-"""Effects of faults of resources: what each measured, with a sentence for people."""
+"""Measured effects of the resource faults, each with a sentence for people."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ class HandlesEffect:
     """Brokers that cannot open another file or connection.
 
     Attributes:
-        open_before: By node: how many descriptors its broker had open.
-        limits: By node: the limit before, and now.
-        spare: How many more each was left.
-        crowd: By node: how many connections of our own took them.
-        lasting: Whether these stay until the heal; otherwise they were closed again.
-        processes: The brokers, just after none was left.
+        open_before: The number of open descriptors of the broker, by node.
+        limits: The limit before the fault and now, by node.
+        spare: The number of descriptors that were left to each broker.
+        crowd: The number of Logquake's connections that used these up, by node.
+        lasting: Whether these connections stay until the heal. Otherwise they were closed again.
+        processes: The broker processes, just after no descriptor was left.
     """
 
     took_s: float
@@ -31,7 +31,7 @@ class HandlesEffect:
 
     @property
     def told(self) -> str:
-        """What was measured."""
+        """Return the measurement as a sentence."""
         each = ", ".join(
             f"{node} had {count} descriptors open and got {self.spare} more (limit"
             f" {self.limits[node][1]}, before {self.limits[node][0]})"
@@ -43,14 +43,14 @@ class HandlesEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorEffect:
-    """Brokers that get little of one core.
+    """Brokers that get a small share of one core.
 
     Attributes:
-        share: The part of one core that each gets at most.
-        used: By node: of one core, as measured.
-        throttled: By node: in how many of the kernel's periods it had to wait meanwhile.
-        waited_s: By node: how long its threads waited, together.
-        processes: The brokers.
+        share: The highest share of one core for each broker.
+        used: The measured share of one core, by node.
+        throttled: The number of kernel periods in which the broker had to wait, by node.
+        waited_s: The total seconds that the broker's threads waited, by node.
+        processes: The broker processes.
     """
 
     took_s: float
@@ -62,7 +62,7 @@ class ProcessorEffect:
 
     @property
     def told(self) -> str:
-        """What was measured."""
+        """Return the measurement as a sentence."""
         each = ", ".join(
             f"{node} used {100 * used:.1f} % of a core and had to wait in {self.throttled[node]}"
             f" periods ({self.waited_s[node]:.1f} s)"
@@ -73,15 +73,15 @@ class ProcessorEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEffect:
-    """Brokers that get little more memory than they cannot do without.
+    """Brokers that get little more memory than they need.
 
     Attributes:
-        used_before: By node: bytes that it had, files that the kernel kept for it included.
-        cached: By node: bytes of these files, before and now.
-        limits: By node: bytes that it gets.
-        hits: By node: how often it wanted more.
-        kills: By node: how often the kernel killed it for that, up to now.
-        processes: The brokers.
+        used_before: The bytes of memory before the fault, with cached files, by node.
+        cached: The bytes of cached files, before and now, by node.
+        limits: The limit in bytes, by node.
+        hits: The number of times that the broker needed more, by node.
+        kills: The number of times that the kernel killed the broker for this so far, by node.
+        processes: The broker processes.
     """
 
     took_s: float
@@ -94,7 +94,7 @@ class MemoryEffect:
 
     @property
     def told(self) -> str:
-        """What was measured."""
+        """Return the measurement as a sentence."""
         each = ", ".join(
             f"{node} had {used / MB:.1f} MiB and got {self.limits[node] / MB:.1f}, of which"
             f" {self.cached[node][0] / MB:.1f} and then {self.cached[node][1] / MB:.1f} held files;"
@@ -107,12 +107,12 @@ class MemoryEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreedEffect:
-    """Brokers that get what they got before, and are back.
+    """Brokers that have their old resources, and are back.
 
     Attributes:
         took_s, processes, pid_before, was_gone, asked: As in `BackEffect`.
-        kills: By node: how often the kernel had killed it for want of memory.
-        said: By node: the last words of a broker that had ended when it was healed.
+        kills: The number of times that the kernel killed the broker for lack of memory, by node.
+        said: The last output of a broker that had ended at the heal, by node.
     """
 
     took_s: float
@@ -127,7 +127,7 @@ class FreedEffect:
     def of(
         cls, back: BackEffect, *, kills: dict[str, int], said: dict[str, tuple[str, ...]]
     ) -> "FreedEffect":
-        """Return it for brokers that are back."""
+        """Return the effect for brokers that are back."""
         return cls(
             took_s=back.took_s,
             processes=back.processes,
@@ -140,7 +140,7 @@ class FreedEffect:
 
     @property
     def told(self) -> str:
-        """What was measured."""
+        """Return the measurement as a sentence."""
         started = [
             f"{each.node} had been killed by the kernel and was started again"
             if self.kills.get(each.node)

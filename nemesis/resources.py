@@ -1,4 +1,4 @@
-"""Brokers that get less of a resource than they want, as the faults of that family use them."""
+"""The base of the resource faults: brokers that get less of a resource than they need."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -10,22 +10,22 @@ from nemesis.undo import FreeResources, Restart
 from results.record.clock import stopwatch_s
 
 LOOK_S = 2.0
-"""So often it is looked whether a broker has ended after its heal."""
+"""Seconds between two checks whether a broker has ended after its heal."""
 
 
 class StarvedBrokers:
     """The brokers of a fault's targets, and the hosts that limit them.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts limit resources.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts limit resources.
 
     Attributes:
-        brokers: As they were before the fault.
-        hosts: Limit them.
+        brokers: The brokers before the fault.
+        hosts: The hosts, which limit resources.
 
     Raises:
-        ClusterError: They do not; or no broker runs on a target.
+        ClusterError: The hosts do not limit resources, or no broker runs on a target.
     """
 
     def __init__(self, aim: Aim, site: Site) -> None:
@@ -37,26 +37,26 @@ class StarvedBrokers:
         self._said: dict[str, tuple[str, ...]] = {}
 
     def undo(self) -> tuple[FreeResources | Restart, ...]:
-        """Return the brokers to give back what they had, and to start again if they ended."""
+        """Return the undo steps: restore the resources, and start the brokers that are down."""
         return (
             *(FreeResources(node=node) for node in self._targets),
             *(Restart(node=node) for node in self._targets),
         )
 
     def each(self) -> tuple[str, ...]:
-        """Return one target of each process."""
+        """Return one target of each broker process."""
         return self.brokers.one_a_process()
 
     def living(self) -> Iterator[str]:
-        """Yield one target of each process that has not ended."""
+        """Yield one target of each broker process that is still running."""
         return (node for node in self.each() if self.lives(node))
 
     def lives(self, node: str) -> bool:
-        """Tell whether the broker that was hit still runs."""
+        """Return whether the broker process that was hit is still running."""
         return self._site.state_of(self.brokers.before[node]) not in GONE
 
     def said(self, node: str) -> tuple[str, ...]:
-        """Return the last words of a broker that has ended, if none was started since."""
+        """Return the last output of a broker that has ended, if it was not started since."""
         cluster = self._site.cluster
         replaced = cluster.process(node) != self.brokers.before[node]
         if replaced or not isinstance(cluster, TellsLastWords):
@@ -64,16 +64,16 @@ class StarvedBrokers:
         return tuple(cluster.complaints(node))
 
     def free(self, nodes: Iterable[str], give_back: Callable[[str], object]) -> None:
-        """Give each of some brokers back what it had, and start those of all that ended."""
+        """Restore the resources of the given brokers, and start all targets that have ended."""
         try:
             on_each(nodes, give_back)
         finally:
             self.start_missing()
 
     def start_missing(self) -> None:
-        """Start those that ended; what these said last is kept."""
+        """Start the brokers that have ended, and keep their last output."""
         self.brokers.note_heal()
-        # One that ends from here on is for the next look: its words would be lost.
+        # A broker that ends after this point is handled later, to keep its output.
         ended = [node for node in self._targets if not self.lives(node)]
         for node in ended:
             if node not in self._said and (words := self.said(node)):
@@ -83,9 +83,9 @@ class StarvedBrokers:
     def wait_back(
         self, patience: Patience, *, kills: dict[str, int] | None = None
     ) -> FreedEffect | None:
-        """Wait until all run and are registered; None if that does not come.
+        """Wait until all brokers run and are registered. Return None after a timeout.
 
-        One that was about to halt when it was healed is started as soon as it has.
+        A broker that was about to halt at the heal is started as soon as it has ended.
         """
         until_s, back = stopwatch_s() + patience.limit_s, None
         while back is None and (left_s := until_s - stopwatch_s()) > 0:

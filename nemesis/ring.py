@@ -1,8 +1,9 @@
-"""The fault `ring`: each node sees a majority, and no two nodes see the same one.
+"""The fault `ring`: each node reaches a majority, and no two nodes reach the same majority.
 
-Jepsen's majorities ring: nobody has reason to give up, and no two agree on who is there. The order
-around the ring is drawn. Three nodes are too few for it: the target and one other node do not see
-each other, and both see the third, which is the smallest case in which majorities differ.
+Jepsen calls this a majorities ring. No node has a reason to give up, and no two nodes agree on the
+members. The order around the ring is random. A ring needs more than three nodes. With three, the
+target and one other node cannot reach each other, and both reach the third. This is the smallest
+case with different majorities.
 """
 
 from cluster.protocol import ClusterError
@@ -13,7 +14,7 @@ from nemesis.protocol import Aim, Site
 
 
 def ring(aim: Aim, site: Site) -> Cut:
-    """Make the fault, which begins its ring with the target."""
+    """Make the fault, with the target as the first node of the ring."""
     nodes = sorted(site.cluster.nodes)
     if len(nodes) < LEAST_RING:
         raise ClusterError(f"a ring takes {LEAST_RING} nodes, and there are {len(nodes)}")
@@ -24,7 +25,7 @@ def ring(aim: Aim, site: Site) -> Cut:
 
 SAYS = {
     "ring": InWords(
-        does="each node sees a majority, and no two the same one",
+        does="each node reaches a majority, and no two nodes reach the same one",
         injected="as `isolate`",
         proven="as `isolate`",
         undone="as `isolate`",

@@ -1,9 +1,9 @@
-"""The fault `rolling-restart`: every broker in turn is stopped gracefully and started again.
+"""The fault `rolling-restart`: each broker in turn is stopped gracefully and started again.
 
-As an operator does it: the next one is stopped only when the one before is registered again and
-the ISR of every partition is full, as far as the cluster's own view tells. Never is more than one
-away, so that nothing may be lost and hardly anything may wait. Healed by a start of whoever is
-down, which is nobody unless the roll was cut short.
+An operator does the same. The next broker is stopped only when the last one is registered again and
+the ISR of every partition is full, by the cluster's own metadata. At most one broker is down at any
+time. So nothing may be lost, and hardly any request has to wait. The heal starts the brokers that
+are down. There are none unless the restart was interrupted.
 """
 
 from cluster.protocol import ClusterError
@@ -17,15 +17,15 @@ from nemesis.undo import Restart
 from results.record.clock import WaitTimeoutError, stopwatch_s
 
 WHOLE_LIMIT_S = 60.0
-"""For a broker to be back and in every ISR; after it the roll is given up."""
+"""Seconds for a broker to be back and in every ISR. After that the rolling restart stops."""
 
 
 class RollingRestart:
-    """Brokers restarted one after the other: each runs as another process than before.
+    """A fault that restarts brokers one after the other. Each then runs as another process.
 
     Args:
-        aim: Which fault this is; its targets are restarted in order.
-        site: Its cluster's brokers are restarted.
+        aim: The fault's id and targets. The targets are restarted in order.
+        site: The run's cluster and hosts. The brokers are restarted.
     """
 
     links = ()
@@ -38,11 +38,11 @@ class RollingRestart:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[Restart, ...]:
-        """Return the brokers to start again if the roll is cut short."""
+        """Return the undo steps that start the brokers, if the restart is interrupted."""
         return tuple(Restart(node=node) for node in self.targets)
 
     def inject(self) -> None:
-        """Roll.
+        """Restart all targets, one after the other.
 
         Raises:
             ClusterError: A broker does not come back, or the main phase ends before the last one.
@@ -52,7 +52,7 @@ class RollingRestart:
             self._restart(node)
 
     def confirm(self, patience: Patience) -> RollingRestartEffect | None:
-        """See that each broker is another process than before, and that the old one is gone."""
+        """Confirm that each broker is a new process, and that the old process has ended."""
         if not self._brokers.wait_states(GONE, patience):
             return None
         if any(self._site.cluster.process(node) == at for node, at in self._brokers.before.items()):
@@ -67,7 +67,7 @@ class RollingRestart:
         self._brokers.start_missing()
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
-        """See that the brokers are registered again."""
+        """Confirm that the brokers are registered again."""
         return self._brokers.wait_back(patience)
 
     def _restart(self, node: str) -> None:
@@ -106,9 +106,9 @@ class RollingRestart:
 
 SAYS = {
     "rolling-restart": InWords(
-        does="every broker in turn is stopped and started, the next when all ISRs are full",
-        injected="SIGTERM and a start, each",
+        does="every broker in turn is stopped and started; the next one when all ISRs are full",
+        injected="SIGTERM and a start for each",
         proven="each broker has a new process and is registered",
-        undone="a start of whoever is down",
+        undone="a start of the brokers that are down",
     ),
 }

@@ -1,10 +1,11 @@
-"""The fault `rolling-kill`: brokers are killed in turn, each while the one before it recovers.
+"""The fault `rolling-kill`: brokers are killed in turn, each while the last one still recovers.
 
-Who was killed is down for a drawn time, so that others have or have not taken over, and is started.
-Before it is in every ISR again the next one is killed: its successor, or who had to bring it up to
-date. So elections follow one another, and who is elected has just taken over, or has just come
-back. At a moment that is drawn, or as soon as the one before is registered, whichever is first. If
-all was whole by then, the next one is hit, sooner. The last one is down until the heal.
+A killed broker is down for a random time, so others may have taken over or not. Then it is started.
+The next broker is killed before the first one is in every ISR again. The next broker is then the
+new leader, or the one that sends the missing records. So elections follow one another, and the
+elected broker has just taken over or just come back. The next kill comes at a random moment, or
+when the last broker has registered, whichever is first. If all replicas were in sync by then, the
+next kill comes sooner. The last broker stays down until the heal.
 """
 
 from dataclasses import dataclass, replace
@@ -20,12 +21,13 @@ from nemesis.undo import Restart
 from results.record.clock import pause_until, stopwatch_s
 
 DOWN_S = (0.0, 5.0)
-"""A broker's session ends after 3 s."""
+"""Shortest and longest downtime of a killed broker, in seconds. Its session ends after 3 s."""
 MOST_BROKERS = 3
-"""Of more targets so many are drawn: a turn of all of a large cluster would take minutes."""
+"""The highest number of killed brokers. All brokers of a large cluster would take minutes."""
 MOST_STRIKES = 5
 LATEST_S = 6.0
-"""After a start: a broker of real Kafka is registered, and in its ISRs, by about then."""
+"""The longest time in seconds from a start to the next kill. By about then, a real Kafka broker is
+registered and in its ISRs."""
 LOOK_S = 0.05
 
 
@@ -34,11 +36,11 @@ class Struck:
     """A broker that was killed.
 
     Attributes:
-        node: Whose.
-        pid, start_ticks: Which process.
-        after_s: Since the start of the one before; 0 of the first.
-        recovering: Whether the one before was not registered since its start, or not in all of
-            its ISRs.
+        node: The broker's node.
+        pid, start_ticks: The process.
+        after_s: Seconds since the start of the previously killed broker. 0 for the first.
+        recovering: Whether the previously killed broker had not registered since its start, or was
+            missing in an ISR.
     """
 
     node: str
@@ -50,14 +52,14 @@ class Struck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollingKillEffect:
-    """Brokers that were killed one after the other, in the order of their ends."""
+    """Brokers that were killed one after the other, in the order of their kills."""
 
     took_s: float
     strikes: tuple[Struck, ...]
 
     @property
     def told(self) -> str:
-        """Who was killed, and whether the one before had recovered by then, for people."""
+        """Return a sentence on the killed brokers, and whether the previous ones had recovered."""
         first, *others = self.strikes
         parts = [f"process {first.pid} of {first.node} is gone"]
         for before, each in pairwise((first, *others)):
@@ -70,17 +72,17 @@ class RollingKillEffect:
 
 
 class RollingKill:
-    """Brokers killed one after the other, none waiting for the one before.
+    """A fault that kills brokers in turn, without a wait for the recovery of the last one.
 
     Args:
-        aim: Which fault this is; up to three of its targets are killed, in an order that is drawn.
-        site: Its cluster's brokers are killed and started.
+        aim: The fault's id and targets. Up to three targets are killed, in random order.
+        site: The run's cluster and hosts. The brokers are killed and started again.
     """
 
     links = ()
 
     def __init__(self, aim: Aim, site: Site) -> None:
-        if len(aim.targets) < 2:  # noqa: PLR2004 - nobody is hit after one
+        if len(aim.targets) < 2:  # noqa: PLR2004 - it takes two to kill in turn
             raise ClusterError(f"a turn takes two brokers, and there is {', '.join(aim.targets)}")
         self._order = aim.rng.sample(aim.targets, min(len(aim.targets), MOST_BROKERS))
         self.targets = tuple(node for node in aim.targets if node in self._order)
@@ -90,14 +92,14 @@ class RollingKill:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[Restart, ...]:
-        """Return the brokers to start again."""
+        """Return the undo steps that start the brokers again."""
         return self._kill.undo()
 
     def inject(self) -> None:
-        """Kill one broker after the other, and start each but the last.
+        """Kill one broker after the other, and start each of them except the last.
 
         Raises:
-            ClusterError: One does not end or start, or the main phase ends meanwhile.
+            ClusterError: A broker does not end or start, or the main phase ends meanwhile.
         """
         self._started_s = stopwatch_s()
         before, *others = self._order
@@ -118,7 +120,7 @@ class RollingKill:
             before, after_s = node, after_s * self._aim.rng.uniform(0.02, 0.5)
 
     def confirm(self, patience: Patience) -> RollingKillEffect | None:
-        """See that all are gone that ran, and that one was struck before another was whole."""
+        """Confirm that all processes have ended, and that a kill came before a recovery's end."""
         last = self._strikes[-1].node
         if self._kill.confirm(patience) is None or not broker_is_gone(self._site, last):
             return None
@@ -128,15 +130,15 @@ class RollingKill:
         return RollingKillEffect(took_s=took_s, strikes=tuple(self._strikes))
 
     def heal(self) -> None:
-        """Start the brokers again, but those that run."""
+        """Start the brokers that are down."""
         self._kill.heal()
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
-        """See that the brokers are registered again."""
+        """Confirm that the brokers are registered again."""
         return self._kill.confirm_healed(patience)
 
     def _lacks(self, node: str) -> bool:
-        """Tell whether an ISR of a broker's partitions is seen to be without it."""
+        """Return whether an ISR is known to lack a broker that is a replica."""
         view = self._site.cluster.view()
         states = [] if view is None else view.partitions.values()
         return any(node in each.replicas and node not in each.isr for each in states)
@@ -155,7 +157,7 @@ class RollingKill:
         )
 
     def _wait(self, until_s: float, *, back: str = "") -> None:
-        """Wait for a moment, or for a broker to be registered."""
+        """Wait until a time, or until a broker is registered."""
         while (left_s := until_s - stopwatch_s()) > 0:
             if back and is_registered(self._site, back):
                 return
@@ -165,11 +167,11 @@ class RollingKill:
 
 SAYS = {
     "rolling-kill": InWords(
-        does="brokers are killed in turn, each while the one before it still recovers",
-        injected="SIGKILL and a start, each; the last one stays down",
+        does="brokers are killed in turn, each while the last one is still recovering",
+        injected="SIGKILL and a start for each; the last one stays down",
         proven=(
-            "the processes are gone from `/proc`; at a strike the one before was not registered"
-            " since its start, or not in all of its ISRs"
+            "the processes are not in `/proc`; at a kill, the previous broker had not registered"
+            " since its start, or was missing in an ISR"
         ),
         undone="as `kill`",
     ),

@@ -1,7 +1,7 @@
-"""Whether a majority of nodes is whole beside what is in force, and one fault more.
+"""Room for faults: one more fault may start only if a majority of nodes then stays healthy.
 
-Lanes ask side by side. So whoever has found room keeps it from then on, though its target may still
-be sought: until it is over, or does not begin.
+Several lanes ask at the same time. So a fault that has found room keeps it, even while its target
+is not yet known. It gives the room up when it has ended, or does not begin.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,26 +14,26 @@ from results.record.runtime import new_lock
 
 
 class Room:
-    """Which faults take nodes, or are about to.
+    """The faults that disable nodes now, or are about to.
 
     Args:
         lives: All faults of the run.
-        nodes: How many brokers there are.
+        nodes: The number of brokers.
     """
 
     def __init__(self, lives: Sequence[Life], nodes: int) -> None:
         self._lives = lives
         self._spare = max(0, (nodes - 1) // 2 - 1)
-        """So many may be hit beside a fault's own target."""
+        """The number of nodes that may already have a fault when a new fault starts."""
         self._kept: list[Life] = []
         self._lock = new_lock()
 
     def find(self, life: Life, *, alone: bool) -> bool:
-        """Keep room for a fault; return whether there is any at this moment.
+        """Reserve room for a fault, and return whether there is room now.
 
         Args:
             life: The fault.
-            alone: Whether one that strikes who is hit already need not wait for somebody.
+            alone: Whether a fault that must hit a node with a fault may start without such a node.
         """
         with self._lock:
             found = not life.takes or self._is_there(life, alone=alone)
@@ -43,7 +43,7 @@ class Room:
 
     @contextmanager
     def kept(self, life: Life) -> Iterator[None]:
-        """Give room up at the end of the block; who is still in force then has it by that."""
+        """Release the reserved room after the block. Active faults still count afterwards."""
         try:
             yield
         finally:
@@ -57,8 +57,8 @@ class Room:
             if each is not life and (is_down(each) or (each.takes and each in self._kept))
         ]
         if any(KINDS[each.scheduled.kind].divides for each in (life, *others)):
-            return not others  # What divides the nodes leaves none that may be lost.
-        if life.scheduled.strikes is Strikes.STRUCK:  # It hits who is hit already.
+            return not others  # A divided cluster can lose no node.
+        if life.scheduled.strikes is Strikes.STRUCK:  # It must hit a node with a fault.
             ready = [_can_be_struck(each, life) for each in others]
             return ready == [True] or (alone and not others)
         hit = {node for each in others for node in each.hit}
@@ -67,12 +67,12 @@ class Room:
 
 
 def _can_be_struck(held: Life, life: Life) -> bool:
-    """Tell whether a fault can strike who is hit by another one, and takes nobody more by that."""
+    """Return whether a fault can hit the node of another fault, and so disable no further node."""
     within = not {*held.hit}.isdisjoint(life.reach)
     return is_held(held) and within and not _are_alike(held, life)
 
 
 def _are_alike(one: Life, other: Life) -> bool:
-    """Tell whether two faults take one aspect in hand: they would do the same to a node twice."""
+    """Return whether two faults change the same aspect of a node, and so exclude each other."""
     aspects = ({*KINDS[each.scheduled.kind].aspects} for each in (one, other))
     return bool(set.intersection(*aspects))

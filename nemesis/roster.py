@@ -1,4 +1,4 @@
-"""Who can be hit in a run, and what of it coordinators keep: pure, from the plan."""
+"""The possible targets of a run, and the groups that its coordinators serve. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Coordinated:
     """A consumer group, a transactional id or a share group's state, which a node coordinates.
 
     Attributes:
-        kind: Which of them.
+        kind: Which of these it is.
         key: Its name.
     """
 
@@ -25,14 +25,14 @@ class Coordinated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roster:
-    """Who there is.
+    """All nodes, partitions and groups that targets can name.
 
     Attributes:
         nodes: The brokers.
-        voters: Who keeps the metadata: the brokers, or controllers of their own; nobody of them
-            where ZooKeeper does.
-        partitions: Of the run's own topics.
-        outside: ZooKeeper, where it keeps the metadata.
+        voters: The nodes that keep the metadata: brokers or separate controllers. Empty with
+            ZooKeeper.
+        partitions: The partitions of the run's own topics.
+        outside: ZooKeeper, if it keeps the metadata.
         coordinated: The groups and transactional ids of the run's own clients.
     """
 
@@ -44,16 +44,16 @@ class Roster:
 
     @property
     def everybody(self) -> tuple[str, ...]:
-        """All that can be named: brokers, and controllers of their own."""
+        """Return all nodes that a target can name: brokers and separate controllers."""
         return (*self.nodes, *(voter for voter in self.voters if voter not in self.nodes))
 
 
 def roster_of(plan: Plan, nodes: Sequence[str] | None = None) -> Roster:
-    """Return who there is in a run.
+    """Return the roster of a run.
 
     Args:
-        plan: The run's.
-        nodes: Its brokers; None: `n1`, `n2`, ...
+        plan: The plan of the run.
+        nodes: Its brokers. None for `n1`, `n2`, ...
     """
     brokers = tuple(nodes or broker_names(plan))
     transactional = [_of(CoordinatorKind.TRANSACTION, key) for key in transactional_ids(plan)]

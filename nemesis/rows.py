@@ -1,4 +1,4 @@
-"""The `faults` table as the nemesis writes it: a row at each step of a fault's life."""
+"""The `faults` table as the nemesis writes it: a new row at each step of a fault."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -10,14 +10,14 @@ from results.record.stream import StreamWriter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """What the targets were when the fault began, as the cluster's own view told.
+    """The roles of the targets when the fault began, by the cluster's own metadata.
 
     Attributes:
-        leaders: By partition (`log-0-1`): its leader, None if it had none.
+        leaders: The leader of each partition (`log-0-1`). None if it had no leader.
         led: Partitions that a target led.
-        followed: How many partitions had a target among their followers, by replicas.
-        controller: Whether a target led the controllers.
-        asked: The node whose view this is; None: nobody answered, and nothing is known.
+        followed: The number of partitions in which a target was a follower.
+        controller: Whether a target was the active controller.
+        asked: The node whose metadata this is. None if no node answered, so that nothing is known.
     """
 
     leaders: dict[str, str | None] = field(default_factory=dict)
@@ -33,10 +33,10 @@ class Waited:
 
     Attributes:
         when: The state, as in the plan.
-        came: Whether it came.
-        waited_s: How long the fault waited.
-        saw: What was there instead meanwhile, the last of it, in its order; empty: the state was
-            there at the first look.
+        came: Whether the state was reached.
+        waited_s: The seconds that the fault waited.
+        saw: The last other states before it, in order. Empty if the first check found the wanted
+            state.
     """
 
     when: str
@@ -51,19 +51,18 @@ class Spec:
 
     Attributes:
         kind: A name in the registry.
-        family: What a plan's `nemesis` calls it, and others of its sort; empty: a script's own.
+        family: The family in a plan's `nemesis`. Empty for a fault of a script.
         target: The role expression.
         hold_s: Seconds between confirmation and heal.
-        at_s: When the schedule wanted it, in seconds from the start of the main phase.
-        waited: How it waited for a state; None: it waited for none.
-        links: Directed pairs that are cut, of partitions.
-        roles: What the targets were at the time.
-        begun: Whether anything may have been done to the targets: from just before the injection
-            on, however that went. A fault that takes records and was never confirmed may still have
-            taken them.
-        incarnations: By target: which of its broker's lives ran just before the injection, where
-            the cluster counts them. What the fault does to a broker it does to that life.
-        place: The topic and partition that the fault is about, be it named or drawn.
+        at_s: The scheduled start, in seconds from the start of the main phase.
+        waited: How it waited for a state. None if it waited for none.
+        links: The directed links that a network partition cuts.
+        roles: The roles of the targets at that time.
+        begun: Whether the targets may have been changed. True from just before the injection, even
+            if the injection fails. So an unconfirmed fault may still have destroyed records.
+        incarnations: The start count of each target's broker just before the injection, if the
+            cluster counts starts. The fault hits this process of the broker.
+        place: The topic and partition that the fault changes, named or chosen at random.
         without_effect: Why nothing was confirmed, in a sentence.
         not_healed: Why the heal is not confirmed, in a sentence.
     """
@@ -85,7 +84,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRow:
-    """One row; times are nanoseconds since the run's start, effects JSON, as in the table."""
+    """One row of the `faults` table, with times in nanoseconds since the run's start."""
 
     fault_id: int
     spec: Spec
@@ -109,7 +108,7 @@ class FaultRows:
         self._stream = StreamWriter(folder, "faults", "nemesis")
 
     def write(self, row: FaultRow) -> None:
-        """Write a row, at once: what a fault did must outlive the harness."""
+        """Write a row at once, so that it survives a crash of the harness."""
         self._stream.append((
             row.fault_id, row.spec.kind, json.dumps(asdict(row.spec)), list(row.targets),
             row.requested_ns, row.confirmed_ns, row.healed_ns, row.effect, row.heal_effect,
@@ -117,12 +116,12 @@ class FaultRows:
         self._stream.flush()
 
     def close(self) -> None:
-        """End the stream."""
+        """Close the live stream."""
         self._stream.close()
 
 
 def roles_of(targets: tuple[str, ...], view: ClusterView | None) -> Roles:
-    """Return what nodes are in a view; nothing of it if there is no view."""
+    """Return the roles of nodes in a metadata view. Without a view, nothing is known."""
     if view is None:
         return Roles()
     ours = [state for (topic, _), state in sorted(view.partitions.items()) if topic[:2] != "__"]

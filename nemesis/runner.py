@@ -1,4 +1,4 @@
-"""The nemesis of a run: drives its schedule, and heals everything at the end, whatever happened."""
+"""The nemesis of a run: executes the schedule of faults, and heals all faults at the end."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,36 +29,39 @@ from results.record.plan import Plan
 from results.record.runtime import Event, all_of
 
 BACK_LIMIT_S = 20.0
-"""A fault that is not over so long after its heal holds others up only if a minority is down."""
+"""Seconds to wait for a confirmed heal. Then other faults may start if only a minority is down."""
 WHOLE_LIMIT_S = 20.0
-"""How long a fault that takes records waits for every ISR to be full, and others behind it. One
-that takes or parts all nodes waits as long for a node that is not back."""
+"""Seconds to wait for a healthy cluster. A fault that destroys records waits for full ISRs, and
+others wait behind it. A fault that disables or divides all nodes waits for a node that is not back.
+"""
 GENTLE_LIMIT_S = 8.0
-"""The same for one that takes no node away: nobody waits for its nodes, and it is tried again."""
+"""Seconds to wait for the heal of a fault that disables no node. No other fault waits for it, and
+the heal is retried."""
 STRUCK_LIMIT_S = 10.0
-"""How long a fault that strikes who is hit already waits for one to be; if nobody is down then, it
-strikes its own target."""
+"""Seconds that a fault waits if it must hit a node that already has a fault. If no node is down
+then, it hits its own target."""
 LATE_LIMIT_S = 1.0
 _BEYOND_S = 2.0
-"""So much longer than an election may take a fault is held that nobody took over from."""
+"""Seconds beyond the longest election for which a fault is held if no other broker takes over."""
 LOOK_S = 0.1
-"""Between two looks for a state that a fault waits for."""
+"""Seconds between two checks for a state that a fault waits for."""
 SAW_STATES = 4
-"""So many of the states that a fault saw instead of its own are recorded, the last ones."""
+"""The number of other states that are recorded while a fault waits for its state. The last ones are
+kept."""
 RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultInForce:
-    """A fault that is under way, for live progress.
+    """A fault in progress, for the live display.
 
     Attributes:
         fault_id: As in the `faults` table.
         kind: A name in the registry.
         target: The role expression.
-        targets: The nodes that it means; none as long as they are sought.
-        phase: Where it is in its life.
-        since_ns: When it was requested, in nanoseconds since the run's start.
+        targets: The target nodes. Empty while they are not yet chosen.
+        phase: The current phase of the fault.
+        since_ns: The time of the request, in nanoseconds since the run's start.
     """
 
     fault_id: int
@@ -73,13 +76,13 @@ class Nemesis:
     """All faults of a run.
 
     Args:
-        plan: The run's.
-        schedule: Of `deal_schedule`.
-        cluster: Its brokers, started.
-        hosts: Its machines; partitions need `CanPartition`.
-        clock: The run's.
-        paths: Where the ledger and the `faults` stream go.
-        state_of: How to learn a process's state; None: the hosts know.
+        plan: The plan of the run.
+        schedule: The result of `deal_schedule`.
+        cluster: The brokers, already started.
+        hosts: The machines. Network partitions need `CanPartition`.
+        clock: The clock of the run.
+        paths: The paths of the ledger and of the `faults` stream.
+        state_of: Returns the state of a process. None if the hosts report it.
     """
 
     def __init__(
@@ -133,10 +136,10 @@ class Nemesis:
         self._room = Room(self._lives, len(cluster.nodes))
 
     def run(self, stop: Event) -> None:
-        """Drive the main phase's faults; what is in force when `stop` is set is left to `heal_all`.
+        """Execute the faults of the main phase. `heal_all` must heal those active at `stop`.
 
         Args:
-            stop: Ends the main phase.
+            stop: The event that ends the main phase.
         """
         started_s = stopwatch_s()
         self._lulls.begin(started_s)
@@ -150,16 +153,16 @@ class Nemesis:
                 life.skip("the main phase ended before the faults ahead of it were over")
 
     def heal_all(self, *, limit_s: float = HEAL_LIMIT_S) -> HealReport:
-        """Heal whatever is in force, confirm it, and look over brokers and links. Idempotent.
+        """Heal and confirm all active faults, and check brokers and links. Idempotent.
 
         Args:
-            limit_s: How long to wait for the faults, and for the brokers.
+            limit_s: The time limit for the faults, and again for the brokers.
         """
         lives = [life for life in self._lives if life.in_force]
         return sweep(lives, self._site, limit_s=limit_s)
 
     def in_force(self) -> list[FaultInForce]:
-        """Return the faults that are under way now."""
+        """Return the faults that are in progress now."""
         return [
             FaultInForce(
                 fault_id=row.fault_id,
@@ -175,11 +178,11 @@ class Nemesis:
         ]
 
     def left(self) -> list[tuple[str, int]]:
-        """Return the partitions of topics that faults leave, which are to be whole at the end."""
+        """Return partitions of topics that faults leave, which must be in sync at the end."""
         return [place for life in self._lives for place in life.left]
 
     def close(self) -> None:
-        """End the `faults` stream; nothing can be recorded after it."""
+        """End the `faults` stream. Nothing can be recorded after that."""
         self._rows.close()
 
     def _run_lanes(self, started_s: float, stop: Event) -> None:
@@ -196,7 +199,7 @@ class Nemesis:
         while left:
             life = self._next(left, stopwatch_s() - started_s)
             left.remove(life)
-            # One that is preferred, because its lane is late, need not be due.
+            # A fault that a late lane prefers may start before it is due.
             due_s = started_s + min(life.scheduled.at_s, left[0].scheduled.at_s if left else inf)
             self._mend_until(due_s, lives, stop)
             if self._turns.stopped_before(life, due_s, stop):
@@ -212,15 +215,15 @@ class Nemesis:
         self._mend_until(inf, lives, stop)
 
     def _next(self, left: Sequence[Life], now_s: float) -> Life:
-        """Return who is next in a lane: the first, or if the lane is late, one of a new family.
+        """Return a lane's next fault: the first, or in a late lane the first of a new family.
 
-        A lane that is late does not get to its end. What it leaves out then is of families that
-        had a turn already, as far as others are left. A turn in vain counts, also if no target was
-        found: a family that has no effect in this run would else take the turns of all others.
+        A late lane does not reach its end. So it first does faults of families that have not had a
+        turn. A turn without an effect, or without a target, counts as a turn. Otherwise a family
+        without an effect in this run would take the turns of all others.
 
         Args:
-            left: Of the lane, in the order of the schedule.
-            now_s: Since the main phase began.
+            left: The remaining faults of the lane, in the order of the schedule.
+            now_s: Seconds since the main phase began.
         """
         if now_s <= left[0].scheduled.at_s + CALM_S:
             return left[0]
@@ -236,7 +239,7 @@ class Nemesis:
         return next(new, left[0])
 
     def _take_turn(self, life: Life, lives: Sequence[Life], started_s: float, stop: Event) -> None:
-        """Have a fault that is due wait for its turn, and live; or record why it does not."""
+        """Wait for a due fault's turn and execute the fault, or record why it does not start."""
         mend = partial(self._heal_late, lives, stop)
         mend()
         whole = Patience(limit_s=WHOLE_LIMIT_S, stop=stop)
@@ -251,10 +254,10 @@ class Nemesis:
             life.skip(why_not)
 
     def _was_promised(self, life: Life) -> bool:
-        """Tell whether a fault is missed if its turn does not come.
+        """Return whether a fault must be reported as skipped if its turn does not come.
 
-        Of a supply what was due in the first half of the main phase is: a machine that is so slow
-        that not even this much is played has not played the level.
+        If the schedule has more faults than time, only the faults due in the first half of the main
+        phase count. A machine that is too slow even for these has not done the level.
         """
         return not self._schedule.is_supply or life.scheduled.at_s <= self._time_limit_s / 2
 
@@ -262,7 +265,7 @@ class Nemesis:
         return KINDS[life.scheduled.kind].lasts_s(life.scheduled.hold_s, self._kind_of_hosts)
 
     def _live(self, life: Life, stop: Event) -> None:
-        """Have a fault begin, last and end; if the main phase ends meanwhile, it stays in force."""
+        """Begin, hold and heal a fault. If the main phase ends meanwhile, it stays active."""
         life.begin(stop)
         life.hold(stop)
         limit_s = BACK_LIMIT_S if life.takes else GENTLE_LIMIT_S
@@ -281,7 +284,7 @@ class Nemesis:
             pause_until(stopwatch_s() + RETRY_S, stop)
 
     def _has_come(self, life: Life, stop: Event) -> bool:
-        """Wait for the state that a fault waits for; if it does not come, the fault is skipped."""
+        """Wait for the fault's trigger state. If the state is not reached, skip the fault."""
         if life.scheduled.when is None:
             return True
         trigger, begun_s = parse_trigger(life.scheduled.when, self._roster), stopwatch_s()
@@ -298,12 +301,10 @@ class Nemesis:
         return came
 
     def _found_room(self, life: Life, lives: Sequence[Life], stop: Event) -> bool:
-        """Wait until a fault can begin and a majority is still whole, and keep it room.
+        """Wait until a fault can begin with a majority still healthy, and reserve its room.
 
-        False: it was stopped, or skipped.
-
-        One that takes or parts all nodes is skipped if a node is not back for long: beside that
-        node others may have room.
+        Return False if the fault was stopped or skipped. A fault that disables or divides all nodes
+        is skipped if a node is not back for long. Other faults may have room beside that node.
         """
         begun_s = stopwatch_s()
         while not self._room.find(life, alone=stopwatch_s() >= begun_s + STRUCK_LIMIT_S):
@@ -317,12 +318,12 @@ class Nemesis:
         return not stop.is_set()
 
     def _mend_until(self, until_s: float, lives: Sequence[Life], stop: Event) -> None:
-        """Go on ending what of this lane is not over: other lanes may wait for that.
+        """Keep trying to heal this lane's active faults, because other lanes may wait for them.
 
         Args:
-            until_s: At most so long, in seconds of `stopwatch_s`.
-            lives: Of the lane.
-            stop: Ends it early.
+            until_s: The end of the attempts, in seconds of `stopwatch_s`.
+            lives: The faults of the lane.
+            stop: An event that ends the attempts early.
         """
         while any(life.in_force for life in lives) and stopwatch_s() < until_s:
             self._heal_late(lives, stop)
@@ -330,7 +331,7 @@ class Nemesis:
                 return
 
     def _heal_late(self, lives: Sequence[Life], stop: Event) -> None:
-        """Try once more to end what of this lane is not over: what stood in its way may be gone."""
+        """Try once more to heal this lane's active faults."""
         for life in lives:
             if life.in_force:
                 self._heals(life, stop, LATE_LIMIT_S)
@@ -340,5 +341,5 @@ class Nemesis:
 
 
 def _for_nobody(plan: Plan, schedule: Schedule) -> bool:
-    """Tell whether faults of a higher level leave no majority that could elect others meanwhile."""
+    """Return whether a level's faults may disable the majority that must elect other leaders."""
     return plan.level > 0 and not schedule.spares_majority

@@ -1,15 +1,16 @@
-"""Which fault hits whom, and when: pure, from the plan's seed.
+"""The fault schedule: which fault hits which nodes, and when. Pure, from the plan's seed.
 
-Kinds and roles come from shuffled decks (`nemesis.decks`): each round deals every family of the
-plan's `nemesis` once, and every role once; the first round of roles begins with a leader and a
+Kinds and roles come from shuffled decks (`nemesis.decks`). Each round has every family of the
+plan's `nemesis` once, and every role once. The first round of roles begins with a leader and a
 follower.
 
-Up to `FEW_FAMILIES` are dealt one after the other. More are dealt in two lanes side by side, and by
-kinds: one lane has what takes a node away or makes its links bad, one fault at a time, so that
-only a minority is hit, or all at once; the other what takes none (clocks, leadership, topics). The
-lanes have no aspect of a node in common, so that whatever overlaps composes (docs/faults.md).
-Beside what takes records, nothing is dealt in either. In virtual time both lanes have all kinds
-(`nemesis.overlaps`). A plan's `level` has them dealt otherwise (`nemesis.escalated`).
+Up to `FEW_FAMILIES` families are scheduled one after the other. More families are scheduled by
+kinds in two parallel lanes. One lane has faults that disable a node or degrade its links. Only one
+of these is active at a time, so that they hit a minority, or all nodes at once. The other lane has
+faults that disable no node (clocks, leadership, topics). The lanes change different aspects of a
+node, so their faults can be combined (docs/faults.md). A fault that destroys records runs alone in
+both. In virtual time both lanes have all kinds (`nemesis.overlaps`). A plan's `level` changes these
+rules (`nemesis.escalated`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,7 +31,8 @@ from results.record.plan import ALL, NEMESIS_KINDS, SIMULATED, Plan
 from results.record.plan_parts import PlannedFault
 
 FEW_FAMILIES = 4
-"""So many share one lane: dealt side by side a default run would have twice as many faults."""
+"""The largest number of families in one lane. With two lanes a default run would have twice as many
+faults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +40,19 @@ class Schedule:
     """The faults of a run.
 
     Attributes:
-        faults: In the order of their starts.
-        overlapping: True (written by hand): each starts at its time, whatever else is in force.
-            False (dealt): each waits for the one before in its lane to be healed.
-        dropped: Sentences about what was left out, because it cannot be done here or because the
-            main phase is too short for it.
-        spares_majority: Whether a dealt fault that takes a node waits until a majority of nodes
-            would still be whole; in virtual time, and at high levels, lanes may take more than that
-            together.
-        is_supply: Whether more is dealt than may have its turn: a lane goes on as soon as its last
-            fault is healed. What was due in the second half and is left at the end is not missed.
-        lull_s: How long no dealt fault begins, again and again (`nemesis.levels`); 0: there is no
-            such time.
+        faults: The faults in the order of their starts.
+        overlapping: True for a schedule written by hand: each fault starts at its time, even beside
+            other active faults. False for a random schedule: each fault waits for the heal of the
+            fault before it in its lane.
+        dropped: Sentences on families that are left out, because the hosts or the system do not
+            support them or the main phase is too short.
+        spares_majority: Whether a fault that disables a node waits until a majority of nodes would
+            stay healthy. In virtual time, and at high levels, all lanes together may disable more.
+        is_supply: Whether there are more faults than time. Then a lane continues as soon as its
+            last fault is healed. Faults due in the second half may be left at the end, and are not
+            reported.
+        lull_s: The length of the regular lulls, in which no fault begins (`nemesis.levels`). 0 for
+            no lulls.
     """
 
     faults: tuple[ScheduledFault, ...]
@@ -66,15 +69,16 @@ def deal_schedule(
     abilities: Collection[Ability],
     why_not: Mapping[Ability, str] | None = None,
 ) -> Schedule:
-    """Return the schedule of a plan; the same plan gives the same one.
+    """Return the schedule of a plan. The same plan always has the same schedule.
 
     Args:
-        plan: Its `faults` if it has any, otherwise its `nemesis` dealt from its seed.
-        abilities: What hosts and system can do.
-        why_not: Why they cannot do the rest, for the sentences about what is left out.
+        plan: The plan, with its `faults`. Without them, faults of its `nemesis` are scheduled at
+            random from its seed.
+        abilities: The abilities of hosts and system.
+        why_not: Why other abilities are missing, for the sentences on families that are left out.
 
     Raises:
-        PlanError: A fault written by hand has no such kind, target or time, or cannot come to be.
+        PlanError: A fault written by hand has an unknown kind, target or time, or is not possible.
     """
     if plan.faults is not None:
         return _written_schedule(plan, plan.faults)
@@ -84,7 +88,7 @@ def deal_schedule(
     dropped = _left_out(missing, plan, abilities, why_not or {})
     faults = _dealt_faults(plan, families, abilities)
     dropped += without_room(plan, list(families), faults)
-    # Simulated hosts bear it that a majority is gone.
+    # On simulated hosts a majority may be down.
     level = level_of(plan, overlaps=_overlaps(plan, families))
     return Schedule(
         faults=faults,
@@ -97,9 +101,9 @@ def deal_schedule(
 
 
 def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[str, tuple[str, ...]]:
-    """Return the families of a plan's `nemesis` that can be played, each with its kinds.
+    """Return the families of a plan's `nemesis` that are possible, with the kinds of each.
 
-    Of `all` or a default, which nobody named, only what the main phase has room for.
+    With `all` or the default, only families for which the main phase has time are returned.
     """
     kinds = {
         family: tuple(
@@ -115,17 +119,20 @@ def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[st
 
 
 def names_families(plan: Plan) -> bool:
-    """Tell whether somebody named the families of a plan's `nemesis`, rather than all or none."""
+    """Return whether the user named single families in the plan's `nemesis`."""
     return "nemesis" in plan.model_fields_set and ALL not in plan.nemesis and not plan.drawn
 
 
 def _with_room(
     plan: Plan, families: Mapping[str, tuple[str, ...]], abilities: Collection[Ability]
 ) -> Mapping[str, tuple[str, ...]]:
-    """Leave out what takes longest until each family is dealt; all if not one of them would be."""
+    """Leave out the slowest families until each other one is scheduled at least once.
+
+    If this leaves none, return all families.
+    """
 
     def lasts_s(family: str) -> tuple[float, float]:
-        # Of two that take as long in virtual time, what takes longer on real hosts.
+        # If two take the same virtual time, compare their time on real hosts.
         kinds = [KINDS[kind] for kind in left[family]]
         return min((kind.lasts_s(0, plan.hosts), kind.confirm_s + kind.settle_s) for kind in kinds)
 
@@ -149,7 +156,7 @@ def _left_out(
     abilities: Collection[Ability],
     why_not: Mapping[Ability, str],
 ) -> list[str]:
-    """Return a sentence for each reason, with all the families that are left out for it."""
+    """Return one sentence for each reason, with all families left out for it."""
     by_reason: dict[str, list[str]] = {}
     for family in families:
         reason = _unfit(family, plan, abilities) or _unable(family, abilities, why_not)
@@ -164,7 +171,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
-    """Return why a plan has no room for a family; empty if it is the hosts that cannot do it."""
+    """Return why a plan has no room for a family. Empty if hosts or system lack an ability."""
     kinds = kinds_of(family, abilities, hosts=plan.hosts)
     if unsuited := unsuited_by(family, plan):
         return unsuited
@@ -182,7 +189,7 @@ def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
 
 
 def _unable(family: str, abilities: Collection[Ability], why_not: Mapping[Ability, str]) -> str:
-    """Return why hosts, or a system, cannot do a family."""
+    """Return why hosts, or a system, do not support a family."""
     missing = needs_of(family) - set(abilities)
     if because := _because(missing, why_not):
         return because
@@ -199,15 +206,15 @@ def _because(missing: Collection[Ability], why_not: Mapping[Ability, str]) -> st
 def unsupported(
     plan: Plan, *, abilities: Collection[Ability], why_not: Mapping[Ability, str] | None = None
 ) -> list[str]:
-    """Return sentences about what the user asked for and cannot be done: exit code 254.
+    """Return sentences on faults that the user named but that are not possible (exit code 254).
 
-    A default that cannot be done is none of these, nor is what `all` leaves out; `deal_schedule`
-    says so.
+    The default and `all` are not named faults. `deal_schedule` reports the families that these
+    leave out.
 
     Args:
-        plan: As asked for.
-        abilities: What hosts and system can do.
-        why_not: Why they cannot do the rest.
+        plan: The requested plan.
+        abilities: The abilities of hosts and system.
+        why_not: Why other abilities are missing.
     """
     reasons = why_not or {}
 
@@ -313,7 +320,7 @@ def _dealt_faults(
 
 
 def _overlaps(plan: Plan, families: Mapping[str, Sequence[str]]) -> bool:
-    """Tell whether faults may take a majority together at level 0 already."""
+    """Return whether faults may together disable a majority at level 0 already."""
     return plan.hosts == SIMULATED and len(families) > FEW_FAMILIES
 
 
@@ -328,7 +335,7 @@ def _kinds_lane(
 def _of_lane(
     families: Mapping[str, Sequence[str]], *, takes: bool
 ) -> Mapping[str, tuple[str, ...]]:
-    """Return the kinds that take a node away, or those that do not; no family without a kind."""
+    """Return the kinds that disable a node, or the kinds that do not, without empty families."""
     halves = {
         family: tuple(kind for kind in kinds if KINDS[kind].takes == takes)
         for family, kinds in families.items()
@@ -337,18 +344,18 @@ def _of_lane(
 
 
 class _Lane:
-    """What is dealt one after the other, with its own source of chance.
+    """A sequence of scheduled faults that do not overlap, with its own random source.
 
     Args:
-        plan: Of the run.
-        kinds: Of its deck.
-        targets: Deals them; what draws them draws all of the lane.
-        round_of: How many kinds its deck has; none: the lane is empty.
+        plan: The plan of the run.
+        kinds: The deck of kinds.
+        targets: The source of targets. The whole lane uses its random source.
+        round_of: The number of kinds in the deck. 0 for an empty lane.
 
     Attributes:
-        at_s: When its next fault may begin.
-        over_s: When its last one is over, and all as before; None: there was none.
-        misfits: How many kinds in a row did not fit in any more.
+        at_s: The earliest start of the next fault.
+        over_s: The time at which the last fault has ended and all is normal. None without a fault.
+        misfits: The number of successive kinds that no longer fit into the main phase.
     """
 
     def __init__(
@@ -363,10 +370,10 @@ class _Lane:
 
 
 def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFault]:
-    """Yield the faults of lanes, until no card of a round fits into any of them any more.
+    """Yield the faults of all lanes, until no kind fits into any lane's remaining time.
 
-    What takes records has the time for itself, and a while before and after in which all is whole
-    (`nemesis.turns`); a while between two of them does for both.
+    A fault that destroys records runs alone, with a pause before and after it in which all replicas
+    are in sync (`nemesis.turns`). Two such faults need only one pause between them.
     """
     steady_s = hidden_s(plan)
     while still := [lane for lane in lanes if lane.misfits < lane.round_of]:
@@ -377,7 +384,7 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFau
             over_s = [each.over_s for each in lanes if each.over_s is not None]
             at_s = max([at_s, *(each + steady_s for each in over_s)])
         if at_s + lasts_s + CALM_S > plan.time_limit_s:
-            lane.misfits += 1  # A kind that settles sooner may fit.
+            lane.misfits += 1  # A faster kind may fit.
             continue
         lane.misfits, lane.over_s = 0, at_s + lasts_s
         yield ScheduledFault(
@@ -398,12 +405,12 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFau
 def without_room(
     plan: Plan, families: Sequence[str], faults: Sequence[ScheduledFault]
 ) -> list[str]:
-    """Return a sentence if the main phase ends before every family was dealt once.
+    """Return a sentence if the main phase ends before every family had a fault.
 
     Args:
-        plan: Of the run.
-        families: That were to be dealt.
-        faults: What was dealt.
+        plan: The plan of the run.
+        families: The families to schedule.
+        faults: The scheduled faults.
     """
     dealt = {KINDS[fault.kind].family_for(plan.hosts) for fault in faults}
     missing = [family for family in families if family not in dealt]
@@ -411,7 +418,7 @@ def without_room(
         return []
     others = ",".join(family for family in families if family in dealt)
     instead = f"--nemesis {others}" if others else "a kind that takes less with --nemesis"
-    # What is dealt of `all` or a default is no promise: `fault-without-effect` asks for no more.
+    # `all` or the default promises no family, so `fault-without-effect` expects none.
     spoilt = names_families(plan) or not dealt
     sentence = (
         f"no fault of kind {' or '.join(missing)} fits into a main phase of {plan.time_limit_s:g} s"

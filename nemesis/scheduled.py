@@ -1,4 +1,4 @@
-"""A fault to come, and how long it is held when it is dealt."""
+"""A scheduled fault, and the random length of its hold."""
 
 from dataclasses import dataclass
 from random import Random
@@ -7,24 +7,28 @@ from nemesis.aftermath import Strikes
 from results.record.plan import Plan
 
 MIN_HOLD_S = 4.2
-"""Brokers' sessions end after 3 s without a heartbeat; a shorter fault would move no leader."""
+"""The shortest hold in seconds. A broker's session ends after 3 s without a heartbeat, so a shorter
+fault would move no leader."""
 CALM_S = 0.5
-"""Between what a fault and its aftermath take and the next fault, or the end of the main phase."""
+"""Seconds between the end of a fault with its aftermath and the next fault, or the end of the main
+phase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledFault:
-    """One fault to come.
+    """A scheduled fault.
 
     Attributes:
-        fault_id: Counted from 1.
+        fault_id: The number of the fault, from 1.
         at_s: Seconds from the start of the main phase.
         kind: A name in the registry.
-        target: A role expression; who that is turns out at the moment of the fault.
+        target: A role expression. Its nodes are determined when the fault starts.
         hold_s: Seconds from its confirmation to its heal.
-        lane: Dealt faults of one lane wait for each other; lanes run side by side.
-        when: A state that is waited for from `at_s` on (`nemesis.triggers`); None: none.
-        strikes: Whom it hits rather than the target, if there is anybody; None: the target.
+        lane: The number of its lane. Faults of one lane wait for each other. Lanes run in parallel.
+        when: The state that the fault waits for from `at_s` on (`nemesis.triggers`). None for no
+            wait.
+        strikes: The group of nodes that it hits instead of the target, if the group is not empty.
+            None for the target.
     """
 
     fault_id: int
@@ -38,17 +42,17 @@ class ScheduledFault:
 
     @property
     def aims_at(self) -> str:
-        """Whom it is for, in words: `recovered, else leader(log-0,1)`."""
+        """Return the fault's targets in words: `recovered, else leader(log-0,1)`."""
         return self.target if self.strikes is None else f"{self.strikes}, else {self.target}"
 
 
 def drawn_hold_s(plan: Plan, rng: Random) -> float:
-    """Return how long a dealt fault is held: most of the interval, and no shorter than a session.
+    """Return the random hold of a scheduled fault: most of the interval, at least a session.
 
     Args:
-        plan: Of the run.
-        rng: Draws.
+        plan: The plan of the run.
+        rng: The source of random choices.
     """
     hold_s = max(MIN_HOLD_S, rng.uniform(0.6, 0.9) * plan.nemesis_interval_s)
-    # Sends must outlive the fault, or each of them would end unknown.
+    # A send must not time out during the fault, or its outcome would be unknown.
     return min(hold_s, 0.8 * plan.delivery_timeout_s)

@@ -1,8 +1,9 @@
-"""The faults of a scenario: asked for one by one, each with the life of any other fault.
+"""The faults of a scenario, requested one at a time by its script.
 
-A script knows whom it hits and when, so nothing is dealt or resolved here; what is the same is the
-line in the ledger before, the row at each step, the effect that was measured and the heal that was
-confirmed. Who confirms a heal may be a task of its own: a story goes on while a broker starts.
+A script knows its targets and times, so nothing is chosen at random or resolved here. All other
+steps are those of any fault: the line in the ledger, a row for each step, the measured effect, and
+the confirmed heal. A background task may confirm a heal, so that the script can continue while a
+broker starts.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -39,7 +40,7 @@ from results.record.runtime import Event, Task, new_event, start
 
 BACK_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0
-"""A story that stops a broker wants to see it end by itself, however busy the machine."""
+"""Seconds for a broker to end by itself, even on a busy machine. Scripts expect a graceful end."""
 JOIN_LIMIT_S = 10.0
 _DOWN = frozenset({"kill", "stop", "power-loss"})
 _CUT = "cut"
@@ -47,7 +48,7 @@ _CUT = "cut"
 
 @dataclass(slots=True, kw_only=True)
 class _Scripted:
-    """A fault of the script, and the task that is busy with it, if there is one."""
+    """A fault of the script, and its background task if it has one."""
 
     kind: str
     targets: tuple[str, ...]
@@ -65,32 +66,32 @@ class _Scripted:
         self.task = start(deed, name)
 
     def wait(self) -> None:
-        """Wait until nobody is busy with it."""
+        """Wait until the fault's background task has ended."""
         if self.task is not None:
             self.task.join()
             self.task = None
 
     def interrupt(self) -> None:
-        """Have whoever confirms its heal give up, and wait for that."""
+        """Stop the background task that confirms the fault's heal, and wait for its end."""
         self.stop.set()
         self.wait()
 
 
 class ScriptedFaults:
-    """Faults on brokers, controllers and links, at a script's word.
+    """Faults on brokers, controllers and links, at the request of a script.
 
-    Every method raises `ClusterError` or `WaitTimeoutError`, one sentence, if what it should do
-    could not be confirmed. It is for one task.
+    A method raises `ClusterError` or `WaitTimeoutError` with one sentence if its action cannot be
+    confirmed. Only one task may use an instance.
 
     Args:
-        cluster: Its nodes, started; `controllers` of its own are hit and healed like brokers.
-        hosts: Its machines; cuts need `CanPartition`.
-        clock: The run's.
-        paths: Where the ledger and the `faults` stream go, and the nodes' files are.
-        seed: The run's.
-        machines: All that have links; none: the nodes and controllers.
-        session_s: For how long a broker that is gone counts as alive.
-        state_of: How to learn a process's state; None: the hosts know.
+        cluster: The nodes, already started. Separate `controllers` are hit and healed like brokers.
+        hosts: The machines. Cuts need `CanPartition`.
+        clock: The clock of the run.
+        paths: The paths of the ledger, the `faults` stream, and the nodes' files.
+        seed: The seed of the run.
+        machines: All machines with links. Empty for the nodes and controllers.
+        session_s: Seconds for which the cluster counts a broker as alive after it has ended.
+        state_of: Returns the state of a process. None if the hosts report it.
     """
 
     def __init__(
@@ -114,15 +115,15 @@ class ScriptedFaults:
         self._cuts: dict[str, _Scripted] = {}
 
     def kill(self, node: str) -> None:
-        """SIGKILL a node's process; a paused one too, whose pause is over by that."""
+        """Kill a node's process with SIGKILL. This also ends the pause of a paused process."""
         self._take_down("kill", node, Kill)
 
     def stop(self, node: str, *, wait: bool = True) -> None:
-        """SIGTERM a node's process, and wait until it has ended by itself.
+        """Send SIGTERM to a node's process, and wait until it has ended by itself.
 
         Args:
-            node: Which.
-            wait: False: return as soon as it is told.
+            node: The node.
+            wait: False to return at once after the signal.
         """
         fault = self._take_down("stop", node, partial(Stop, limit_s=STOP_LIMIT_S), wait=wait)
         effect = fault.life.effect if wait else None
@@ -130,29 +131,30 @@ class ScriptedFaults:
             raise ClusterError(f"{node} did not end within {STOP_LIMIT_S:g} s, and was killed")
 
     def power_loss(self, node: str, places: Collection[Place] | None = None) -> None:
-        """SIGKILL a node's process, and cut its logs where they were last flushed.
+        """Kill a node's process with SIGKILL, and truncate its logs to the last flush.
 
         Args:
-            node: Which.
-            places: Partitions whose logs are cut; None: all that it has.
+            node: The node.
+            places: Partitions whose logs are truncated. None for all.
         """
         self._take_down("power-loss", node, partial(PowerLoss, places=places))
 
     def start(self, node: str, *, until_back: bool = True) -> None:
-        """Start a node again: the heal of its kill, stop or power loss.
+        """Start a node again. This heals its kill, stop or power loss.
 
         Args:
-            node: Which.
-            until_back: Wait until it is registered; otherwise that is confirmed aside.
+            node: The node.
+            until_back: Whether to wait until it is registered. Otherwise a background task confirms
+                it.
         """
         for fault in self._faults:
             if fault.kind in _DOWN and node in fault.targets and not fault.healing:
-                fault.wait()  # It was told to stop, and may be about to.
+                fault.wait()  # A stop may still be in progress.
         if self.state(node) != "down":
             raise ClusterError(f"{node} cannot be started: it is {self.state(node)}")
         latest = self._latest(node, _DOWN)
         if latest is None:
-            # It ended by itself, which is no fault of ours: nothing to heal in its record.
+            # It ended by itself, so there is no fault to heal.
             self._cluster.start_node(node)
             if until_back:
                 wait_until(
@@ -164,13 +166,13 @@ class ScriptedFaults:
         self._heal(latest, until_back=until_back)
 
     def pause(self, node: str) -> None:
-        """SIGSTOP a node's process."""
+        """Pause a node's process with SIGSTOP."""
         if self.state(node) != "up":
             raise ClusterError(f"{node} cannot be paused: it is {self.state(node)}")
         self._begin("pause", (node,), Pause)
 
     def resume(self, node: str) -> None:
-        """SIGCONT a node's process: the heal of its pause. That it is back is confirmed aside."""
+        """Continue a node's process with SIGCONT. A background task confirms that it is back."""
         fault = self._latest(node, {"pause"})
         if fault is None or self.state(node) != "paused":
             raise ClusterError(f"{node} cannot be resumed: it is {self.state(node)}")
@@ -183,11 +185,11 @@ class ScriptedFaults:
         )
 
     def cut(self, name: str, links: Collection[Link]) -> None:
-        """Drop what travels over links, each directed, at its receiver.
+        """Drop the packets of directed links at the receiver.
 
         Args:
-            name: By which `join` finds it.
-            links: Of any machines of the hosts, `zk` too.
+            name: The name of the cut for `join`.
+            links: Links between any machines of the hosts, `zk` included.
         """
         if name in self._cuts:
             raise ClusterError(f"there is a cut {name!r} already")
@@ -196,18 +198,18 @@ class ScriptedFaults:
         self._cuts[name] = self._begin(_CUT, receivers, make)
 
     def join(self, name: str) -> None:
-        """Undo a cut, and see that its links work again."""
+        """Remove a cut, and confirm that its links work again."""
         fault = self._cuts.pop(name, None)
         if fault is None:
             raise ClusterError(f"there is no cut {name!r}")
         self._heal(fault, until_back=True, limit_s=JOIN_LIMIT_S)
 
     def heal_all(self, *, away: Collection[str] = (), limit_s: float = HEAL_LIMIT_S) -> HealReport:
-        """Heal whatever is in force, confirm it, and look over nodes and links. Idempotent.
+        """Heal and confirm all active faults, and check nodes and links. Idempotent.
 
         Args:
-            away: Nodes that stay down, because the script leaves them so.
-            limit_s: How long to wait for the faults, and for the brokers.
+            away: Nodes that stay down, because the script leaves them down.
+            limit_s: The time limit for the faults, and again for the brokers.
         """
         for fault in self._faults:
             fault.interrupt()
@@ -217,19 +219,19 @@ class ScriptedFaults:
         return sweep(lives, self._site, away=away, limit_s=limit_s)
 
     def close(self) -> None:
-        """End the `faults` stream; nothing can be recorded after it."""
+        """End the `faults` stream. Nothing can be recorded after that."""
         for fault in self._faults:
             fault.interrupt()
         self._rows.close()
 
     def state(self, node: str) -> str:
-        """Return `up`, `paused` or `down`, as a node's process is now."""
+        """Return the current state of a node's process: `up`, `paused` or `down`."""
         process = self._cluster.process(node)
         state = None if process is None else self._site.state_of(process)
         return "down" if state in GONE else "paused" if state in STOPPED else "up"
 
     def deaf_to(self, node: str) -> tuple[str, ...]:
-        """Return the machines whose packets do not reach a node, because of cuts."""
+        """Return the machines whose packets to a node are cut."""
         network = self._site.network
         cut = network.cut_links() if network else frozenset()
         return tuple(sorted(sender for sender, receiver in cut if receiver == node))
@@ -254,7 +256,7 @@ class ScriptedFaults:
         return fault
 
     def _supersede(self, ended: Sequence[_Scripted], by: _Scripted) -> None:
-        """End the records of faults that are over because their process is gone."""
+        """End the records of earlier faults whose process no longer exists."""
         for fault in ended:
             fault.interrupt()
             fault.life.superseded(by.fault_id)

@@ -1,14 +1,14 @@
 """The fault `slow-disk`: every flush on a broker's disk takes up to 0.05 to 1.5 s longer.
 
-As of a busy disk, or of one that is about to fail. Whoever waits for a flush before it answers is
-held up: a quorum that counts only what is on disk, a broker that flushes before it acknowledges.
-Confirmed when a page of our own, written and flushed, takes as long as it was meant to, and before
-did not; its end, when it takes no longer than before. What was written is not at stake: a flush
-that has not come to its end has not been answered.
+A busy disk, or a disk that is about to fail, acts like this. Code that flushes before it answers
+has to wait: a quorum that counts only data on disk, or a broker that flushes before it
+acknowledges. The fault is confirmed if a test page, written and flushed, takes the planned time,
+and took less before. The heal is confirmed if it takes no longer than before. No data is at risk,
+because a flush that has not ended is not confirmed.
 
-On real hosts every read and write takes as long, too, but for reads that the kernel's cache
-answers. There a page of our own is written, flushed and read, and the file system that makes them
-late counts them (`CanFaultDisk`). In virtual time only flushes are late.
+On real hosts every read and write is slow, too, except reads from the kernel's cache. There a test
+page is written, flushed and read. The file system that delays requests counts them
+(`CanFaultDisk`). In virtual time only flushes are slow.
 """
 
 from collections.abc import Mapping
@@ -23,18 +23,18 @@ from nemesis.undo import QuickenDisk
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 FLUSHES_S = (0.05, 0.2, 0.5, 1.5)
-"""How long a flush takes at most, and half as long at least."""
+"""The range in seconds of the longest flush. The shortest flush takes half of the longest."""
 USUAL = 2.0
-"""How much longer than before a flush may take when the disk is said to be quick again."""
+"""Seconds that a flush may take longer than before when the disk counts as fast again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateDiskEffect:
-    """Disks of real hosts that take long, by a page of our own and by what they count.
+    """Slow disks of real hosts, measured by a test page and by the hosts' counters.
 
     Attributes:
-        flushes_s: By node: how long the page took before the fault, and then.
-        late: By node: how many reads, writes and flushes were late, ours among them.
+        flushes_s: The seconds for the test page, before the fault and during it, by node.
+        late: The number of slow reads, writes and flushes, test pages included, by node.
     """
 
     took_s: float
@@ -43,7 +43,7 @@ class LateDiskEffect:
 
     @property
     def told(self) -> str:
-        """What was measured."""
+        """Return the measurement as a sentence."""
         return "; ".join(
             f"a page on the disk of {node} took {now_s:.3f} s, before {before_s:.3f} s;"
             f" {self.late[node]} requests were late"
@@ -56,14 +56,14 @@ def _count(counts: Mapping[str, int]) -> int:
 
 
 class SlowDisk:
-    """Disks whose flushes take long.
+    """A fault that makes flushes of disks slow.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts slow disks down.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts slow down disks.
 
     Raises:
-        ClusterError: They do not; or no broker runs on a target, to be held up by it.
+        ClusterError: The hosts cannot slow down disks, or no broker runs on a target.
     """
 
     links = ()
@@ -80,19 +80,19 @@ class SlowDisk:
         self._started_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[QuickenDisk, ...]:
-        """Return the disks to make quick again."""
+        """Return the undo steps that make the disks fast again."""
         return tuple(QuickenDisk(node=node) for node in self.targets)
 
     def inject(self) -> None:
-        """See how long a flush takes, then have it take longer."""
+        """Measure a flush, and then make flushes slow."""
         self._before_s = self._timed_s()
         self._started_s = stopwatch_s()
         for node in self.targets:
             self._hosts.slow_disk(node, self._flush_s)
 
     def confirm(self, patience: Patience) -> SlowDiskEffect | LateDiskEffect | None:
-        """See that a flush takes half of what it is meant to, or more, and did not before."""
-        del patience  # One look tells: nothing has to come about.
+        """Confirm that a flush takes at least half of the planned time, and took less before."""
+        del patience  # One measurement is enough, without a wait.
         if isinstance(self._hosts, CanFaultDisk):
             return self._late(self._hosts)
         flushes_s = self._pairs(self._timed_s())
@@ -102,9 +102,9 @@ class SlowDisk:
         return None
 
     def _late(self, hosts: CanFaultDisk) -> LateDiskEffect | None:
-        """See that a page took as long as all that was asked for it, on a machine that is busy.
+        """Confirm that a test page took as long as its delayed requests in total.
 
-        Not every request comes about: of a page that another fault kept away nothing is read.
+        Some requests may not occur. If another fault blocked the page, the page is not read.
         """
         pages = {node: hosts.try_requests(node) for node in self.targets}
         late = {node: _count(hosts.disk_counts(node)) for node in self.targets}
@@ -119,12 +119,12 @@ class SlowDisk:
         return {node: (self._before_s[node], now_s[node]) for node in self.targets}
 
     def heal(self) -> None:
-        """Have the disks be as quick as they were. Idempotent."""
+        """Make the disks as fast as before. Idempotent."""
         self._healed_s = stopwatch_s()
         on_each(self.targets, self._hosts.quicken_disk)
 
     def confirm_healed(self, patience: Patience) -> QuickDiskEffect | None:
-        """See that a flush takes no longer than before, or than any flush of the fault would."""
+        """Confirm that a flush takes no longer than before, or less than any flush of the fault."""
         told: dict[str, float] = {}
 
         def are_quick() -> bool:
@@ -151,9 +151,11 @@ class SlowDisk:
 
 SAYS = {
     "slow-disk": InWords(
-        does="every flush on a broker's disk takes up to 0.05 to 1.5 s; on real hosts any request",
+        does=(
+            "every flush on a broker's disk takes up to 0.05 to 1.5 s; on real hosts every request"
+        ),
         injected="the simulated disk; on real hosts a file system (FUSE) below the data",
-        proven="a page of our own, written and flushed, takes as long",
-        undone="the disk is as it was; the same measure",
+        proven="the time to write and flush a test page",
+        undone="the disk is as before; the same measurement",
     ),
 }

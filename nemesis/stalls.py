@@ -1,25 +1,27 @@
-"""Links that hold all packets for seconds, and then let them go in order: what stalls share.
+"""The base of the stall faults: links hold all packets for seconds, and then release them in order.
 
-Nothing is lost, and nothing is overtaken on its link: a request arrives seconds after its sender
-gave it up, asked elsewhere, and was answered there. For that a link has to stall for longer than
-time-outs: 2 to 8 s, as is drawn. Then packets pass for a moment, and are held again, until the
-fault is healed, which lets go all that waits. TCP does its part: whoever gets no acknowledgement
-sends again, ever more seldom, and all copies wait in the same queue. On real hosts a link that
-stalls one way holds the acknowledgements of the other way, too; in virtual time it does not.
+No packet is lost, and none is overtaken on its link. A request arrives seconds after its sender
+gave it up and got an answer elsewhere. For this, a stall must be longer than timeouts. It takes 2
+to 8 s, chosen at random. Then packets pass for a moment, and are held again, until the heal, which
+releases all packets. TCP retransmits unacknowledged data after longer and longer waits, and all
+copies wait in the same queue. On real hosts, a link that stalls in one direction also holds the
+acknowledgements of the other direction. In virtual time it does not.
 
-Each link is proven by itself, by datagrams that are sent over it at once: after a third of a stall
-none has arrived, and in the end all have, once and in order, all but a few. That needs no clock of
-the receiver, and tells the direction: over the other way of a link that stalls one way all arrive
-soon, and their answers wait. Shapers begin one after the other, and so do stalls: datagrams that
-are back at once were sent too early, or too late, and others follow them, link by link.
+Each link has a proof of its own, with test datagrams sent at once. After a third of a stall, none
+has arrived. At the end, all have arrived once and in order, except very few. This needs no clock of
+the receiver, and shows the direction. Over the open direction of a link that stalls in one
+direction, all datagrams arrive soon, and only their answers wait. Links do not stall at the same
+moments. If the datagrams of a link come back at once, they were sent too early or too late, and the
+test is repeated.
 
-Or only half of the connections over a link stall, while the other half passes: whoever gives one up
-and opens another has an even chance that its next request overtakes the last. Which ones is decided
-by their addresses and ports, for both directions alike. Of datagrams from 20 ports those of some
-ports have all arrived after a third of a stall, and those of the others have not.
+A fault can also stall half of the connections of a link. A client that gives up one connection and
+opens another then has an even chance that its next request overtakes the last one. Addresses and
+ports decide which connections stall, for both directions alike. The test uses datagrams from 20
+ports. After a third of a stall, those of some ports have all arrived, and those of other ports have
+not.
 
-A heal is proven by looks that all come back soon, over a span of time in which no link that still
-stalls would be open all along.
+The heal is confirmed by repeated tests that all come back soon. They cover a longer time than a
+stalling link is ever open.
 """
 
 from collections.abc import Collection, Mapping
@@ -35,45 +37,47 @@ from nemesis.undo import Unshape
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 
 STALL_MS = (2000, 8000)
-"""Time-outs of clients and brokers' sessions are within, or soon beyond."""
+"""Shortest and longest stall in milliseconds. Timeouts of clients and brokers' sessions end within
+this range, or soon after it."""
 OPEN_MS = (300, 2000)
 COUNT, SIZE = 40, 64
-"""They come all at once in the end: a small buffer of a receiver has room for so many."""
+"""The number of datagrams of a test, and their size. All arrive at once at the end of a stall, so
+they must fit into a small receive buffer."""
 MIDWAY = 1 / 3
-"""Of a stall: so much of it a look that is to prove something has to see."""
+"""The share of a stall that a test must observe as proof."""
 LEAST_FLOWS = 3
-"""Of 20 flows of which each stalls or passes by the toss of a coin, fewer of one sort come about
-less than once in a thousand times."""
+"""The smallest number of stalled flows, and of passing flows, that proves the fault. If each of 20
+flows stalls by chance (one in two), fewer occur less than once in a thousand times."""
 HALF = 0.5
 SOON_S = 0.5
-"""A round trip over a good link takes no longer on a busy machine."""
+"""The longest round trip in seconds over a good link, even on a busy machine."""
 BESIDE_S = 0.5
-"""So much longer than a link is open between two stalls it must be good to count as healed."""
+"""A healed link must be good for this many seconds longer than a stalling link is open."""
 GAP_S = 1.0
-"""Between two looks, at most: half of the shortest stall, so that none fits in between."""
+"""The longest time between two tests in seconds. No stall is short enough to fit in."""
 LOOK_S, BACK_S = 0.2, 0.02
-"""Between two looks, and between two questions whether all is back."""
+"""Seconds between two tests, and between two checks whether all datagrams are back."""
 ARRIVES_S = 2.0
-"""After the end of a stall, at most."""
+"""Seconds after the end of a stall within which all datagrams must arrive."""
 MOST_LOOKS_BEFORE = 8
 PROVEN = (
-    "of numbered datagrams, sent at once, none has arrived after a third of a stall; in the end all"
-    " have, in order, hardly any lost; over the other way, if it does not stall, all arrive soon"
-    " and no answer does"
+    "numbered datagrams, sent at once: none has arrived after a third of a stall; at the end nearly"
+    " all have arrived in order; if the other direction does not stall, its datagrams arrive soon,"
+    " but their answers wait"
 )
 HALF_PROVEN = (
-    "of numbered datagrams from 20 ports those of 3 or more have not come after a third of a stall,"
-    " those of 3 or more have; in the end all have, hardly any lost"
+    "numbered datagrams from 20 ports: after a third of a stall, those of 3 or more ports have not"
+    " arrived, and those of 3 or more ports have; at the end nearly all have arrived"
 )
 UNDONE = (
-    "removal of its shape, which lets all go; for longer than links are open between two stalls all"
-    " datagrams come back soon"
+    "removal of the shape, which releases all packets; then all datagrams come back soon, for"
+    " longer than links are open between two stalls"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """A look into a stall: how a link was midway, and in the end."""
+    """A finished test of a stalling link: the measurements midway and at the end."""
 
     midway: Measured
     midway_s: float
@@ -83,7 +87,7 @@ class _Seen:
 
 @dataclass(slots=True, kw_only=True)
 class _Flight:
-    """Datagrams that are on their way over a link, and how they were midway, once it is so late."""
+    """A running test of a link: its datagrams, and the measurement midway once it is due."""
 
     volley: Volley
     began_s: float
@@ -92,13 +96,13 @@ class _Flight:
 
 
 class StalledLinks:
-    """Links around the targets that stall.
+    """A fault that makes the links around the targets stall.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts' links are shaped.
-        quality: How long they stall, and which share of their connections.
-        links: Which; none: those between the targets and all other nodes.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts shape links.
+        quality: The length of the stalls, and the share of stalling connections.
+        links: The links. Empty for the links between the targets and all other nodes.
     """
 
     def __init__(
@@ -112,25 +116,25 @@ class StalledLinks:
         self._shape_id = f"fault-{aim.fault_id}"
         self._half = quality.stall_share < 1
         self._back = tuple((b, a) for a, b in self.links if (b, a) not in self.links)
-        """The other ways of links that stall one way: they must go on passing packets."""
+        """The open directions of links that stall in one direction. Packets must pass there."""
         self._before: Mapping[Link, Measured] = {}
         self._flights: dict[Link, _Flight] = {}
         self._seen: dict[Link, _Seen] = {}
         self._in_force = False
         self._at_heal: Volley | None = None
         self._good_s: tuple[float, float] | None = None
-        """When the first and the last of the good looks in a row began."""
+        """The start times of the first and last good test in a row."""
         self._gone: set[str] = set()
         self._killed: set[str] = set()
         self._dropped = 0
         self._started_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[Unshape, ...]:
-        """Return the shape to remove."""
+        """Return the undo step that removes the traffic shape from the links."""
         return (Unshape(shape_id=self._shape_id, links=self.links),)
 
     def inject(self) -> None:
-        """See that the links are good, then have them stall."""
+        """Check that the links are good, and then make them stall."""
         watched = [*self.links, *self._back]
         for _ in range(MOST_LOOKS_BEFORE):
             self._before = _soon(self._hosts, watched)
@@ -144,7 +148,7 @@ class StalledLinks:
         self._hosts.shape(self._shape_id, self.links, self.quality)
 
     def confirm(self, patience: Patience) -> QualityEffect | None:
-        """See that every link that is not cut stalls; two whole rounds longer than patience."""
+        """Confirm that all links that are not cut stall. Wait two stalls beyond the time limit."""
         rounds_s = 2 * (self.quality.stall_ms + self.quality.open_ms) / 1000
         try:
             wait_until(
@@ -164,13 +168,14 @@ class StalledLinks:
         )
 
     def heal(self) -> None:
-        """Send something into the links, then let them stall no more."""
+        """Send datagrams into the links, and then remove the stalls."""
         self._healed_s, self._good_s = stopwatch_s(), None
         if self._in_force:
-            # Evidence only: nothing may stand between a stall and its end.
+            # Evidence only: errors here must not prevent the end of the stall.
             with suppress(ClusterError, OSError):
                 self._at_heal = _volley(self._hosts, self._open(self.links))
-                pause_until(stopwatch_s() + BACK_S)  # They are to be where they are held.
+                # Wait until the datagrams are in the stalled queue.
+                pause_until(stopwatch_s() + BACK_S)
         ends = self._hosts.unshape(self._shape_id)
         self._in_force = False
         self._gone.update(node for node, end in ends.items() if end.gone)
@@ -179,7 +184,7 @@ class StalledLinks:
         self._note(())
 
     def confirm_healed(self, patience: Patience) -> ClearEffect | None:
-        """See that every link that is not cut is good for longer than it is between two stalls."""
+        """Confirm that all uncut links have stayed good for longer than the time between stalls."""
         try:
             after = wait_until(
                 self._good_for_long,
@@ -217,7 +222,7 @@ class StalledLinks:
             self._site.network.note_stall(self._shape_id, links)
 
     def _look(self) -> bool:
-        """Look at each link that is not proven yet; return whether all are by now."""
+        """Test each link without a proof so far. Return whether all links now have a proof."""
         for link in self._open(self._watched):
             if link in self._flights:
                 self._follow(link, self._flights[link])
@@ -229,12 +234,12 @@ class StalledLinks:
         return proven and any(link in self._seen for link in self.links)
 
     def _follow(self, link: Link, flight: _Flight) -> None:
-        """See what has become of a volley: it is back, or it waits, or it has come in the end."""
+        """Continue the test of a link: take its midway measurement, or check its end."""
         now, age_s = flight.volley.look()[link], stopwatch_s() - flight.began_s
         stall_s = self.quality.stall_ms / 1000
         if flight.midway is None:
             if _is_back(now) or (age_s >= MIDWAY * stall_s and not self._waits(link, now)):
-                del self._flights[link]  # It is open now; the next one will see.
+                del self._flights[link]  # The link is open now. The next test may see a stall.
             elif age_s >= MIDWAY * stall_s:
                 flight.midway, flight.midway_s = now, age_s
         elif self._is_proven(link, flight.midway, now):
@@ -250,13 +255,13 @@ class StalledLinks:
         return [link for link in (*self.links, *self._back) if self._before[link].arrived]
 
     def _waits(self, link: Link, midway: Measured) -> bool:
-        """Tell whether what is on its way over a link may show midway that it stalls."""
+        """Return whether a midway measurement is as expected of a stalling link."""
         if link in self._back:
             return is_whole(midway.sent, midway.arrived) and not midway.round_trip_ms
         return midway.arrived == 0 or (self._half and midway.arrived < midway.sent)
 
     def _is_proven(self, link: Link, midway: Measured, over: Measured) -> bool:
-        """Tell whether all came in the end, once, and what was held was held as it should be."""
+        """Return whether all datagrams arrived once, and the right ones were held before."""
         if over.copies or not is_whole(over.sent, over.arrived):
             return False
         if link in self._back:
@@ -267,9 +272,9 @@ class StalledLinks:
         return held is not None and LEAST_FLOWS <= held <= MOST_FLOWS - LEAST_FLOWS
 
     def _good_for_long(self) -> Mapping[Link, Measured] | None:
-        """Look once more; return what was seen if all looks were good for long enough.
+        """Test once more. Return the measurements if all tests were good for long enough.
 
-        They begin so close to each other that no stall fits in between.
+        The tests follow each other so closely that no stall fits in between.
         """
         began_s = stopwatch_s()
         after = _soon(self._hosts, [*self._open((*self.links, *self._back))])
@@ -285,7 +290,7 @@ class StalledLinks:
         return seen if began_s - first_s >= self._span_s else None
 
     def _let_go(self) -> Mapping[Link, LinkMeasured]:
-        """Return what became of what was sent right before the heal."""
+        """Return the measurements of the datagrams that were sent just before the heal."""
         if self._at_heal is not None:
             with suppress(ClusterError, OSError):
                 told = self._at_heal.look()
@@ -312,13 +317,13 @@ class StalledLinks:
 
 
 def stalling(aim: Aim, site: Site, links: tuple[Link, ...], *, share: float = 1.0) -> StalledLinks:
-    """Return the links of a fault that stall; how long is drawn.
+    """Return a fault that makes the given links stall, for random times.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts' links are shaped.
-        links: Which; none: those between the targets and all other nodes.
-        share: Of connections that stall.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts shape links.
+        links: The links. Empty for the links between the targets and all other nodes.
+        share: The share of connections that stall.
     """
     quality = Quality(
         stall_ms=aim.rng.randint(*STALL_MS),
@@ -330,12 +335,12 @@ def stalling(aim: Aim, site: Site, links: tuple[Link, ...], *, share: float = 1.
 
 
 def look_good(hosts: CanShape, links: Collection[Link]) -> bool:
-    """Tell whether datagrams over all connections of links come back soon: none stalls now."""
+    """Return whether all test datagrams over the links come back soon, so that no link stalls."""
     return all(map(_is_good, _soon(hosts, links).values()))
 
 
 def _soon(hosts: CanShape, links: Collection[Link]) -> Mapping[Link, Measured]:
-    """Return what became of datagrams over links, as soon as all are back, or late."""
+    """Return the measurement of a test when all datagrams are back, or after a short limit."""
     volley, began_s = _volley(hosts, links), stopwatch_s()
     while not all(map(_is_back, (seen := volley.look()).values())):
         if stopwatch_s() > began_s + SOON_S:
@@ -349,11 +354,11 @@ def _volley(hosts: CanShape, links: Collection[Link]) -> Volley:
 
 
 def _is_back(seen: Measured) -> bool:
-    """Tell whether all have come back, all but a few."""
+    """Return whether nearly all datagrams have come back."""
     return is_whole(COUNT, len(seen.round_trip_ms))
 
 
 def _is_good(seen: Measured) -> bool:
-    """Tell whether all came back soon, once, all but a few."""
+    """Return whether nearly all datagrams came back soon, and each only once."""
     soon = max(seen.round_trip_ms, default=0.0) < SOON_S * 1000
     return soon and _is_back(seen) and not seen.copies

@@ -1,6 +1,7 @@
 """The fault `stop`: SIGTERM. The broker hands over its leaderships, writes checkpoints and ends.
 
-Healed by a restart. A broker that does not end within the limit is killed, and the effect says so.
+The heal restarts the broker. A broker that does not end within the limit is killed, and the effect
+records this.
 """
 
 from cluster.protocol import Cluster
@@ -15,12 +16,12 @@ STOP_LIMIT_S = 20.0
 
 
 class Stop:
-    """Brokers stopped gracefully: gone from `/proc`, and back when registered again.
+    """A fault that stops brokers gracefully. They leave `/proc`, and later register again.
 
     Args:
-        aim: Which fault this is.
-        site: Its cluster's brokers are stopped.
-        limit_s: A broker that runs for so long after SIGTERM is killed.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The brokers are stopped.
+        limit_s: A broker that still runs this many seconds after SIGTERM is killed.
     """
 
     links = ()
@@ -34,7 +35,7 @@ class Stop:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[Restart, ...]:
-        """Return the brokers to start again."""
+        """Return the undo steps that start the brokers again."""
         return tuple(Restart(node=node) for node in self.targets)
 
     def inject(self) -> None:
@@ -45,7 +46,7 @@ class Stop:
                 self._graceful += self._brokers.of_process(node)
 
     def confirm(self, patience: Patience) -> StopEffect | None:
-        """See that the processes are gone."""
+        """Confirm that the processes have ended."""
         if not self._brokers.wait_states(GONE, patience):
             return None
         return StopEffect(
@@ -55,19 +56,19 @@ class Stop:
         )
 
     def heal(self) -> None:
-        """Start the brokers again, but those that run."""
+        """Start the brokers that are down."""
         self._brokers.note_heal()
         self._brokers.start_missing()
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
-        """See that the brokers are registered again."""
+        """Confirm that the brokers are registered again."""
         return self._brokers.wait_back(patience)
 
 
 SAYS = {
     "stop": InWords(
         does="brokers are stopped in order",
-        injected="SIGTERM, SIGKILL after a limit",
+        injected="SIGTERM; SIGKILL after a limit",
         proven="as `kill`",
         undone="as `kill`",
     ),

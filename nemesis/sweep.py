@@ -1,4 +1,4 @@
-"""The heal of everything at the end of the main phase: faults, then brokers, then links."""
+"""The heal of everything at the end of the main phase: first faults, then brokers, then links."""
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -13,25 +13,25 @@ from nemesis.stalls import BESIDE_S, OPEN_MS, look_good
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 
 HEAL_LIMIT_S = 60.0
-"""As a rule, for each of: the heals of faults together, all brokers being back."""
+"""The usual time limit in seconds for the heals of all faults, and again for all brokers."""
 RETRY_S = 1.0
-"""Between two tries to heal a fault, where one ends with an error."""
+"""Seconds between two attempts to heal a fault after an error."""
 LINKS_LIMIT_S = 5.0
 LINKS_STAY_S = OPEN_MS[1] / 1000 + 2 * BESIDE_S
-"""Where links stalled, so long all have to work: longer than one that stalls is open in
-between, and than a probe may wait for that."""
+"""Seconds for which all links must work if links stalled before. This is longer than a stalling
+link is open, and longer than a probe may wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealReport:
-    """What the heal of everything came to.
+    """The result of the heal of everything.
 
     Attributes:
-        done: What had to be done, in sentences.
-        failed: What is not as it should be, in sentences.
-        undone: Whether nothing of ours is in force all the same: links are whole and brokers run,
-            and what failed is that they did not register in time, or did not delete a fault's own
-            topics, which is their own doing.
+        done: Sentences on the actions that were necessary.
+        failed: Sentences on everything that is not healthy.
+        undone: True if no change by Logquake is left, despite `failed`. Links work and brokers run.
+            Only the brokers' own actions are missing: they did not register in time, or did not
+            delete a fault's own topics.
     """
 
     done: tuple[str, ...]
@@ -40,7 +40,7 @@ class HealReport:
 
     @property
     def healed(self) -> bool:
-        """Whether every fault, broker and link was seen to be whole."""
+        """Return whether every fault, broker and link is confirmed healthy."""
         return not self.failed
 
 
@@ -49,7 +49,7 @@ class _Findings:
         self.done: list[str] = []
         self.failed: list[str] = []
         self.late: list[str] = []
-        """Of brokers that run and have not registered, and of topics that nobody else uses."""
+        """Sentences on running brokers that have not registered, and on faults' own topics."""
 
 
 def sweep(
@@ -59,17 +59,17 @@ def sweep(
     away: Collection[str] = (),
     limit_s: float = HEAL_LIMIT_S,
 ) -> HealReport:
-    """Heal faults, start and continue brokers, join links, and see that all of it worked.
+    """Heal faults, start and continue brokers, join links, and confirm all of it.
 
     Args:
-        lives: The faults in force.
-        site: Where.
-        away: Nodes that stay as they are: a script leaves them down.
-        limit_s: How long to wait for the faults together, and for all brokers to be back.
+        lives: The active faults.
+        site: The run's cluster and hosts.
+        away: Nodes that stay down, because a script leaves them down.
+        limit_s: The time limit for all faults together, and again for all brokers.
     """
     findings = _Findings()
     _heal_faults(lives, site, findings, limit_s)
-    # Brokers start once those answer who keep the metadata.
+    # Brokers need the nodes that keep the metadata.
     nodes = [node for node in (*site.controllers, *site.cluster.nodes) if node not in away]
     _mend_brokers(site, nodes, findings, limit_s=limit_s)
     if site.network is not None:
@@ -82,7 +82,7 @@ def sweep(
 
 
 def _heal_faults(lives: Sequence[Life], site: Site, findings: _Findings, limit_s: float) -> None:
-    # All are undone before any is confirmed: of two brokers killed neither may be back alone.
+    # Undo all before any is confirmed: two killed brokers may come back only together.
     refused = [life for life in reversed(lives) if not _undone(life)]
     deadline_s = stopwatch_s() + limit_s
     for life in lives:
@@ -92,7 +92,7 @@ def _heal_faults(lives: Sequence[Life], site: Site, findings: _Findings, limit_s
             findings.done.append(f"{name} was healed")
             continue
         undone = _undone(life)
-        if _ended(life, undone=undone, deadline_s=0)[0]:  # Its tasks tell of a bug once.
+        if _ended(life, undone=undone, deadline_s=0)[0]:  # Its tasks raise a bug only once.
             findings.failed.append(f"{name} was healed, and failed before: {why}")
         else:
             run = life.of_processes and _all_run(site, life.row.targets)
@@ -102,23 +102,29 @@ def _heal_faults(lives: Sequence[Life], site: Site, findings: _Findings, limit_s
 
 
 def _ended(life: Life, *, undone: bool, deadline_s: float) -> tuple[bool, str | None]:
-    """See that a fault is over, or why it is not; its failure may not keep others in force."""
+    """Return whether a fault has ended, and otherwise the reason. Catch all errors.
+
+    So one fault's error does not keep other faults active.
+    """
     try:
         return _is_over(life, undone=undone, deadline_s=deadline_s), life.row.spec.not_healed
-    except Exception as bug:  # noqa: BLE001 - one fault may not keep others in force
+    except Exception as bug:  # noqa: BLE001 - other faults must still be healed
         return False, f"{type(bug).__name__}: {bug}"
 
 
 def _undone(life: Life) -> bool:
-    """Undo a fault; a bug in it, or a ledger on a full disk, may not keep others in force."""
+    """Undo a fault, and return whether that worked. Catch all errors.
+
+    So a bug in one fault, or a full disk under the ledger, does not keep other faults active.
+    """
     try:
         return life.heal()
-    except Exception:  # noqa: BLE001 - tried again, and told then
+    except Exception:  # noqa: BLE001 - retried, and reported then
         return False
 
 
 def _is_over(life: Life, *, undone: bool, deadline_s: float) -> bool:
-    """See that a fault is over; undo it again while that fails, for brokers are still starting."""
+    """Confirm that a fault has ended. Undo it again on failure, as brokers may be starting."""
     while True:
         limit_s = max(1.0, deadline_s - stopwatch_s())
         if undone and life.confirm_healed(Patience(limit_s=limit_s)):
@@ -130,7 +136,7 @@ def _is_over(life: Life, *, undone: bool, deadline_s: float) -> bool:
 
 
 def _mend_brokers(site: Site, nodes: Iterable[str], findings: _Findings, *, limit_s: float) -> None:
-    """Start brokers that ended and continue those that stand still; wait until all are back."""
+    """Start brokers that ended, continue paused ones, and wait until all are back."""
     started = [node for node in nodes if site.cluster.process(node) is not None]
     for node in started:
         try:
@@ -171,7 +177,7 @@ def _mended_broker(site: Site, node: str) -> str | None:
 
 
 def all_back(site: Site, nodes: Collection[str]) -> bool:
-    """Tell whether brokers run and are registered."""
+    """Return whether brokers run and are registered."""
     if not _all_run(site, nodes):
         return False
     cluster = site.cluster
@@ -182,11 +188,11 @@ def all_back(site: Site, nodes: Collection[str]) -> bool:
 
 
 def _mend_links(site: Site, findings: _Findings) -> None:
-    """Remove every cut, shape and block that is left, and probe every link."""
+    """Remove every remaining cut, shape and block, and probe every link."""
     network, hosts = site.network, site.hosts
     assert network is not None
     nodes = site.machines or (*site.cluster.nodes, *site.controllers)
-    # Those of clients are not among the nodes', and not all hosts have them.
+    # Links of clients are not links of nodes, and exist on some hosts only.
     links = {*itertools.permutations(nodes, 2), *network.ever_cut(), *network.ever_stalled()}
     shapers: CanShape | None = hosts if isinstance(hosts, CanShape) else None
     stalled = network.ever_stalled()

@@ -1,12 +1,17 @@
-"""Whom a fault hits: names and roles, resolved at the moment of the fault.
+"""Targets of a fault: names and roles, which are resolved to nodes when the fault starts.
 
-An expression is a node (`n2`), a number of brokers (`one`, `minority`, `majority`, `all`), a role
-in a partition (`leader(log-0,1)`, `follower`, `followers`, `replicas`, `isr`, `last-isr`), a role
-among those who keep the metadata (`controller`, `not-controller`, `quorum-leader`, `quorum-voter`,
-`quorum-voters`), all brokers and controllers (`servers`), or whoever coordinates a consumer group
-or a transactional id (`coordinator(log-0)`). A role without its partition, or its id, is that of
-one that is drawn when the fault starts, of the run's own.
-Pure: the view, the coordinator and the random source are handed in.
+An expression has one of these forms:
+
+- a node (`n2`);
+- a number of brokers (`one`, `minority`, `majority`, `all`);
+- a role in a partition (`leader(log-0,1)`, `follower`, `followers`, `replicas`, `isr`, `last-isr`);
+- a role among the nodes that keep the metadata (`controller`, `not-controller`, `quorum-leader`,
+  `quorum-voter`, `quorum-voters`);
+- all brokers and controllers (`servers`);
+- the coordinator of a consumer group or a transactional id (`coordinator(log-0)`).
+
+If a role has no partition or id, a random one of the run's own is chosen when the fault starts. All
+functions are pure: the caller passes the metadata view, the coordinator and the random source.
 """
 
 import re
@@ -20,7 +25,7 @@ from results.record.plan import PlanError
 
 TopicPartition = tuple[str, int]
 Find = Callable[[Coordinated], str | None]
-"""Asks who coordinates something now; None: nobody is known."""
+"""A function that returns the current coordinator of a group or id, or None if it is unknown."""
 
 _EXPRESSION = re.compile(
     r"(?P<word>[a-z][a-z0-9-]*)(\((?P<of>[^(),]+)(,(?P<partition>\d{1,9}))?\))?"
@@ -28,17 +33,17 @@ _EXPRESSION = re.compile(
 
 
 class NoTargetError(ClusterError):
-    """Nobody holds the role now; the sentence says why."""
+    """No node has the role now. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A target expression, parsed.
+    """A parsed target expression.
 
     Attributes:
         word: The node's name, or the role.
-        topic_partition: Of a role in a partition; None: draw one.
-        coordinated: Of a coordinator: what it coordinates, one of these.
+        topic_partition: The partition of a partition role. None for a random one.
+        coordinated: The groups or ids of a coordinator role. One of these is chosen.
     """
 
     word: str
@@ -51,7 +56,7 @@ def _leader(state: PartitionState) -> Collection[str]:
 
 
 def _followers(state: PartitionState) -> Collection[str]:
-    # Without a leader nobody follows.
+    # Without a leader there are no followers.
     return [] if state.leader is None else [n for n in state.replicas if n != state.leader]
 
 
@@ -67,10 +72,10 @@ _IN_PARTITION: dict[str, tuple[Callable[[PartitionState], Collection[str]], bool
     "isr": (lambda state: state.isr, False),
     "last-isr": (_last_isr, False),
 }
-"""Who holds a role in a partition, and whether all of them are meant or one that is drawn."""
+"""Functions that return the nodes with a partition role. True if the role means all of them."""
 
 PARTITION_ROLES = frozenset(_IN_PARTITION)
-"""Roles that are held in a partition: `leader(log-0,1)`."""
+"""Roles in a partition, such as `leader(log-0,1)`."""
 
 _OF_SIZE: dict[str, Callable[[int], int]] = {
     "one": lambda _: 1,
@@ -80,15 +85,15 @@ _OF_SIZE: dict[str, Callable[[int], int]] = {
 }
 
 OF_FOLLOWERS = ("follower", "followers")
-"""Nobody, where there is one replica."""
+"""Roles that no node has if a partition has only one replica."""
 QUORUM_VOTERS = "quorum-voters"
-"""All who keep the metadata."""
+"""The role of all nodes that keep the metadata."""
 SERVERS = "servers"
-"""All brokers, and all controllers of their own."""
+"""The role of all brokers and all separate controllers."""
 KEEPER = "keeper"
-"""ZooKeeper, which kinds of its own hit."""
+"""The role of ZooKeeper, which has kinds of faults of its own."""
 ON_CONTROLLERS = ("controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS, SERVERS)
-"""Roles of those who keep the metadata: brokers, or controllers of their own."""
+"""Roles of the nodes that keep the metadata: brokers or separate controllers."""
 _OF_QUORUM = ("controller", "not-controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS)
 COORDINATOR = "coordinator"
 
@@ -96,14 +101,14 @@ ROLES = (*_OF_SIZE, SERVERS, KEEPER, *_IN_PARTITION, *_OF_QUORUM, COORDINATOR)
 
 
 def parse_target(expression: str, roster: Roster) -> Target:
-    """Parse an expression and see that it can mean somebody in this cluster.
+    """Parse a target expression, and check that it is possible in this cluster.
 
     Args:
-        expression: As in a plan: `leader(log-0,1)`.
-        roster: Who there is.
+        expression: The text in a plan: `leader(log-0,1)`.
+        roster: All possible targets.
 
     Raises:
-        PlanError: What is wrong with it, and what would do.
+        PlanError: The expression is wrong. The message has the reason and a remedy.
     """
     match = _EXPRESSION.fullmatch(expression.replace(" ", ""))
     if match is None:
@@ -128,17 +133,17 @@ def parse_target(expression: str, roster: Roster) -> Target:
 def resolve_target(
     target: Target, view: ClusterView | None, rng: Random, *, roster: Roster, find: Find
 ) -> tuple[str, ...]:
-    """Return the nodes that an expression means now, in order.
+    """Return the nodes that an expression now refers to, sorted.
 
     Args:
         target: A parsed expression.
-        view: What the cluster says of itself; None if nobody answers.
-        rng: Draws among those who hold the role.
-        roster: Who there is.
-        find: Asks for coordinators.
+        view: The cluster's metadata. None if no node answers.
+        rng: The source of a random choice among the nodes with the role.
+        roster: All possible targets.
+        find: Returns coordinators.
 
     Raises:
-        NoTargetError: Nobody holds the role now.
+        NoTargetError: No node has the role now.
     """
     nodes = roster.nodes
     if target.word in roster.everybody:
@@ -158,7 +163,7 @@ def resolve_target(
 
 
 def _listed(roster: Roster) -> Mapping[str, tuple[str, ...]]:
-    """Return the roles that are known beforehand, and who has them."""
+    """Return the roles that need no metadata, and the nodes of each."""
     return {
         SERVERS: roster.everybody,
         KEEPER: roster.outside,
@@ -168,7 +173,7 @@ def _listed(roster: Roster) -> Mapping[str, tuple[str, ...]]:
 
 
 def replaceable(view: ClusterView | None, nodes: Collection[str]) -> frozenset[TopicPartition]:
-    """Return the partitions that some nodes lead, and others of the ISR could lead."""
+    """Return the partitions that the nodes lead, and that another in-sync replica could lead."""
     states = {} if view is None else view.partitions
     return frozenset(
         place
@@ -180,7 +185,7 @@ def replaceable(view: ClusterView | None, nodes: Collection[str]) -> frozenset[T
 def led_by_others(
     view: ClusterView | None, places: Collection[TopicPartition], nodes: Collection[str]
 ) -> bool:
-    """Tell whether partitions are led by others than some nodes; not if nobody answers."""
+    """Return whether leaders outside `nodes` lead all partitions. False if no node answers."""
     known = None if view is None else view.partitions
     return known is not None and all(
         known[place].leader not in {None, *nodes} for place in places if place in known
@@ -215,7 +220,7 @@ def _what_it_takes(word: str) -> str:
 
 
 def _coordinated(expression: str, key: str | None, roster: Roster) -> tuple[Coordinated, ...]:
-    """Return what a coordinator is meant of: what is named, or any of the run's own."""
+    """Return the group or transactional id of a coordinator role: the named one, or all."""
     if key is not None:
         own = [each for each in roster.coordinated if each.key == key]
         return (own[0] if own else Coordinated(kind=CoordinatorKind.GROUP, key=key),)
@@ -276,7 +281,7 @@ def _in_partition(
 def _meant(target: Target, place: TopicPartition) -> bool:
     if target.topic_partition is not None:
         return place == target.topic_partition
-    return not place[0].startswith("__")  # Kafka's own topics carry none of our values.
+    return not place[0].startswith("__")  # Not Kafka's internal topics.
 
 
 def _drawn(nodes: Sequence[str], count: int, rng: Random) -> tuple[str, ...]:

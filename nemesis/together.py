@@ -1,4 +1,4 @@
-"""Brokers that one process plays: what hits one of them hits all, and no link lies between them."""
+"""Brokers in one process: a fault on one of them hits all, and there is no link between them."""
 
 from collections.abc import Iterable
 
@@ -9,18 +9,18 @@ from nemesis.protocol import Fault, Site
 
 
 def widened(nodes: tuple[str, ...], kind: Kind | None, site: Site) -> tuple[str, ...]:
-    """Return targets with all brokers that their processes play.
+    """Return targets together with all brokers in the same processes.
 
     Args:
         nodes: The targets.
-        kind: Of the fault; None: a script's own.
-        site: Where.
+        kind: The kind of the fault. None for a fault of a script.
+        site: The run's cluster and hosts.
 
     Raises:
-        ClusterError: One process plays several brokers, and the fault needs them apart.
+        ClusterError: A process runs several brokers, and the fault needs separate ones.
     """
     if kind is not None and kind.aspect is Aspect.CLUSTER:
-        return nodes  # Nothing is done to them.
+        return nodes  # The fault does not touch them.
     together = site.together(nodes)
     if kind is not None and Ability.APART in kind.needs:
         _refuse_shared(site.cluster.nodes, site)
@@ -37,10 +37,10 @@ def _refuse_shared(nodes: Iterable[str], site: Site) -> None:
 
 
 def refuse_links_within(fault: Fault, site: Site) -> None:
-    """Refuse links within a process: a script names them, and nothing would be cut.
+    """Raise an error if a script's fault has a link within a process, since that has no effect.
 
     Raises:
-        ClusterError: There is one.
+        ClusterError: There is such a link.
     """
     brokers = {*site.cluster.nodes}
     for sender, receiver in fault.links:

@@ -1,7 +1,8 @@
-"""The fault `topic-churn`: topics are created and deleted, again and again, while it lasts.
+"""The fault `topic-churn`: topics are created and deleted again and again until the heal.
 
-The controllers are kept busy, and every broker with them: new replicas, deleted logs, new metadata.
-The topics are the fault's own; those of the run are never touched. Healed by deleting what is left.
+This keeps the controllers and every broker busy with new replicas, deleted logs and new metadata.
+The topics belong to the fault. Topics of the run are never touched. The heal deletes the remaining
+topics.
 """
 
 from contextlib import suppress
@@ -18,22 +19,22 @@ from results.record.runtime import new_event
 PARTITIONS = 2
 REPLICAS = 3
 REST_S = 0.1
-"""Between two topics: the brokers have the run's own messages to carry, too."""
+"""Seconds between two topics, because the brokers also carry the run's own messages."""
 CONFIRM_LIMIT_S = 15.0
-"""A first topic is there as soon as its replicas are, which takes seconds on a busy machine."""
+"""Seconds to wait for the first topic. Its replicas take seconds on a busy machine."""
 
 
 END_LIMIT_S = 3.0
-"""For the last topic to be deleted. One that waits for a broker that is down takes longer, and may
-not hold up the heal of whatever keeps that broker down."""
+"""Seconds to wait for the last topic's deletion. If a broker is down, the deletion takes longer. It
+must not delay the heal of the fault on that broker."""
 
 
 class TopicChurn:
-    """Topics that come and go.
+    """A fault that creates and deletes topics.
 
     Args:
-        aim: Which fault this is; a broker that is not a target is asked what there is.
-        site: Where.
+        aim: The fault's id and targets. A broker that is not a target is asked for its topics.
+        site: The run's cluster and hosts.
     """
 
     links = ()
@@ -45,7 +46,7 @@ class TopicChurn:
         self._cluster: CanMakeTopics = site.cluster
         self._site = site
         self._nodes = tuple(site.cluster.nodes)
-        # No role and no record takes topics that begin so for the run's own.
+        # Roles and records exclude topics with this prefix.
         self._prefix = f"__logquake-churn-{aim.fault_id}-"
         self._over = new_event()
         self._background = Background()
@@ -54,16 +55,16 @@ class TopicChurn:
         self._started_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[DropTopics, ...]:
-        """Return the topics to delete, by what their names begin with."""
+        """Return the undo step that deletes the topics, by the prefix of their names."""
         return (DropTopics(prefix=self._prefix),)
 
     def inject(self) -> None:
-        """Begin to create and to delete."""
+        """Start to create and delete topics."""
         self._started_s = stopwatch_s()
         self._background.start(self._churn, "topic-churn")
 
     def confirm(self, patience: Patience) -> TopicChurnEffect | None:
-        """See that a broker knows one of the topics by its own metadata."""
+        """Confirm that a broker has one of the topics in its own metadata."""
         try:
             seen, by = wait_until(
                 lambda: self._first or self._known_now(),
@@ -78,10 +79,10 @@ class TopicChurn:
         return TopicChurnEffect(took_s=stopwatch_s() - self._started_s, seen=seen, by=by)
 
     def heal(self) -> None:
-        """Come to an end, and delete what is left.
+        """Stop the churn, and delete the remaining topics.
 
         Raises:
-            ClusterError: It was healed before, and still makes a topic.
+            ClusterError: An earlier heal has not ended the churn, which still creates a topic.
         """
         again = self._over.is_set()
         if not again:
@@ -91,14 +92,14 @@ class TopicChurn:
         if self._background.is_busy():
             if again:
                 raise ClusterError("a topic of the churn is still being made")
-            return  # It deletes its last topic itself, or leaves it to who sees that it is gone.
+            return  # The task deletes its last topic, or leaves it to the confirmation of the heal.
         left = {topic for node in self._nodes for topic in self._left_at(node) or ()}
         if left:
-            with suppress(ClusterError):  # Nobody's load is on them, and who looks tries again.
+            with suppress(ClusterError):  # No client uses them, and the confirmation retries.
                 self._cluster.delete_topics(sorted(left))
 
     def confirm_healed(self, patience: Patience) -> TopicsGoneEffect | None:
-        """See that no broker that answers knows any of the topics."""
+        """Confirm that no answering broker has any of the topics."""
         self._background.raise_bugs()
         try:
             asked = wait_until(
@@ -125,13 +126,13 @@ class TopicChurn:
             try:
                 self._come_and_go(f"{self._prefix}{number}", number)
             except FAILURES as failed:
-                self._refused += 1  # Under other faults; what is left of it the heal finds.
+                self._refused += 1  # Other faults cause this. The heal finds the rest.
                 self._background.note(failed)
             pause_until(stopwatch_s() + REST_S, self._over)
 
     def _come_and_go(self, name: str, number: int) -> None:
         view = self._site.cluster.view()
-        # On a broker that another fault has taken, no replica would ever be in sync.
+        # A replica on a broker with another fault would never be in sync.
         there = [node for node in self._nodes if view is None or node in view.registered]
         first = number % max(1, len(there))
         replicas = [*there[first:], *there[:first]][:REPLICAS]
@@ -144,7 +145,7 @@ class TopicChurn:
         self._deleted += 1
 
     def _witness(self, name: str) -> tuple[str, str] | None:
-        """Return a topic and a broker that knows it; the cluster knows it, so it spreads."""
+        """Return a topic of the cluster's metadata, and another broker that also has it."""
 
         def known_by() -> str | None:
             return next(
@@ -157,9 +158,10 @@ class TopicChurn:
         return None
 
     def _known_now(self) -> tuple[str, str] | None:
-        """Return a topic that another broker knows, be its replicas in sync yet or not.
+        """Return a topic that another broker has, even if its replicas are not yet in sync.
 
-        One whose broker another fault takes meanwhile may never be whole, and is there.
+        If another fault disables a broker of the topic, its replicas may never be in sync, but it
+        exists.
         """
         for node in self._others:
             if known := self._left_at(node):
@@ -178,11 +180,11 @@ class TopicChurn:
 
     def _told_gone(self) -> tuple[str, ...] | None:
         if self._background.is_busy():
-            return None  # A topic that is being made now is not known to anybody yet.
+            return None  # No broker knows a topic that is being created now.
         told = {node: self._left_at(node) for node in self._nodes}
         known = {topic for left in told.values() for topic in left or ()}
         if known:
-            with suppress(ClusterError):  # One whose creation was under way when the heal came.
+            with suppress(ClusterError):  # A topic whose creation was in progress at the heal.
                 self._cluster.delete_topics(sorted(known))
             return None
         return tuple(node for node, left in told.items() if left is not None)
@@ -190,9 +192,9 @@ class TopicChurn:
 
 SAYS = {
     "topic-churn": InWords(
-        does="topics of its own are created and deleted while it lasts",
+        does="the fault creates and deletes topics of its own",
         injected="CreateTopics, DeleteTopics",
-        proven="another broker knows one",
-        undone="no broker knows any",
+        proven="another broker has one of the topics in its metadata",
+        undone="no broker has any of them in its metadata",
     ),
 }

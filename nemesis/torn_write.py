@@ -1,11 +1,11 @@
-"""The fault `torn-write`: of each write to a broker's disk only the first half is stored.
+"""The fault `torn-write`: only the first half of each write to a broker's disk is stored.
 
-Torn: the write fails with EIO after its first half, as if the power had gone or a sector had failed
-in its middle. What is there of it is no whole batch: who starts again has to find that, and cut it
-off. Short: the write says itself how much it stored (write(2) may), and who goes on behind that
-loses nothing. Which of them comes is drawn. Files that Kafka maps into memory are spared, because
-nobody would learn that a page of them was not stored. Healed by mending the disk and starting the
-broker.
+There are two variants, chosen at random. Torn: the write fails with EIO after its first half, as if
+the power or a sector had failed in the middle. The stored half is no complete batch. A restarting
+broker must find and truncate it. Short: the write returns the number of stored bytes (write(2)
+allows this). A program that continues after these bytes loses nothing. Files that Kafka maps into
+memory are left out, because no error would show that a page was not stored. The heal repairs the
+disk and starts the broker.
 """
 
 from nemesis.faulty_disks import BrokenDisks
@@ -14,14 +14,14 @@ from nemesis.protocol import Aim, Site
 
 
 class TornWrite(BrokenDisks):
-    """Disks that store the first half of each write.
+    """A fault that makes disks store only the first half of each write.
 
     Args:
-        aim: Which fault this is.
-        site: Its hosts break requests.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The hosts can make disk requests fail.
 
     Raises:
-        ClusterError: They do not.
+        ClusterError: The hosts do not support this.
     """
 
     links = ()
@@ -33,9 +33,12 @@ class TornWrite(BrokenDisks):
 
 SAYS = {
     "torn-write": InWords(
-        does="a broker's disk stores the first half of each write, and fails with EIO or says so",
+        does=(
+            "a broker's disk stores only the first half of each write; the write fails with EIO,"
+            " or returns the smaller size"
+        ),
         injected="a file system (FUSE) below the node's data",
-        proven="half of a page of our own lies below; the file system counts what it tore",
-        undone="the disk is mended; a start; a page is written, flushed and read",
+        proven="half of a test page is on the disk; the file system counts the torn writes",
+        undone="the disk works again; a start; a test page is written, flushed and read",
     ),
 }

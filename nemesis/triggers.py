@@ -2,15 +2,15 @@
 
 | trigger | holds when |
 |---|---|
-| `leader epoch of log-0-0 >= 3` | the partition's leader epoch is so |
-| `isr of log-0-0 <= 2` | so many replicas are in sync |
-| `leader of log-0-0 = n2` | that node leads; `none`: nobody does |
+| `leader epoch of log-0-0 >= 3` | the partition's leader epoch is at least 3 |
+| `isr of log-0-0 <= 2` | at most two replicas are in sync |
+| `leader of log-0-0 = n2` | that node leads; `none`: there is no leader |
 | `controller = n2` | that node is the controller; `none`: none is known |
-| `controller epoch >= 3` | the controller's epoch is so |
-| `registered <= 2` | so many brokers are registered |
+| `controller epoch >= 3` | the controller's epoch is at least 3 |
+| `registered <= 2` | at most two brokers are registered |
 
-Numbers are compared by `>=`, `<=`, `>`, `<` or `=`, names by `=` or `!=`. Pure: the view is handed
-in.
+Numbers are compared by `>=`, `<=`, `>`, `<` or `=`, names by `=` or `!=`. The functions are pure:
+the caller passes the metadata view.
 """
 
 import operator
@@ -47,19 +47,19 @@ _OF_CLUSTER: Mapping[str, Callable[[ClusterView], int | str]] = {
     "registered": lambda view: len(view.registered),
 }
 _NAMES = frozenset({"leader", "controller"})
-"""What is a name, and not a number."""
+"""Triggers whose value is a name, not a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """A state that is waited for.
+    """A state that a fault waits for.
 
     Attributes:
-        text: As it was written.
+        text: The text in the plan.
         what: `leader epoch`, `isr`, ...
-        place: The partition, of what is a partition's.
-        compare: `>=`, ...
-        wanted: A number, or a node's name, or `none`.
+        place: The partition, if the trigger has one.
+        compare: The comparison: `>=`, ...
+        wanted: A number, a node's name, or `none`.
     """
 
     text: str
@@ -71,11 +71,11 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What was seen of a trigger.
+    """The result of one check of a trigger.
 
     Attributes:
-        holds: Whether the state has come.
-        seen: How it is: `leader n1 of log-0-0 in epoch 3, ISR n1, n2`.
+        holds: Whether the cluster is in the wanted state.
+        seen: The current state: `leader n1 of log-0-0 in epoch 3, ISR n1, n2`.
     """
 
     holds: bool
@@ -83,14 +83,14 @@ class Sight:
 
 
 def parse_trigger(text: str, roster: Roster) -> Trigger:
-    """Parse a trigger, and see that it can come to be in this cluster.
+    """Parse a trigger, and check that it is possible in this cluster.
 
     Args:
-        text: As in a plan.
-        roster: Who there is.
+        text: The text in a plan.
+        roster: All possible targets.
 
     Raises:
-        PlanError: What is wrong with it, and what would do.
+        PlanError: The trigger is wrong. The message has the reason and a remedy.
     """
     match = _TRIGGER.fullmatch(" ".join(text.split()))
     if match is None:
@@ -112,11 +112,11 @@ def parse_trigger(text: str, roster: Roster) -> Trigger:
 
 
 def look(trigger: Trigger, view: ClusterView | None) -> Sight:
-    """Tell whether a state has come, and what is there instead.
+    """Return whether the cluster is in the wanted state, and the state that it is in.
 
     Args:
-        trigger: What is waited for.
-        view: What the cluster says of itself; None: nobody answers.
+        trigger: The wanted state.
+        view: The cluster's metadata. None if no node answers.
     """
     if view is None:
         return Sight(holds=False, seen="no node that answered")

@@ -1,14 +1,14 @@
-"""Whose turn it is among the faults of several lanes: what takes records begins alone.
+"""Turns of the faults of several lanes: a fault that destroys records begins alone.
 
-While a broker that lost records still counts as in sync, another may leave the ISR in good order,
-and what the first one lost is gone for good: no failure of the brokers, and found all the same. So
-a fault that takes what a replica has begins when nothing was in force, and every ISR was full, for
-a while; and nothing else begins until that is so again. The while is longer than brokers may count
-as alive or in sync after they have ceased to be (`cluster.sessions.hidden_s`): what is
-reported after it is newer than all that was done before.
+A broker that lost records may still count as in sync. If another broker then leaves the ISR in
+order, the lost records are lost permanently. This is no bug of the brokers, but the checkers would
+report it. So a fault that destroys a replica's records begins only when no fault was active, and
+every ISR was full, for some time. No other fault begins until this is true again. The time is
+longer than a broker can still count as alive or in sync afterwards (`cluster.sessions.hidden_s`).
+So metadata reported after it is newer than all earlier faults.
 
-Faults that are due queue up. One that begins alone waits for all that are ahead of it to be over,
-one that does not only for those ahead of it that do.
+Due faults wait in a queue. A fault that begins alone waits until all faults ahead of it have ended.
+Other faults wait only for such faults ahead of them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -32,24 +32,26 @@ _SHOWN = 3
 class _Turn(Enum):
     NOW = auto()
     BEHIND = auto()
-    """Others are ahead of it, or under way."""
+    """Other faults are ahead of it, or active."""
     UNSETTLED = auto()
-    """A fault is not over, or an ISR is not full."""
+    """A fault has not ended, or an ISR is not full."""
     SETTLING = auto()
-    """Nothing is in force, and every ISR full, though not for long enough."""
+    """No fault is active and every ISR is full, but not for long enough."""
     LULL = auto()
-    """It would begin now, if there were no lull."""
+    """The fault could begin now, but there is a lull."""
 
 
 class Turns:
-    """Who is due, who is under way, and since when nothing was in force and every ISR full.
+    """The queue of due faults, the active faults, and the time since the last disturbance.
 
     Args:
         lives: All faults of the run.
-        site: Where.
-        wanted: The partitions of the run: a broker that knows of none tells of nothing lacking.
-        steady_s: For how long that must be so before and after a fault that begins alone.
-        lulls: When no fault begins.
+        site: The run's cluster and hosts.
+        wanted: The partitions of the run. They must be in a broker's metadata, or the metadata
+            count as incomplete.
+        steady_s: Seconds for which all replicas must be in sync, before and after a fault that
+            begins alone.
+        lulls: The times at which no fault begins.
     """
 
     def __init__(
@@ -64,19 +66,19 @@ class Turns:
         self._lives, self._steady_s, self._lulls = lives, steady_s, lulls
         self._unwhole = partial(unwhole, site, wanted=wanted)
         self._queue: list[Life] = []
-        """Who waits, in the order in which they came; who is alone stays in front of it."""
+        """The waiting faults, in order of arrival. A fault that runs alone stays in front."""
         self._under_way: list[Life] = []
-        # Before the first fault nothing was done, and topics were waited for until all was whole.
+        # Before the first fault all is whole, because the run waited for its topics.
         self._disturbed_s = -steady_s
         self._lock = new_lock()
 
     def stopped_before(self, life: Life, due_s: float, stop: Event) -> bool:
-        """Wait until a fault is due; before one that begins alone, look at the ISRs for a while.
+        """Wait until a fault is due. For one that begins alone, check the ISRs for a while before.
 
         Args:
             life: The fault.
-            due_s: When, in seconds of `stopwatch_s`.
-            stop: Ends it early.
+            due_s: The due time, in seconds of `stopwatch_s`.
+            stop: An event that ends the wait early.
 
         Returns:
             Whether `stop` was set.
@@ -92,17 +94,18 @@ class Turns:
     def refusal(
         self, life: Life, *, latest_s: float, patience: Patience, mend: Callable[[], object]
     ) -> str | None:
-        """Wait until it is a fault's turn.
+        """Wait for the turn of a fault. Return None, or the reason why its turn does not come.
 
         Args:
             life: The fault, which is due.
-            latest_s: After this moment it is too late to begin, in seconds of `stopwatch_s`.
-            patience: How long one that begins alone waits for all to be whole, the time not counted
-                in which others are ahead of it or under way, which have limits of their own.
-            mend: Is called again and again meanwhile: what is in its own way may be ended.
+            latest_s: The latest possible start, in seconds of `stopwatch_s`.
+            patience: The time that a fault that begins alone waits until all replicas are in sync.
+                Time behind other faults does not count, because these have limits of their own.
+            mend: A function that is called repeatedly. It tries to heal earlier faults of the same
+                lane.
 
         Returns:
-            Why its turn does not come, in a sentence; None: it has come, and `taken` is next.
+            The reason, in a sentence. None if the turn has come. Then call `taken`.
         """
         with self._lock:
             self._queue.append(life)
@@ -126,12 +129,14 @@ class Turns:
     def taken(
         self, life: Life, *, patience: Patience, mend: Callable[[], object]
     ) -> Iterator[None]:
-        """Have a fault live in the block, when its turn has come.
+        """Keep the turn of a fault while the block executes it.
 
         Args:
             life: The fault.
-            patience: How long all others wait after one that was alone until all is whole again.
-            mend: Is called again and again meanwhile: its broker may be back late.
+            patience: The time that all others wait after a fault that ran alone, until all replicas
+                are in sync.
+            mend: A function that is called repeatedly. It tries to heal the fault if its broker is
+                late.
         """
         try:
             yield
@@ -152,7 +157,7 @@ class Turns:
                 self._queue.remove(life)
                 self._under_way.append(life)
                 return _Turn.NOW
-        # From here on nothing else begins: this one is the first of the queue.
+        # This fault is the first in the queue, so no other begins.
         if not self._settled():
             return _Turn.UNSETTLED
         if not self._is_steady():
@@ -169,14 +174,14 @@ class Turns:
                 return
 
     def _settled(self) -> bool:
-        """Look whether nothing is in force and every ISR is full; what is seen is kept."""
+        """Return whether no fault is active and every ISR is full, and note the time if not."""
         settled = not any(each.in_force for each in self._lives) and not self._unwhole()
         if not settled:
             self._note_disturbed()
         return settled
 
     def _is_steady(self) -> bool:
-        # A fault may end while nobody looks, as one that is late and that others wait for.
+        # A fault may end between two checks, for example a late one that others wait for.
         over_s = [each.over_s for each in self._lives if each.over_s is not None]
         with self._lock:
             return stopwatch_s() - max([self._disturbed_s, *over_s]) >= self._steady_s
@@ -186,7 +191,7 @@ class Turns:
             self._disturbed_s = stopwatch_s()
 
     def _why_not(self, life: Life, turn: _Turn | None) -> str:
-        """Return why a fault does not begin, by what was its turn at the last look, if any."""
+        """Return why a fault does not begin, by its state in the queue at the last check."""
         match turn:
             case None | _Turn.NOW | _Turn.LULL:
                 return TOO_LATE

@@ -1,12 +1,13 @@
-"""The fault `unclean-election`: a leader from outside of the ISR, while nobody of the ISR lives.
+"""The fault `unclean-election`: a replica outside the ISR is elected while the whole ISR is down.
 
-The state for it is built: one replica is killed and falls behind, then those that were still in
-sync are killed, then the first comes back and is elected by order. What it never had is lost, as
-Kafka says of such elections: the contract allows it, with the election named. Healed by starting
-the others, whose logs are cut to the new leader's.
+The fault builds this state in four steps. It kills one replica, which falls behind. Then it kills
+all replicas that are still in sync. It starts the first replica again. Then it requests the
+election of this replica. Records that this replica never had are lost, as Kafka documents for
+unclean elections. The contract judge allows this loss, and names the election. The heal starts the
+other replicas, which truncate their logs to the new leader's.
 
-Somebody must be left to elect: where the brokers keep the metadata themselves, a majority of them
-has to live once the replica is back.
+The election needs a metadata quorum. If the brokers keep the metadata themselves, a majority of
+them must be alive once the replica is back.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,20 +25,21 @@ from results.record.clock import pause_until, stopwatch_s, wait_until
 from results.record.plan import Plan
 
 BEHIND_LIMIT_S = 20.0
-"""A broker that was killed leaves the ISR with its session, or with `replica.lag.time.max.ms`."""
+"""Seconds until a killed broker leaves the ISR: by its session, or by `replica.lag.time.max.ms`."""
 BEHIND_S = 1.0
-"""So long the others write on without it."""
+"""Shortest and longest time in seconds for which the other replicas accept writes without it."""
 BACK_LIMIT_S = 60.0
 ELECTED_LIMIT_S = 15.0
-"""What it loses is excused by the election: it may not go unseen because a machine is busy."""
+"""Seconds to confirm the election. The limit is long, because the loss is excused only if the
+election was seen."""
 
 
 class UncleanElection:
-    """A replica that was not in sync, leading.
+    """A fault that makes an out-of-sync replica the leader.
 
     Args:
-        aim: Which fault this is; its place is the partition, its targets all replicas of it.
-        site: Where.
+        aim: The fault's id, partition and targets. The targets are all replicas of the partition.
+        site: The run's cluster and hosts.
     """
 
     links = ()
@@ -69,15 +71,15 @@ class UncleanElection:
 
     @property
     def place(self) -> Place:
-        """The partition, on record before the order is given: what it loses is excused there."""
+        """Return the partition, which is recorded early so that its lost records are excused."""
         return self._partition.place
 
     def undo(self) -> tuple[Restart, ...]:
-        """Return the brokers to start again."""
+        """Return the undo steps that start the brokers again."""
         return tuple(Restart(node=node) for node in self.targets)
 
     def inject(self) -> None:
-        """Leave one behind, kill the others, start the one, and have it elected."""
+        """Let a replica fall behind, kill the others, start that replica, and have it elected."""
         self._started_s = stopwatch_s()
         self._cluster.kill_node(self._late)
         left = self._until(
@@ -99,11 +101,11 @@ class UncleanElection:
         try:
             self._partition.orders.elect_unclean(self._partition.place)
         except ClusterError as refusal:
-            # The answer may be all that got lost: whether it was done, the metadata tell.
+            # Maybe only the answer was lost. The metadata show whether the election took place.
             self._refusal = refusal
 
     def confirm(self, patience: Patience) -> UncleanElectionEffect | None:
-        """See that it leads in a later epoch, and was not in the last ISR."""
+        """Confirm that the replica leads in a later epoch, and was not in the last ISR."""
         after = self._partition.wait(
             lambda now: now.leader == self._late and now.leader_epoch > self._before.leader_epoch,
             replace(patience, limit_s=max(patience.limit_s, ELECTED_LIMIT_S)),
@@ -122,16 +124,16 @@ class UncleanElection:
         )
 
     def heal(self) -> None:
-        """Start the brokers again, but those that run."""
+        """Start the brokers that are down."""
         self._brokers.note_heal()
         self._brokers.start_missing()
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
-        """See that the brokers are registered again."""
+        """Confirm that the brokers are registered again."""
         return self._brokers.wait_back(patience)
 
     def _start_late(self) -> None:
-        """Start the replica that is behind, and wait until the cluster counts it in again."""
+        """Start the replica that fell behind, and wait until it is registered again."""
         cluster = self._site.cluster
         cluster.start_node(self._late)
 
@@ -153,9 +155,9 @@ class UncleanElection:
 
 
 def leaves_somebody_to_elect(plan: Plan) -> bool:
-    """Tell whether who keeps the metadata outlives all replicas of a partition but one.
+    """Return whether a quorum survives while all replicas of a partition except one are down.
 
-    Of an attached cluster nobody knows who does: they may be its brokers.
+    An attached cluster counts as one whose brokers keep the metadata, because this is not known.
     """
     if plan.replication == 1:
         return False
@@ -181,10 +183,13 @@ def _refuse_without_majority(replicas: Sequence[str], site: Site) -> None:
 
 SAYS = {
     "unclean-election": InWords(
-        does="a replica from outside of the ISR is elected while nobody of it lives",
+        does="a replica outside the ISR is elected while the whole ISR is down",
         injected="kills, a start, ElectLeaders (unclean)",
         proven="the leader was not in the ISR before",
-        undone="starts of all others",
-        costs="lost writes and what follows of them (`unclean-election`)",
+        undone="starts of all other replicas",
+        costs=(
+            "records that this replica did not have: lost writes and their consequences"
+            " (`unclean-election`)"
+        ),
     ),
 }

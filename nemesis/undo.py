@@ -1,4 +1,4 @@
-"""What would undo a fault, written to the ledger before the fault: plain data."""
+"""Undo steps of faults, written to the ledger before the fault: plain data."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -8,12 +8,12 @@ from pydantic import Discriminator, Field
 from cluster.protocol import Link, ProcessId
 
 _Place = Annotated[int, Field(ge=0, lt=1 << 63)]
-"""In a file, in bytes: as far as a file can reach."""
+"""A position in a file, in bytes, up to the largest possible file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
-    """Continue a process that may have been stopped by SIGSTOP."""
+    """Continue a process that may be paused by SIGSTOP."""
 
     kind: Literal["resume"] = "resume"
     node: str
@@ -22,13 +22,13 @@ class Resume:
 
     @property
     def process(self) -> ProcessId:
-        """The process, as hosts call it."""
+        """Return the process in the form that hosts use."""
         return ProcessId(pid=self.pid, start_ticks=self.start_ticks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Start a node's broker again. A dead run needs no broker: nothing to undo for it."""
+    """Start a node's broker again. Not needed for a dead run, because it needs no broker."""
 
     kind: Literal["restart"] = "restart"
     node: str
@@ -36,7 +36,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """Remove a cut. A dead run's cuts go with its machines."""
+    """Remove a cut. Not needed for a dead run, because its cuts end with its machines."""
 
     kind: Literal["join"] = "join"
     cut_id: str
@@ -45,7 +45,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unshape:
-    """Take away what makes links bad. A dead run's shapers end with its agents."""
+    """Remove the shape of links. Not needed for a dead run, because shapes end with its agents."""
 
     kind: Literal["unshape"] = "unshape"
     shape_id: str
@@ -54,7 +54,7 @@ class Unshape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unblock:
-    """Drop the packets of some connections no more. A dead run's blocks go with its machines."""
+    """Stop dropping packets of some connections. A dead run's blocks end with its machines."""
 
     kind: Literal["unblock"] = "unblock"
     block_id: str
@@ -62,14 +62,15 @@ class Unblock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipBack:
-    """Put a flipped bit right, where the batch is still there. A dead run's files are evidence.
+    """Flip a bit back, if its batch still exists. Also done in the files of a dead run.
 
     Attributes:
-        node: Whose file.
-        segment: The file, in the node's folder.
-        position: Where the batch begins in it, in bytes.
-        byte, bit: Which bit: the byte's place in the file, and the bit's in it (0: the lowest).
-        base_offset: The batch's first offset: a file may have another one there by now.
+        node: The node of the file.
+        segment: The segment file, relative to the node's folder.
+        position: The position of the batch in the file, in bytes.
+        byte, bit: The position of the byte in the file, and of the bit in the byte (0 is the
+            lowest).
+        base_offset: The batch's first offset. The file may now have another batch at this position.
     """
 
     kind: Literal["flip-back"] = "flip-back"
@@ -83,7 +84,7 @@ class FlipBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmptyDisk:
-    """Give back the room that a ballast took. A dead run's disks go with its machines."""
+    """Delete the ballast file on a disk. A dead run's disks end with its machines."""
 
     kind: Literal["empty-disk"] = "empty-disk"
     node: str
@@ -91,7 +92,7 @@ class EmptyDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnlockDisk:
-    """Make a node's disk writable. A dead run's disks go with its machines."""
+    """Make a node's disk writable. A dead run's disks end with its machines."""
 
     kind: Literal["unlock-disk"] = "unlock-disk"
     node: str
@@ -99,7 +100,7 @@ class UnlockDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuickenDisk:
-    """Have a node's disk be as quick as it was. Those of a dead run go with its machines."""
+    """Make a node's disk as fast as before. A dead run's disks end with its machines."""
 
     kind: Literal["quicken-disk"] = "quicken-disk"
     node: str
@@ -107,7 +108,7 @@ class QuickenDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeResources:
-    """Give a broker what it got before. Limits of a dead run end with its brokers and groups."""
+    """Restore a broker's resources. A dead run's limits end with its brokers and control groups."""
 
     kind: Literal["free-resources"] = "free-resources"
     node: str
@@ -115,7 +116,7 @@ class FreeResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MendDisk:
-    """Have a node's disk break no request. A dead run's file systems end with its agents."""
+    """Stop the failures of a node's disk. A dead run's file systems end with its agents."""
 
     kind: Literal["mend-disk"] = "mend-disk"
     node: str
@@ -123,7 +124,7 @@ class MendDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassign:
-    """Give a partition its replicas back. A dead run's cluster goes with its hosts."""
+    """Restore the replicas of a partition. A dead run's cluster ends with its hosts."""
 
     kind: Literal["reassign"] = "reassign"
     topic: str
@@ -133,7 +134,7 @@ class Reassign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTopics:
-    """Delete the topics whose names begin so. A dead run's cluster goes with its hosts."""
+    """Delete all topics with a prefix. A dead run's cluster ends with its hosts."""
 
     kind: Literal["drop-topics"] = "drop-topics"
     prefix: str
@@ -141,7 +142,7 @@ class DropTopics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueClock:
-    """Have a broker see the true time. A dead run's brokers end, and take their clocks along."""
+    """Set a broker's clock to the true time. A dead run's clocks end with its brokers."""
 
     kind: Literal["true-clock"] = "true-clock"
     node: str

@@ -1,12 +1,13 @@
-"""The fault `wipe`: a broker is stopped, its replicas are removed, and it starts on an empty disk.
+"""The fault `wipe`: a broker is stopped, its replicas are deleted, and it starts on an empty disk.
 
-As after a disk was replaced: all folders of partitions go, and with them the checkpoints of the log
-folder (recovery points, high watermarks, log starts, the cleaner's) and the mark of a clean stop,
-by which KRaft's controllers know that the broker may lack what it had (KIP-966). What stays is
-`meta.properties`, so that it is the same broker, and the metadata log, without which it would have
-no vote to give: a controller that forgot its votes is another fault, which is none of Kafka's
-promises. Healed by a start: the broker fetches everything from the leaders again. What no other
-replica has is lost for good, and the contract says so (`wipe` among the excuses).
+This is like a replaced disk. The fault deletes all partition folders and the checkpoints of the log
+folder (recovery points, high watermarks, log starts, the cleaner's). It also deletes the marker of
+a clean shutdown. By its absence, KRaft's controllers know that the broker may lack records
+(KIP-966). `meta.properties` stays, so that the broker keeps its identity. The metadata log stays
+too, because a voter without it would have forgotten its votes. That is another fault, against which
+Kafka promises nothing. The heal starts the broker, which fetches everything from the leaders again.
+Records that no other replica has are lost permanently, and the contract judge excuses this
+(`wipe`).
 """
 
 from pathlib import PurePosixPath
@@ -26,14 +27,14 @@ GONE_LIMIT_S = 10.0
 
 
 class Wipe:
-    """Brokers that start again without the logs that they had.
+    """A fault that makes brokers start without their logs.
 
     Args:
-        aim: Which fault this is.
-        site: Its cluster's brokers are stopped, their replicas removed.
+        aim: The fault's id and targets.
+        site: The run's cluster and hosts. The brokers are stopped and whose replicas are deleted.
 
     Raises:
-        ClusterError: The disks are not at hand.
+        ClusterError: The disks cannot be accessed.
     """
 
     links = ()
@@ -51,11 +52,11 @@ class Wipe:
         self._started_s, self._healed_s = stopwatch_s(), 0.0
 
     def undo(self) -> tuple[Restart, ...]:
-        """Return the brokers to start again; what was removed is fetched again, if anywhere."""
+        """Return the undo steps that start the brokers, which fetch the deleted records again."""
         return tuple(Restart(node=node) for node in self.targets)
 
     def inject(self) -> None:
-        """Stop the brokers; when all are gone, remove their replicas."""
+        """Stop the brokers. When all have ended, delete their replicas."""
         self._started_s = stopwatch_s()
         for node in self.targets:
             if self._site.cluster.stop_node(node, STOP_LIMIT_S):
@@ -70,7 +71,7 @@ class Wipe:
             self._removed[node] = _without_checkpoints(disk, self._logs)
 
     def confirm(self, patience: Patience) -> WipeEffect | None:
-        """See that the processes are gone, and list the disks once more: no replica is left."""
+        """Confirm that the processes have ended, and that no replica is left on the disks."""
         if not self._brokers.wait_states(GONE, patience) or not self._replicas:
             return None
         if any(self._logs.replica_files(disk) for disk in self._disks.values()):
@@ -84,16 +85,16 @@ class Wipe:
         )
 
     def heal(self) -> None:
-        """Start the brokers again, but those that run."""
+        """Start the brokers that are down."""
         self._healed_s = self._healed_s or stopwatch_s()
         self._brokers.note_heal()
         self._brokers.start_missing()
 
     def confirm_healed(self, patience: Patience) -> RefetchedEffect | None:
-        """See that the brokers are registered, and wait for their replicas to be in every ISR.
+        """Confirm that the brokers are registered, and wait until their replicas are in sync.
 
-        A replica that never catches up is the brokers' fault (`isr-not-restored`), not ours: the
-        heal is over as soon as the brokers are back and the patience is at its end.
+        A replica that never catches up is a bug of the brokers (`isr-not-restored`). So the heal
+        ends at the time limit if the brokers are back.
         """
         deadline_s = stopwatch_s() + patience.limit_s
         back = self._brokers.wait_back(patience)
@@ -120,7 +121,7 @@ class Wipe:
 
 
 def wiped(disk: Disk, logs: Logs) -> list[ReplicaWiped]:
-    """Remove every replica from a disk whose broker is gone; return what each was."""
+    """Delete every replica from a disk whose broker has ended. Return a summary of each."""
     found = [_measured(disk, place, folder, logs) for place, folder in logs.replica_folders(disk)]
     for folder in sorted({path.parent for path in logs.replica_files(disk)}):
         disk.remove(folder)
@@ -143,7 +144,7 @@ def _measured(
 
 
 def _without_checkpoints(disk: Disk, logs: Logs) -> tuple[str, ...]:
-    """Remove the checkpoints of a log folder; return those that were there."""
+    """Delete the checkpoints of a log folder, and return the deleted ones."""
     there = {path.name for path in disk.files(f"{logs.data}/*")}
     removed = tuple(name for name in logs.checkpoints if name in there)
     for name in removed:
@@ -154,9 +155,9 @@ def _without_checkpoints(disk: Disk, logs: Logs) -> tuple[str, ...]:
 SAYS = {
     "wipe": InWords(
         does="a broker comes back with an empty disk",
-        injected="SIGTERM, removal of all replicas and checkpoints but the metadata log",
-        proven="no file of them is left",
-        undone="a start; which replicas are in the ISR again",
-        costs="lost writes that no other replica had (`wipe`)",
+        injected="SIGTERM; deletion of all replicas and checkpoints except the metadata log",
+        proven="none of their files is left",
+        undone="a start; the replicas that are in the ISR again",
+        costs="records that no other replica had: lost writes (`wipe`)",
     ),
 }

@@ -1,7 +1,7 @@
-"""Which faults written by hand cannot come to be: refused in one sentence before anything starts.
+"""Checks of faults written by hand: an impossible fault is rejected before anything starts.
 
-What only the moment can tell (nobody leads a partition, an ISR of two for `last-isr`) is none of
-these: such a fault waits, and is recorded without effect.
+Conditions that are known only at run time are not checked here, such as a partition without a
+leader, or an ISR of two for `last-isr`. Such a fault waits, and is recorded without effect.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,15 +24,16 @@ from results.record.plan_parts import PlannedFault
 
 
 def refuse_senseless(fault: PlannedFault, plan: Plan, roster: Roster) -> None:
-    """Refuse a fault that cannot come to be in any run of its plan.
+    """Raise an error if a fault is not possible in any run of its plan.
 
     Args:
-        fault: One of the plan's.
-        plan: The run's.
-        roster: Who there is in it.
+        fault: A fault of the plan.
+        plan: The plan of the run.
+        roster: All possible targets.
 
     Raises:
-        PlanError: One sentence on what is wrong with it, and what would do.
+        PlanError: The fault is not possible. The message is one sentence with the reason and a
+            remedy.
     """
     kind_named(fault.kind)
     target = parse_target(fault.target, roster)
@@ -66,10 +67,11 @@ def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) ->
 
 
 def _reasons_beside(fault: PlannedFault, plan: Plan) -> Iterator[str]:
-    """Say why a disk does not lose flushes beside another fault, as no schedule deals it.
+    """Yield why a fault that drops flushes cannot run beside another fault.
 
-    Its broker ends in order, so that it stays an eligible leader replica (KIP-966) without what it
-    lost: it is elected if the others end before it has fetched that, and no replica was at fault.
+    Its broker ends in order, so it stays an eligible leader replica (KIP-966) without its lost
+    records. If the other replicas end before it has fetched these again, it is elected. Records are
+    then lost without a bug of any replica. Random schedules avoid this, too.
     """
     for other in plan.faults or ():
         if other is fault:
@@ -85,7 +87,7 @@ def _reasons_beside(fault: PlannedFault, plan: Plan) -> Iterator[str]:
 
 
 def _reasons_of_target(fault: PlannedFault, target: Target, roster: Roster) -> Iterator[str]:
-    """Yield why a kind does not hit a target."""
+    """Yield why a kind of fault cannot hit a target."""
     kind = kind_named(fault.kind)
     for role, (who, nodes) in _alls(roster).items():
         if role in kind.only and _nodes_of(target, roster) != {*nodes}:
@@ -113,7 +115,7 @@ def _reasons_of_target(fault: PlannedFault, target: Target, roster: Roster) -> I
 
 
 def _alls(roster: Roster) -> Mapping[str, tuple[str, tuple[str, ...]]]:
-    """Return the roles of which none may be left out: how they are called, and who they are."""
+    """Return roles that always mean all of their nodes: each role's words and its nodes."""
     return {
         QUORUM_VOTERS: ("who vote", roster.voters),
         SERVERS: ("servers", roster.everybody),
@@ -122,7 +124,7 @@ def _alls(roster: Roster) -> Mapping[str, tuple[str, tuple[str, ...]]]:
 
 
 def _nodes_of(target: Target, roster: Roster) -> set[str]:
-    """Return whom a target means that needs no view; nobody for all other roles."""
+    """Return the nodes of a target that needs no metadata. Empty for all other roles."""
     if target.word in (alls := _alls(roster)):
         return {*alls[target.word][1]}
     return {*roster.nodes} if target.word == "all" else {target.word} & {*roster.everybody}

@@ -1,19 +1,18 @@
-"""What a run leaves behind, and how people look at it.
+"""The files of a run and everything that shows them: terminal, page, exports, local site.
 
 - `record/`: the record's tables and types: plan, tables, streams, verdict, clock, paths.
-- `store.py`: run folders, the lock that tells a live run from a dead one, finding a run by its
-  name.
-- `verdict_json.py`, `environment.py`, `tables.py`: the files of a run, written and read.
-- `show.py`, `show_story.py`: one run, or the list of runs, in a terminal; `show_named.py`: one op
-  or value of a run.
-- `report.py`, `engine.py`, `page/`, `templates/`, `plots/`: one run as a single HTML page.
-- `wording/`: what of a run's results is put into words the same way wherever it is shown.
-- `drawings.py`: the pictures of a scripted run as files.
-- `samples/`: stored runs that come with the package (`sample:valid` on the command line), which
-  `shrink.py` makes.
+- `store.py`: the folders of runs, the lock that marks a live run, and the search for a run by name.
+- `verdict_json.py`, `environment.py`, `tables.py`: read and write a run's files.
+- `show.py`, `show_story.py`: print one run, or the list of runs, in a terminal.
+- `show_named.py`: prints one op or one value of a run.
+- `report.py`, `engine.py`, `page/`, `templates/`, `plots/`: render one run as a single HTML page.
+- `wording/`: the phrases that terminal, page and index share.
+- `drawings.py`: writes the drawings of a scripted run as files.
+- `samples/`: stored runs that come with the package (`sample:valid` on the command line).
+  `shrink.py` makes them.
 
-Every other folder may import this one; it imports nothing of ours but itself. Nothing here needs a
-broker, Java or Spark, so a stored run can be read wherever Python runs. Only `plots/` imports
-matplotlib. A new section of the page is a module in `page/`, a block in `templates/report.html` and
-a line in `report.py`.
+Every other folder may import this one. This folder imports no other folder of Logquake. Nothing
+here needs a broker, Java or Spark, so Python alone can show a stored run. Only `plots/` imports
+matplotlib. To add a section to the page, add a module in `page/`, a block in
+`templates/report.html` and a line in `report.py`.
 """

@@ -1,4 +1,4 @@
-"""The drawings of a scripted run as files of their own, for pages that are written by hand."""
+"""Write the drawings of a scripted run as separate files, for use in handwritten pages."""
 
 from pathlib import Path
 
@@ -10,17 +10,17 @@ from results.record.paths import RunPaths
 
 
 def write_drawings(paths: RunPaths, folder: Path) -> list[Path]:
-    """Write each step's drawing as an SVG file, `<scenario>-<rule>-step-01.svg`.
+    """Write the drawing of each step as an SVG file, `<scenario>-<rule>-step-01.svg`.
 
     Args:
         paths: A scripted run.
-        folder: Where to; made if it is not there.
+        folder: The folder for the files; created if it is missing.
 
     Returns:
-        The files.
+        The files written.
 
     Raises:
-        StoreError: It is no scripted run, or the folder cannot be written.
+        StoreError: The run is not a scripted run, or the folder cannot be written.
     """
     drawings = drawings_of(paths)
     if not drawings:
@@ -32,6 +32,6 @@ def write_drawings(paths: RunPaths, folder: Path) -> list[Path]:
 
 
 def _standalone(drawing: Drawing) -> str:
-    """Return a drawing that stands alone, in the viewer's light or dark scheme."""
+    """Return a drawing as a complete SVG file, coloured for the viewer's light or dark scheme."""
     template = template_engine().get_template("standalone.svg")
     return template.render(drawing=drawing)

@@ -1,4 +1,4 @@
-"""The template engine: how values of others are printed on pages and in drawings."""
+"""The template engine of pages and drawings. It escapes and shortens values from outside."""
 
 from functools import cache
 from pathlib import Path
@@ -18,12 +18,12 @@ _MAX_LISTED = 24
 
 @cache
 def template_engine() -> jinja2.Environment:
-    """Return the engine of pages and drawings, which keeps each template that it has compiled."""
+    """Return the shared template engine, which caches each compiled template."""
     return new_engine()
 
 
 def new_engine() -> jinja2.Environment:
-    """Return an engine: what it prints is escaped, printable, and of a bearable length."""
+    """Return a new template engine that escapes and shortens each value it prints."""
     engine = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -52,7 +52,7 @@ def _is_markup(value: object) -> bool:
 
 
 def _listed(value: object, key: str) -> str:
-    """Return a piece of evidence as text; times also in seconds, a long list with its end cut."""
+    """Return an evidence value as text: a time also in seconds, and a long list cut at its end."""
     if not isinstance(value, list | tuple):
         seconds = isinstance(value, int) and key.endswith("_ns")
         return f"{value} ({_seconds(value)})" if seconds else "-" if value is None else str(value)
@@ -68,7 +68,7 @@ def _seconds(time_ns: object) -> str:
 
 
 def size_words(size_bytes: int) -> str:
-    """Return a size for people: `1.2 MB`."""
+    """Return a size in bytes as readable text: `1.2 MB`."""
     size = float(size_bytes)
     for unit in ("B", "kB", "MB"):
         if size < 1000:  # noqa: PLR2004 - SI prefixes

@@ -1,6 +1,7 @@
-"""`environment.json`: on what a run ran, so that it can be repeated, or explained.
+"""`environment.json`: the machine and software versions that a run used.
 
-Nothing in it names the machine's owner: no user, no host name, no address.
+A reader needs these facts to repeat or explain the run. The file does not identify the machine's
+owner: it contains no user name, host name or address.
 """
 
 import dataclasses
@@ -31,11 +32,11 @@ _GIT_TIMEOUT_S = 5
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a system tells of itself.
+    """Facts that a system under test reports about itself.
 
     Attributes:
-        java, java_version: The JVM of its brokers, None if there is none.
-        brokers: As `Environment` has it.
+        java, java_version: The JVM of the brokers; None if they use none.
+        brokers: The broker's version and jars, as in `Environment.brokers`.
     """
 
     java: str | None = None
@@ -45,25 +46,27 @@ class Told:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What `environment.json` holds.
+    """The contents of `environment.json`.
 
     Attributes:
-        logquake: Its version.
-        git_commit: Of Logquake's own checkout (`-dirty` if changed); None for an installed package.
+        logquake: Logquake's version.
+        git_commit: The commit of Logquake's checkout, with `-dirty` if files are changed; None for
+            an installed package.
         python, platform, kernel: Versions.
-        cores: Logical processors that this process may use.
-        memory_bytes: Of the machine.
-        java, java_version: The JVM that the brokers run on, None if there is none.
-        brokers: What they are: `version`, `commit`, and of jars of the user's own the SHA-256 by
-            name (`jars`).
-        system: The broker, as the plan names it: `kafka:4.3.1`.
+        cores: Number of logical processors that this process may use.
+        memory_bytes: Memory of the machine.
+        java, java_version: The JVM that the brokers run on; None if they use none.
+        brokers: Facts about the broker: `version`, `commit`, and `jars` (the SHA-256 of each jar
+            that the user supplied, by name).
+        system: The system under test, as the plan names it: `kafka:4.3.1`.
         hosts: The kind of hosts: namespace, process, ...
-        libraries: Versions by distribution; those that are not installed are left out. Of Kafka's
-            own client (`kafka-clients`), if the workload's clients are that.
-        started_utc: The run's start on the wall clock, `20261121T104500Z`; for people only.
-        started_unix_s: The same moment in seconds since 1970, to place lines of brokers' logs.
-        clock_start_ns: `CLOCK_MONOTONIC` at the run's start, the zero of all times of the record.
-        doctor: What was found to work or not on this machine, a sentence a topic.
+        libraries: The version of each installed library. `kafka-clients` is listed only if the
+            workload uses Kafka's own Java client.
+        started_utc: Start of the run on the wall clock, `20261121T104500Z`; shown to people only.
+        started_unix_s: Start of the run in seconds since 1970. It places lines of brokers' logs in
+            the run's time.
+        clock_start_ns: `CLOCK_MONOTONIC` at the run's start, the zero of all times in the record.
+        doctor: One sentence for each topic that `logquake doctor` checked on this machine.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -94,14 +97,15 @@ def collect_environment(
     doctor: Mapping[str, str] | None = None,
     started_unix_s: float | None = None,
 ) -> Environment:
-    """Look at this machine, and write `environment.json` of a run.
+    """Collect the facts about this machine and write the run's `environment.json`.
 
     Args:
-        paths: The run; its plan, if written already, tells broker and hosts.
-        clock: The run's.
-        told: What the system tells of itself.
-        doctor: What was found to work or not on this machine.
-        started_unix_s: The run's start on the brokers' clocks; None: theirs are this machine's.
+        paths: The run. If its plan exists already, the system and the hosts come from it.
+        clock: The run's clock.
+        told: Facts that the system under test reports about itself.
+        doctor: One sentence for each topic that `logquake doctor` checked on this machine.
+        started_unix_s: Start of the run on the brokers' clocks; None if brokers use this machine's
+            clock.
 
     Raises:
         StoreError: The file cannot be written.
@@ -133,20 +137,20 @@ def collect_environment(
 
 
 def write_environment(environment: Environment, path: Path) -> None:
-    """Write `environment.json` of a run.
+    """Write a run's `environment.json`.
 
     Raises:
-        StoreError: It cannot be written.
+        StoreError: The file cannot be written.
     """
     text = json.dumps(dataclasses.asdict(environment), indent=1, sort_keys=True)
     write_atomically(path, text + "\n")
 
 
 def read_environment(path: Path) -> dict[str, object]:
-    """Read `environment.json` as plain values; nothing if there is none.
+    """Return `environment.json` as a plain dictionary; empty if the file is missing.
 
     Raises:
-        StoreError: The file is there, but is no JSON object.
+        StoreError: The file exists, but is not a JSON object.
     """
     try:
         values = parse_json(read_text(path))
@@ -168,7 +172,7 @@ def _plan_values(path: Path) -> dict[str, str]:
 
 
 def _libraries(plan: Mapping[str, str]) -> dict[str, str]:
-    """Return versions by distribution, and that of Kafka's own client where it is the run's."""
+    """Return the versions of installed libraries, and of Kafka's Java client if the run uses it."""
     found = {name: version for name in LIBRARIES if (version := _version(name))}
     kind, _, version = plan.get("client_kind", "").partition(":")
     return {**found, "kafka-clients": version} if kind == "java" else found
@@ -189,7 +193,7 @@ def _cores() -> int:
 
 def _git_commit(root: Path) -> str | None:
     git = shutil.which("git")
-    # A package that was installed below somebody else's checkout has no commit of its own.
+    # A package installed inside another project's checkout must not report that project's commit.
     if not git or not (root / ".git").exists() or not (root / "pyproject.toml").exists():
         return None
     argv = [git, "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]

@@ -1,6 +1,6 @@
-"""The page of histories of others: no script, nothing from elsewhere, one file.
+"""The page of imported histories: a single HTML file without scripts or outside resources.
 
-A history has no folder, no brokers and no faults, so that its page has what a verdict has.
+An imported history has no run folder, brokers or faults. The page therefore shows its verdict only.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ def write_history_page(verdicts: Sequence[Verdict], page: Path) -> Path:
     """Write the page of judged histories, in their order.
 
     Args:
-        verdicts: Of the histories.
+        verdicts: The verdicts of the histories.
         page: The file.
 
     Returns:
-        The same.
+        The file.
 
     Raises:
         StoreError: The page cannot be written.

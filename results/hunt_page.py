@@ -1,4 +1,7 @@
-"""The table and the page of a hunt: what was played, what broke, what was reached over time."""
+"""The result table and page of a hunt: the runs, the failures, and the transitions reached.
+
+A hunt plays many runs with plans chosen at random, to find failures.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +23,11 @@ _SIGNS = str.maketrans({"|": "\\|", "<": "&lt;", ">": "&gt;", "&": "&amp;"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """Where the first run of a failure lies.
+    """The bundle of a failure's first run.
 
     Attributes:
-        file: The file that holds it; empty: there is none.
-        note: Why there is none, or what is not in it; empty: nothing.
+        file: The bundle file; empty if there is none.
+        note: The reason for a missing bundle, or the files it lacks; empty if complete.
     """
 
     file: str = ""
@@ -32,29 +35,30 @@ class Bundle:
 
     @property
     def words(self) -> str:
-        """Both, in one line."""
+        """The file and the note as one line of text."""
         return ", ".join(filter(None, (self.file, self.note))) or "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Find:
-    """A failure of a hunt.
+    """A failure that a hunt found.
 
     Attributes:
-        system: Which one broke its promises.
-        sentence: What it broke.
-        broken: The anomalies' names.
-        date: When the first run began, `2026-11-28`.
-        workload, client, faults: Of the first run that had it.
-        runs: The ids of the drawn runs that had it, the first one first.
-        minutes: Of main phases until then.
-        recurs: How many repeats had it again: `4 of 5 (38 % to 96 %)`; what else they broke.
-        controls: Of each control system: its name, how many of its runs had it, what else they
-            broke, and what of their plans is otherwise.
-        others: The ids of repeats and controls that broke another promise.
-        command: What a reader types to play it again.
-        control_commands: The same on the control systems.
-        bundle: Where its first run is.
+        system: The system that failed.
+        sentence: The broken promise, as a sentence.
+        broken: Names of the anomalies.
+        date: Date of the first failed run, `2026-11-28`.
+        workload, client, faults: Settings of the first failed run.
+        runs: Ids of the randomly planned runs with the failure, the first one first.
+        minutes: Minutes of main phases until the first failed run.
+        recurs: Number of repeats with the failure, `4 of 5 (38 % to 96 %)`, and other broken
+            promises.
+        controls: For each control system: its name, the number of its runs with the failure, other
+            broken promises, and the changes in its plans.
+        others: Ids of repeats and controls that broke another promise.
+        command: The command that plays the run again.
+        control_commands: The commands that play the run on the control systems.
+        bundle: The bundle of the first failed run.
     """
 
     system: str
@@ -75,29 +79,29 @@ class Find:
 
     @property
     def first(self) -> str:
-        """The id of the first run."""
+        """The id of the first failed run."""
         return self.runs[0]
 
     @property
     def run_words(self) -> str:
-        """How many runs had it, with the first ids."""
+        """The number of runs with the failure, and the first ids."""
         return f"{many(len(self.runs), 'run')}: {few(self.runs)}"
 
     @property
     def other_words(self) -> str:
-        """How many repeats broke another promise, with the first ids; empty: none."""
+        """The number of repeats that broke another promise, and the first ids; empty if none."""
         return f"{many(len(self.others), 'run')}: {few(self.others)}" if self.others else ""
 
 
 def few(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names as text, and the number of further names."""
     more = len(names) - _FEW_RUNS
     return ", ".join(names[:_FEW_RUNS]) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """One value of a choice: how often it was drawn, and how much its runs gained on average."""
+    """One value of a plan setting: the number of runs that used it and their average gain."""
 
     choice: str
     value: str
@@ -107,21 +111,21 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HuntStory:
-    """A hunt, as far as it is.
+    """The results so far of a hunt, i.e. a random search for failures.
 
     Attributes:
-        name: Of its file.
-        parts: How many there are.
-        way: How its parts were drawn: `guided`, `blind`, `blind and guided`.
-        hours: Of main phases of drawn runs.
-        outcomes: Drawn runs, by verdict.
-        unknown: Why runs have no verdict, with how many.
+        name: Name of the hunt file.
+        parts: Number of the hunt's parts.
+        way: How the plans were chosen: `guided`, `blind`, or `blind and guided`.
+        hours: Hours of main phases of the randomly planned runs.
+        outcomes: Number of randomly planned runs, by verdict.
+        unknown: Reasons for missing verdicts, each with its number of runs.
         finds: The failures, the first one first.
-        clean: Systems without a failure: name, minutes of main phases, drawn runs.
-        growth: After each drawn run: minutes of main phases, transitions and successions.
-        first: By transition: after how many minutes it was reached first.
+        clean: Systems without a failure: name, minutes of main phases, number of runs.
+        growth: After each run: minutes of main phases, transitions and successions reached.
+        first: For each transition, the minutes until a run first reached it.
         never: Transitions of the catalogue that no run reached.
-        values: What was drawn, by choice.
+        values: The randomly chosen values, by setting.
     """
 
     name: str
@@ -139,7 +143,7 @@ class HuntStory:
 
     @property
     def tone(self) -> str:
-        """How it is coloured: green only if most runs are valid, and none is invalid."""
+        """The colour of the result; green only if most runs are valid and none is invalid."""
         if self.finds or self.outcomes.get("invalid"):
             return "invalid"
         valid, unknown = (self.outcomes.get(each, 0) for each in ("valid", "unknown"))
@@ -147,7 +151,7 @@ class HuntStory:
 
     @property
     def headline(self) -> str:
-        """What came of it, in a sentence."""
+        """The number of failures and the time played, as one sentence."""
         if not any(self.outcomes.values()):
             return "Nothing was played"
         found = many(len(self.finds), "failure") if self.finds else "No failure"
@@ -155,17 +159,17 @@ class HuntStory:
 
     @property
     def time(self) -> str:
-        """The time of main phases, in words."""
+        """The total time of all runs' main phases, in words."""
         if self.hours < _FEW_HOURS:
             return many(round(60 * self.hours), "minute")
         return f"{self.hours:.1f} hours"
 
 
 def write_hunt(story: HuntStory, folder: Path) -> None:
-    """Write `hunt.md` and `hunt.html`.
+    """Write `hunt.md` and `hunt.html` into a folder.
 
     Raises:
-        StoreError: The disk refuses.
+        StoreError: A file cannot be written.
     """
     write_atomically(folder / TABLE, hunt_markdown(story))
     plot = Markup(growth_plot({story.name: [story.growth]}))  # noqa: S704 - an SVG of our own
@@ -174,7 +178,7 @@ def write_hunt(story: HuntStory, folder: Path) -> None:
 
 
 def hunt_markdown(story: HuntStory) -> str:
-    """Return the table of a hunt, with a line of figures above."""
+    """Return the hunt's results as Markdown: figures, a table, and a section for each failure."""
     counts = ", ".join(f"{count} {word}" for word, count in story.outcomes.items() if count)
     figures = (
         f"{story.time} of main phases in {many(story.parts, 'part')}: {counts or 'no run'}."
@@ -202,7 +206,7 @@ def hunt_markdown(story: HuntStory) -> str:
 
 
 def _section(find: Find) -> list[str]:
-    """Return all that is known of a failure, a line each."""
+    """Return the Markdown section of one failure, with one line for each fact."""
     told = {
         "date": find.date,
         "run": f"{find.workload}, {find.client}, {find.faults}",

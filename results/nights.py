@@ -1,4 +1,4 @@
-"""`night.json` of a run: written by who plays it, read by the index and the pages."""
+"""Read and write `night.json`, which records the suite and night that a run belongs to."""
 
 from pathlib import Path
 
@@ -12,19 +12,19 @@ MAX_BYTES = 65_536
 
 
 def write_night(path: Path, night: Night) -> None:
-    """Write `night.json`, whole or not at all.
+    """Write `night.json` atomically.
 
     Raises:
-        StoreError: It cannot be written.
+        StoreError: The file cannot be written.
     """
     write_atomically(path, night.model_dump_json(indent=1) + "\n")
 
 
 def read_night(path: Path) -> Night | None:
-    """Read `night.json` of a run; None if it is no suite's, and no repeat.
+    """Return a run's `night.json`, or None if no suite started the run and it repeats no other run.
 
     Raises:
-        StoreError: The file is there, but cannot be read.
+        StoreError: The file exists, but cannot be read.
     """
     try:
         return Night.model_validate_json(read_bytes(path, max_bytes=MAX_BYTES))

@@ -1,4 +1,4 @@
-"""Where the time of a run went: its phases, from the start of the command to the page."""
+"""The durations of a run's phases, from the start of the command to the finished page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,19 +24,19 @@ _PHASES = (
     ("judged", _JUDGING, _JUDGED),
     ("page drawn", _JUDGED, _DRAWN),
 )
-"""What each is called, and the moments that it lies between."""
+"""(name, begin, end) of each phase; begin and end are names of moments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPhase:
-    """A part of a run, and how long it took."""
+    """A phase of a run, with its duration."""
 
     name: str
     seconds: float
 
 
 def phases(milestones: Sequence[Milestone], timings: Timings) -> list[RunPhase]:
-    """Return the phases of a run whose begin and end are known, in their order."""
+    """Return the phases of a run with a known begin and end, in order."""
     at = _moments(milestones, timings)
     return [
         RunPhase(name=name, seconds=(at[end] - at[begin]) / NS_PER_S)
@@ -46,7 +46,7 @@ def phases(milestones: Sequence[Milestone], timings: Timings) -> list[RunPhase]:
 
 
 def whole_s(timings: Timings) -> float | None:
-    """Return how long a run took, from the command to the page; None if that is not known."""
+    """Return the seconds from the start of the command to the finished page; None if unknown."""
     if timings.began_ns is None or timings.drawn_ns is None:
         return None
     return (timings.drawn_ns - timings.began_ns) / NS_PER_S

@@ -1,8 +1,10 @@
-"""Text and tables in a terminal, with nothing of others read as markup or obeyed."""
+"""Print texts and tables in a terminal, without markup or control codes from outside."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from rich.console import Console
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -11,19 +13,25 @@ from results.wording.inert import inert, shortened
 STYLES = {
     "valid": "bold green", "allowed": "bold cyan", "invalid": "bold red", "unknown": "bold yellow",
 }  # fmt: skip
-"""Of verdicts, and of what is valid though something happened."""
+"""Styles of verdicts, and of valid runs with allowed anomalies."""
 _MAX_CELL = 1_000
 
 
 def say(console: Console, text: str, *, style: str = "") -> None:
-    """Print a text, with what a terminal would obey as escapes."""
+    """Print a text, with control characters escaped."""
     console.print(Text(inert(shortened(text)), style=style))
+
+
+def say_page(console: Console, page: Path) -> None:
+    """Print where a page is; on terminals that can (OSC 8) the path is a link to it."""
+    link = Style(link=page.absolute().as_uri())
+    console.print(Text.assemble("page: ", (inert(str(page)), link)), soft_wrap=True)
 
 
 def print_table(
     console: Console, columns: Iterable[str], rows: Iterable[Iterable[str | int]]
 ) -> None:
-    """Print a table; cells are folded, never cut off: half a name cannot be typed again."""
+    """Print a table. Long cells are wrapped and never cut, so that names can be copied."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in columns:
         table.add_column(Text(inert(column)), overflow="fold")

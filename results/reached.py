@@ -1,7 +1,7 @@
-"""What a run reached of the protocol's behaviour: transitions, and pairs of them in succession.
+"""Read which protocol transitions a run reached, and which pairs of successive transitions.
 
-The judgement works it out of the record and stores it with the other statistics. A run that was
-judged before that was done, or not at all, has none: `logquake check` makes it.
+The judge computes transitions from the record and stores them with the other statistics. A run that
+was not judged, or was judged by an older Logquake, has none. `logquake check` adds them.
 """
 
 from dataclasses import dataclass, field
@@ -14,16 +14,16 @@ from results.record.transitions import TRANSITIONS
 from results.tables import RunTables
 
 Succession = tuple[str, str]
-"""Two transitions of one place; the second followed the first within ten seconds."""
+"""Two transitions of one place, e.g. a partition; the second followed within ten seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What a run reached.
+    """The transitions that a run reached.
 
     Attributes:
         transitions: Names in `results.record.transitions.TRANSITIONS`.
-        successions: Pairs of these.
+        successions: Pairs of successive transitions.
     """
 
     transitions: frozenset[str] = field(default_factory=frozenset)
@@ -32,14 +32,13 @@ class Reached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """A transition of a run, over all places.
+    """A transition that a run reached, over all places.
 
     Attributes:
-        name: In `TRANSITIONS`.
-        sentence: What it is.
+        name: Name in `TRANSITIONS`.
+        sentence: Its meaning, as a sentence.
         count: How often it happened.
-        first_ns: When it happened first, in nanoseconds since the run's start; None: at no known
-            time.
+        first_ns: Its first time, in nanoseconds since the run's start; None if unknown.
     """
 
     name: str
@@ -49,7 +48,7 @@ class Transition:
 
 
 def reached(paths: RunPaths) -> Reached:
-    """Return what a run reached; nothing if it has no such statistics, or they are damaged."""
+    """Return the transitions that a run reached; empty if its statistics are missing or damaged."""
     tables = RunTables(paths)
     pairs = _listed(tables.statistics("successions"), "before", "after")
     pairs = pairs.group_by(["before", "after"], use_threads=False).aggregate([])
@@ -62,7 +61,7 @@ def reached(paths: RunPaths) -> Reached:
 
 
 def transitions_of(tables: RunTables) -> list[Transition]:
-    """Return the transitions of a run over all places, in the order of the catalogue."""
+    """Return the transitions of a run, summed over all places, in the order of the catalogue."""
     listed = _listed(tables.statistics("transitions"), "transition")
     sums = listed.group_by("transition", use_threads=False).aggregate(
         [("count", "sum"), ("first_ns", "min")]
@@ -81,7 +80,7 @@ def transitions_of(tables: RunTables) -> list[Transition]:
 
 
 def _listed(table: pa.Table, *names: str) -> pa.Table:
-    """Return the rows whose names are all in the catalogue."""
+    """Return the rows with only known transition names."""
     for name in names:
         table = table.filter(pc.is_in(table[name], value_set=pa.array(list(TRANSITIONS))))
     return table

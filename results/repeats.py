@@ -1,17 +1,17 @@
-"""How often a failure recurs: what a repeat is, which repeats count, and how the result reads.
+"""How often a failure recurs: the definition of a repeat, the counting rules, and the wording.
 
-A repeat is a run that a suite, or `logquake repro`, plays because another run failed; its
-`night.json` names that run. A failure's repeats are those of every run that has its signature. They
-count like this:
+A repeat is a run that a suite or `logquake repro` plays because another run failed. Its
+`night.json` names the failed run. A failure's repeats are the repeats of all runs with its
+signature. The rules are:
 
-- A repeat counts if its verdict is valid or invalid. An unknown repeat says nothing about a broken
-  promise. It counts only if its reason is the very failure that is measured.
-- The run that is repeated does not count: it was chosen because it failed.
-- Repeats with the same seed and repeats with new seeds count apart.
+- A repeat counts if its verdict is valid or invalid. An unknown verdict says nothing about a broken
+  promise. It counts only if its reason is the failure that is measured.
+- The failed run that is repeated does not count, because it was chosen for its failure.
+- Repeats with the same seed and repeats with new seeds are counted separately.
 - A repeat counts as long as the store has both runs.
-- A run that was interrupted and broke no promise counts nowhere.
+- A run that was interrupted and broke no promise never counts.
 
-Terminal, site, summary and JUnit XML get their figures and their words from here.
+Terminal, site, summary and JUnit XML use the figures and words of this module.
 """
 
 import hashlib
@@ -31,11 +31,11 @@ _NAMED_ELSEWHERE = {"name", "seed", "system", "workload", "hosts", "nemesis", "d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """k of N, with the interval in which the probability lies (95 %, Wilson).
+    """A rate k of N, with the 95 % confidence interval of its probability (Wilson).
 
     Attributes:
-        times: k.
-        of: N.
+        times: The number k.
+        of: The number N.
     """
 
     times: int
@@ -43,23 +43,23 @@ class Rate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The lower and the upper end, 0 to 1."""
+        """The lower and the upper end of the interval, from 0 to 1."""
         return wilson_interval(self.times, self.of)
 
     @property
     def words(self) -> str:
-        """`2 of 5 (12 % to 77 %)`; `not repeated` if N is 0."""
+        """The rate as text: `2 of 5 (12 % to 77 %)`, or `not repeated` if N is 0."""
         low, high = (f"{100 * each:.0f} %" for each in self.interval)
         return f"{self.times} of {self.of} ({low} to {high})" if self.of else NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeats:
-    """How often a failure recurred when it was repeated.
+    """How often a failure recurred when its runs were repeated.
 
     Attributes:
-        same_seed: In repeats with the seed of the failed run.
-        fresh_seeds: In repeats with new seeds.
+        same_seed: Rate in repeats with the seed of the failed run.
+        fresh_seeds: Rate in repeats with new seeds.
     """
 
     same_seed: Rate
@@ -67,25 +67,25 @@ class Repeats:
 
     @property
     def any(self) -> bool:
-        """Whether a repeat counts."""
+        """Whether any repeat counts."""
         return bool(self.same_seed.of or self.fresh_seeds.of)
 
     @property
     def words(self) -> str:
-        """`same seed: 2 of 2 (34 % to 100 %); new seeds: not repeated`."""
+        """Both rates as text: `same seed: 2 of 2 (34 % to 100 %); new seeds: not repeated`."""
         return f"same seed: {self.same_seed.words}; new seeds: {self.fresh_seeds.words}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What counting needs to know of a run.
+    """The facts about a run that counting needs.
 
     Attributes:
-        run_id: Of the run.
-        why: Why it was played.
-        repeats: The id of the run that it repeats; empty: none.
-        verdict: `valid`, `invalid`, `unknown`; empty: it has none.
-        signature: The key of its failure; empty: it has none.
+        run_id: Id of the run.
+        why: Reason for which it was played.
+        repeats: Id of the run that it repeats; empty if none.
+        verdict: `valid`, `invalid` or `unknown`; empty if it has none.
+        signature: Key of its failure; empty if it has none.
     """
 
     run_id: str
@@ -96,11 +96,11 @@ class Trial:
 
 
 def repeats_of(trials: Iterable[Trial], key: str) -> Repeats:
-    """Count the repeats of a failure.
+    """Count how often a failure recurred in repeats.
 
     Args:
-        trials: Runs, in any order. Those that have nothing to do with the failure do not count.
-        key: The signature.
+        trials: Runs, in any order. Runs unrelated to the failure do not count.
+        key: Key of the failure's signature.
     """
     known = list(trials)
     failed = {each.run_id for each in known if each.signature == key}
@@ -111,7 +111,7 @@ def repeats_of(trials: Iterable[Trial], key: str) -> Repeats:
 
 
 def counts(trial: Trial, key: str) -> bool:
-    """Tell whether a repeat of a failure counts: its verdict says whether the failure recurred."""
+    """Return whether a repeat counts, i.e. its verdict shows whether the failure recurred."""
     return trial.verdict in {"valid", "invalid"} or bool(key and trial.signature == key)
 
 
@@ -121,7 +121,7 @@ def _rate(trials: Collection[Trial], key: str, why: Why) -> Rate:
 
 
 def setting_key(plan: Plan) -> str:
-    """Return twelve hex digits of all that a plan says but its name, seed and secrets.
+    """Return twelve hex digits that identify a plan's settings, without name, seed and secrets.
 
     Runs with the same digits have the same settings.
     """
@@ -130,16 +130,16 @@ def setting_key(plan: Plan) -> str:
 
 
 def setting_words(plan: Plan) -> str:
-    """Name the settings: `acks=all, rate=200, time_limit_s=30`.
+    """Return a plan's settings as text: `acks=all, rate=200, time_limit_s=30`.
 
-    Acks always, and whatever is not as by default. System, hosts, workload and families of faults
-    are left out: they have columns of their own.
+    The text always has `acks`, and each setting that differs from its default. System, hosts,
+    workload and fault families are left out, because tables have columns for them.
     """
     return ", ".join([f"acks={plan.acks}", *_named(_told(plan, _NAMED_ELSEWHERE))])
 
 
 def _told(plan: Plan, but: set[str]) -> Mapping[str, object]:
-    """Return what a plan says other than by default; a stored one may hold secrets."""
+    """Return a plan's settings that differ from their defaults, with secrets hidden."""
     return without_secrets(plan.model_dump(mode="json", exclude=but, exclude_defaults=True))
 
 

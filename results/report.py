@@ -1,7 +1,8 @@
-"""The HTML page of a run: one file, no script, nothing from elsewhere.
+"""The HTML page of a run: one file without scripts or outside resources.
 
-It is written from what is stored, so it can be written again at any time, and of a run that died:
-what is missing is left out or said. All text of others passes `inert` and the template's escaping.
+The page is made from stored files, so it can be written again at any time, also for a run that
+died. Missing data is left out, or the page mentions it. All text from outside passes `inert` and
+the template's escaping.
 """
 
 import itertools
@@ -51,18 +52,19 @@ from results.wording.inert import inert, shortened
 from results.wording.resting import resting
 
 MAX_FAULTS = 200
-"""In the table of faults; the time lines and the table of kinds have them all."""
+"""Maximum number of faults in the fault table. Time lines and the table of kinds show all faults.
+"""
 MAX_PLAN = 200_000
 MAX_ANOMALIES = 60
-"""Kinds; we know some forty."""
+"""Maximum number of anomaly names. Logquake has about forty."""
 MAX_WINDOWS = 400
-"""Drawings of what replicas hold; each reads the tables."""
+"""Maximum number of drawings of replicas' logs, because each one reads the tables."""
 TIME_LINE = "timeline.html"
 TEMPLATE = "report.html"
 
 
 def load() -> None:
-    """Make ready what each page needs, while there is nothing to draw yet: it takes a second."""
+    """Load templates and plots in advance, because loading takes a second."""
     template_engine().get_template(TEMPLATE)
     load_plots()
 
@@ -70,16 +72,17 @@ def load() -> None:
 def write_report(paths: RunPaths, *, output: Path | None = None) -> Path:
     """Write the page of a run, and its plots as files beside it.
 
-    The page of a scripted run shows another run beside it, if there is one by another rule; then
-    that run's page is written too, for it shows this one; not so another user's.
+    The page of a scripted run also shows a run with another rule, if the store has one. The other
+    run's page is then written again too, because it shows this run. Another user's page is not
+    written.
 
     Args:
         paths: The run.
-        output: Another file than the run's `report.html`; the plots are then only in the page. A
-            sample's page goes to the current folder by default.
+        output: A file instead of the run's `report.html`; the plots are then only in the page. By
+            default, a sample's page goes to the current folder.
 
     Returns:
-        Where the page lies.
+        The page file.
 
     Raises:
         StoreError: The page cannot be written.
@@ -104,12 +107,12 @@ def _write(paths: RunPaths, *, page: Path) -> None:
 def render_report(
     paths: RunPaths, *, page: Path | None = None, plots: Mapping[str, str] | None = None
 ) -> str:
-    """Return the page of a run.
+    """Return the page of a run as HTML text.
 
     Args:
         paths: The run.
-        page: Where the page will lie; links to the run's files start there.
-        plots: SVG by name; None: drawn here.
+        page: The future page file; links to the run's files are relative to it.
+        plots: Plots as SVG, by name; None to make them here.
     """
     tables = RunTables(paths)
     found = investigate(paths, tables)
@@ -169,7 +172,7 @@ def _evidence(paths: RunPaths, tables: RunTables, found: Investigation) -> dict[
 def _followers(
     ranked: Sequence[tuple[str, AnomalySummary]], found: Investigation
 ) -> dict[str, tuple[str, str]]:
-    """Return of which anomaly, and why, others are what else is seen of it."""
+    """Return for each anomaly that follows from another one: (the other anomaly, the reason)."""
     signature = found.recurrence.signature
     roots = signature.anomalies if signature else ()
     words = found.verdict.words if found.verdict else {}
@@ -197,7 +200,7 @@ def _statistics(
 
 
 def _shown_faults(faults: list[FaultLine], found: Investigation) -> list[FaultLine]:
-    """Return the faults of the table: of very many, those nearest to the witness."""
+    """Return the faults for the table; if there are too many, those nearest to the main anomaly."""
     if len(faults) <= MAX_FAULTS:
         return faults
     middle = sum(found.told.window) / 2 if found.told else 0.0
@@ -224,14 +227,14 @@ def _troubles(tables: RunTables, found: Investigation, story: StoryPage | None) 
 
 
 def _whole_time_line(paths: RunPaths, base: Path) -> str | None:
-    """Return where the page of the whole time line lies, None if it was not made."""
+    """Return the link to the page with the whole time line, or None if it was not made."""
     if not (paths.root / TIME_LINE).is_file():
         return None
     return link_to(TIME_LINE, inside=base == paths.root.absolute())
 
 
 def run_name(paths: RunPaths) -> str:
-    """Return how a run is called on the command line, quoted for a shell."""
+    """Return a run's name for the command line, quoted for a shell."""
     if is_sample(paths):
         return SAMPLE_PREFIX + paths.root.name
     return shlex.quote(inert(f"{paths.root.parent.parent.name}/{paths.run_id}"))
@@ -245,7 +248,7 @@ def _plan_name(paths: RunPaths) -> str:
 
 def _plots(paths: RunPaths, tables: RunTables) -> dict[str, str]:
     if paths.steps.exists():
-        return {}  # A handful of messages has no rate.
+        return {}  # A scripted run sends too few messages for a rate.
     faults = fault_lines(tables)
     drawn = {"rates": rates_plot(tables, faults=faults)}
     for f in (F.SEND, F.POLL, F.TXN):
@@ -263,7 +266,7 @@ def _witness_window(tables: RunTables, head: Headline) -> ReplicaWindow | None:
 def _windows(
     tables: RunTables, ranked: Sequence[tuple[str, AnomalySummary]], head: Headline
 ) -> dict[int, ReplicaWindow]:
-    """Return the drawings by the identity of their examples; each place is drawn once."""
+    """Return the drawings of replicas' logs by the `id()` of their examples; one for each place."""
     drawn = {_where(head.witness)} if head.witness else set()
     windows: dict[int, ReplicaWindow] = {}
     for example in itertools.chain(*(summary.examples for _, summary in ranked)):
@@ -295,7 +298,7 @@ def _plan(text: str) -> dict[str, Any]:
 
 
 def _environment(paths: RunPaths) -> tuple[dict[str, object], list[tuple[str, str]]]:
-    """Return `environment.json`, and its rows for people."""
+    """Return the run's `environment.json`, and table rows of it."""
     try:
         values = read_environment(paths.environment)
     except StoreError as trouble:

@@ -1,10 +1,11 @@
-"""Runs in a terminal: one of them, or all of a store.
+"""Print one run, or all runs of a store, in a terminal.
 
-Nothing that comes from a record is read as markup, and control characters are shown as escapes, so
-that neither a topic's name nor a broker's error can move the cursor.
+Text from a record is never interpreted as markup, and control characters are printed as escapes. So
+a topic's name or a broker's error cannot move the cursor.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 
@@ -17,7 +18,7 @@ from results.page.outages import outages
 from results.page.replicas import Cell, ReplicaWindow, replica_window
 from results.page.setting import setting_rows
 from results.phases import phases, whole_s
-from results.print_table import STYLES, print_table, say
+from results.print_table import STYLES, print_table, say, say_page
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.timings import read_timings
@@ -41,10 +42,10 @@ _MAX_ANOMALIES, _MAX_REASONS = 60, 40
 
 
 def show_run(paths: RunPaths, console: Console) -> None:
-    """Print one run: its verdict, the witness, what the replicas hold, faults and figures.
+    """Print one run: its verdict, the main anomaly, the replicas' logs, faults and figures.
 
     Raises:
-        StoreError: The verdict is there, but cannot be read.
+        StoreError: The verdict exists, but cannot be read.
     """
     read_verdict(paths.verdict)
     tables = RunTables(paths)
@@ -54,6 +55,10 @@ def show_run(paths: RunPaths, console: Console) -> None:
     say(console, f"run {paths.run_id}", style="bold")
     print_story(paths, console)
     _print_sentence(found.head, console, names=found.names, witness=found.witness_says)
+    if paths.report.exists():
+        say_page(console, paths.report)
+    else:
+        say(console, f"page: none yet; logquake report {command}")
     print_breach(found, console)
     print_story_of_witness(found, console)
     if found.told is not None:
@@ -73,12 +78,10 @@ def show_run(paths: RunPaths, console: Console) -> None:
     _print_phases(paths, found, console)
     for damaged in dict.fromkeys(tables.unreadable):
         say(console, f"{damaged} is damaged, and was left out", style="yellow")
-    page = paths.report if paths.report.exists() else None
-    say(console, f"page: {page}" if page else f"page: none yet; logquake report {command}")
 
 
 def _print_how_to_ask(found: Investigation, console: Console, *, command: str) -> None:
-    """Print which command shows the witness's own op, and its value, in full."""
+    """Print the command that shows the full details of the main anomaly's op and value."""
     evidence = found.case.example.evidence if found.case else {}
     op_id, value = evidence.get("op_id"), evidence.get("value")
     known = [
@@ -99,22 +102,44 @@ def _setting(paths: RunPaths, found: Investigation) -> list[tuple[str, str]]:
 
 
 def print_verdict(
-    verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
+    verdict: Verdict | None,
+    console: Console,
+    *,
+    names: Callable[[str], str] = str,
+    page: Path | None = None,
 ) -> None:
-    """Print a verdict: the sentence, its witness, and a table of anomalies.
+    """Print a verdict: its sentence, its main anomaly, and a table of all anomalies.
 
     Args:
-        verdict: None: the run was not judged.
-        console: Where to.
-        names: Puts the run's short names into a sentence.
+        verdict: The verdict; None if the run was not judged.
+        console: The console to print on.
+        names: A function that puts the run's short names into a sentence.
+        page: The page of the run; None if there is none.
     """
+    print_sentence(verdict, console, names=names)
+    if page is not None:
+        say_page(console, page)
+    print_details(verdict, console, names=names)
+
+
+def print_sentence(
+    verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
+) -> None:
+    """Print a verdict's sentence, and its witness; parameters as for `print_verdict`."""
     head = headline(verdict)
     _print_sentence(head, console, names=names, witness=head.witness_says)
-    if verdict is not None:
-        _print_anomalies(verdict, console, tone=head.tone, names=names)
-        if hidden := unshown_count(verdict):
-            told = many(hidden, "thing")
-            say(console, f"this run could not show {told}: logquake show tells which", style="dim")
+
+
+def print_details(
+    verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
+) -> None:
+    """Print a verdict's table of anomalies, and what was looked at; as for `print_verdict`."""
+    if verdict is None:
+        return
+    _print_anomalies(verdict, console, tone=headline(verdict).tone, names=names)
+    if hidden := unshown_count(verdict):
+        told = many(hidden, "thing")
+        say(console, f"this run could not show {told}; logquake show lists them", style="dim")
 
 
 def _print_sentence(
@@ -181,7 +206,7 @@ def list_runs(store: Store, console: Console) -> None:
     """Print the runs of a store, newest first, with their verdicts.
 
     Raises:
-        StoreError: The store may not be read.
+        StoreError: The store cannot be read.
     """
     runs = store.runs()
     if not runs:
@@ -262,7 +287,7 @@ def _print_faults(faults: list[FaultLine], console: Console) -> None:
 
 
 def _print_why(fault: FaultLine, console: Console) -> None:
-    """Print why a fault has no effect, and how it waited for its state."""
+    """Print why a fault has no effect, and how it waited for its condition."""
     told = [fault.effect] if fault.confirmed_s is None else []
     if told or fault.waited:
         said = "; ".join([*told, *([fault.waited] if fault.waited else [])])
@@ -279,7 +304,7 @@ def _print_coverage(found: Coverage | None, console: Console) -> None:
 
 def _print_phases(paths: RunPaths, found: Investigation, console: Console) -> None:
     if found.plan is not None and found.plan.is_simulated:
-        return  # Its seconds are nobody's.
+        return  # Seconds of virtual time have no meaning for a reader.
     timings = read_timings(paths.timings)
     rows = [(each.name, f"{each.seconds:.1f}") for each in phases(found.milestones, timings)]
     whole = whole_s(timings)

@@ -1,4 +1,4 @@
-"""A failure in a terminal: what was broken, the witness's story, the axis in rows, how often."""
+"""Print a failure in a terminal: the broken promise, the main anomaly, how often it recurs."""
 
 from rich.console import Console
 
@@ -15,11 +15,11 @@ from results.wording.plural import many
 
 MAX_LINES = 12
 _WIDTH = 200
-"""Of a broker's line; the page has more."""
+"""Maximum width of a broker's log line; the page shows more."""
 
 
 def print_breach(found: Investigation, console: Console) -> None:
-    """Print the verdict's class, the promise that was broken, and where."""
+    """Print the verdict's class, the broken promise, and the place."""
     if found.kind[0]:
         say(console, f"{found.kind[0]}: {found.kind[1].partition(': ')[2] or found.kind[1]}")
     if found.breach is not None:
@@ -31,7 +31,7 @@ def print_breach(found: Investigation, console: Console) -> None:
 
 
 def print_story_of_witness(found: Investigation, console: Console) -> None:
-    """Print who acknowledged, held, truncated, overwrote, and read; then the axis in rows."""
+    """Print the story of the main anomaly's message (sent, held, truncated, read) by time."""
     if found.case is None or found.told is None:
         return
     rows = [
@@ -75,7 +75,7 @@ def _print_lines(logs: BrokerLogs, console: Console) -> None:
 
 
 def print_recurrence(found: Investigation, console: Console, *, command: str) -> None:
-    """Print whether the failure was seen before, how often it came, and how to see it again."""
+    """Print earlier runs with the failure, how often it recurs, and the command to reproduce it."""
     signature = found.recurrence.signature
     if signature is None:
         return

@@ -1,4 +1,4 @@
-"""Verdicts on histories of others in a terminal."""
+"""Print verdicts on imported histories in a terminal."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from results.wording.headline import counting, headline, ranked_anomalies
 from results.wording.plural import many
 
 _SHOWN = 3
-"""So many examples of an anomaly are told."""
+"""Maximum number of printed examples of an anomaly."""
 _ORDER = (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)
 
 
 def print_histories(verdicts: Sequence[Verdict], console: Console) -> None:
-    """Print each history's verdict with its anomalies, and then how many came out how."""
+    """Print each history's verdict with its anomalies, then the number of histories by verdict."""
     for verdict in verdicts:
         _print_history(verdict, console)
     if not verdicts:

@@ -1,4 +1,4 @@
-"""One op or value of a run in the terminal: what became of it."""
+"""Print the details of one op or value of a run in a terminal."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,24 +15,24 @@ from results.wording.naming import Names, names_of
 from results.wording.plural import many
 
 MAX_ROWS = 40
-"""Of a table of messages or copies; the record has all."""
+"""Maximum number of printed rows of messages or copies; the record has all."""
 _NAMED = 8
-"""Values that one short name may mean."""
+"""Maximum number of listed values for an ambiguous short name."""
 
 
 def show_named(paths: RunPaths, what: str, console: Console) -> None:
-    """Print an op, or a value, by its short name or by its number in the record.
+    """Print an op or a value, given by its short name or by its number in the record.
 
-    With 256 partitions or more, a number may be an op's and a value's: then both are printed.
+    With 256 partitions or more, a number may denote an op and a value. Both are then printed.
 
     Args:
         paths: The run.
-        what: `p22#132`, `log-0-0:v785`, `v785` where one partition alone has it, a story's
-            `message2`, or the number of an op or value.
-        console: Where to.
+        what: `p22#132`; `log-0-0:v785`; `v785` if only one partition has this value; `message2` of
+            a scripted run; or the number of an op or value.
+        console: The console to print on.
 
     Raises:
-        StoreError: The run has no such op and no such value, or several.
+        StoreError: The run has no such op or value, or several.
     """
     tables, names = RunTables(paths), names_of(paths)
     op_id, value = _meant(what, names, tables)
@@ -53,7 +53,7 @@ def show_named(paths: RunPaths, what: str, console: Console) -> None:
 
 
 def _meant(what: str, names: Names, tables: RunTables) -> tuple[int | None, int | None]:
-    """Return the (op id, value) that may be meant; a number may be either."""
+    """Return the (op id, value) that a text may denote; a plain number may be either."""
     if (found := op_named(what)) is not None:
         return names.op_id(*found), None
     if what.isascii() and what.isdecimal() and int(what[:20]) < 1 << 63:
@@ -62,7 +62,7 @@ def _meant(what: str, names: Names, tables: RunTables) -> tuple[int | None, int 
 
 
 def _value_alone(what: str, names: Names, tables: RunTables) -> int | None:
-    """Return the value that a name without its partition means, as in the cells of a page."""
+    """Return the value for a short name without partition, such as `v785` in a page's cells."""
     meant = set(names.values_alone(what))
     if not meant:
         return None
@@ -187,7 +187,7 @@ def _more(count: int, console: Console) -> None:
 
 
 def _number(known: object) -> str:
-    """Return an offset or epoch; the record has none or -1 for one that is not known."""
+    """Return an offset or epoch as text; `?` if the record has none or -1."""
     return str(known) if isinstance(known, int) and known >= 0 else "?"
 
 

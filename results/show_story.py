@@ -1,4 +1,4 @@
-"""A scripted run in a terminal: each step's sentence, and the replicas' logs as text."""
+"""Print a scripted run in a terminal: each step's sentence, and the replicas' logs as text."""
 
 from rich.console import Console
 from rich.text import Text
@@ -14,12 +14,12 @@ from results.wording.inert import inert
 from results.wording.naming import said
 
 _STYLES = ("blue", "dark_orange", "green", "magenta", "cyan", "red")
-"""Of leader epochs, which are written beside each record as well."""
+"""Colours of leader epochs. The epoch is also written beside each record."""
 _MAX_RUNS = 12
 
 
 def print_story(paths: RunPaths, console: Console) -> None:
-    """Print the steps of a scripted run; nothing of an ordinary one."""
+    """Print the steps of a scripted run; an ordinary run prints nothing."""
     run = told(paths)
     if run is None:
         return
@@ -44,7 +44,7 @@ def _print_step(scene: Scene, before: Scene | None, console: Console) -> None:
 
 
 def _line(replica: ReplicaAt) -> Text:
-    """Return `A n1  [message1 e0][message2 e0] hw 2 end 2 leader, in the ISR`."""
+    """Return a replica's log as a line: `A n1  [message1 e0][message2 e0] hw 2 end 2 leader`."""
     name = replica.node if replica.called == replica.node else f"{replica.called} {replica.node}"
     line = Text(inert(f"  {name:<7}"))
     line.append_text(_log(replica.log))
@@ -77,7 +77,7 @@ def _log(log: Log) -> Text:
 
 
 def _parts(run: Run) -> list[tuple[int, int]]:
-    """Return a short run offset by offset, a long one as it is."""
+    """Split a short run of records into single offsets; keep a long one as one range."""
     if run.last - run.first < 3:  # noqa: PLR2004 - as many boxes as fit beside two others
         return [(offset, offset) for offset in range(run.first, run.last + 1)]
     return [(run.first, run.last)]

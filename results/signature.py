@@ -1,10 +1,10 @@
-"""The signature of a failure: what makes two runs' failures the same one, over many nights.
+"""The signature of a failure, which identifies the same failure in different runs and nights.
 
-Anomaly kinds, place and fault kinds, and nothing that varies by chance: no offset, value, time, id,
-no particular partition or topic. Nor which symptoms of one cause happened to be seen: where a write
-was lost, the gap in the offsets is its consequence, and whether some reader stood there is luck.
-Nor which faults the seed dealt: the families that the plan asked for are in it, so that the same
-entry of a suite has the same faults with every seed.
+A signature consists of anomaly names, place and fault families. It contains nothing random: no
+offset, value, time, id, partition or topic. It also leaves out symptoms that have the same cause.
+For example, a lost write leaves a gap in the offsets, and only by chance does a reader notice it.
+The faults are the families that the plan requested, not the faults chosen from the seed. So the
+same entry of a suite has the same faults with every seed.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ from results.wording.reasons import heaviest_reason
 
 KEY_DIGITS = 12
 OTHERWISE = "otherwise"
-"""What is filed of a story in which every promise was kept, and that did not end as it is told."""
+"""Signature of a scripted run that kept every promise, but did not end as its scenario expects."""
 CLUSTER, TOPICS, QUORUM = "cluster", "topics", "quorum"
-"""Places: of the whole run, of some partition, of the controllers' log. A scripted run's place is
-its story."""
+"""Places in a failure's signature: the whole run, any topic's partition, the controllers' log. The
+place of a scripted run is its scenario."""
 
 USUAL_KINDS = frozenset(NEMESIS_KINDS) - {"keeper", "keeper-links"}
-"""Those that need no ZooKeeper: a plan that has them has them all, for people."""
+"""Fault families that need no ZooKeeper. If a plan has all of them, texts say "all kinds"."""
 _REASON_CHARACTERS = 90
 
 _CHANCE = re.compile(r"\S*\d\S*")
@@ -37,16 +37,16 @@ _CHANCE = re.compile(r"\S*\d\S*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """What a failure is filed under.
+    """The signature of a failure; equal signatures mean the same failure.
 
     Attributes:
-        anomalies: The promises that were broken, without their symptoms; of an unknown verdict the
-            kinds of its reasons. Sorted.
-        place: `topics`, `quorum`, `cluster`, or the name of the story.
-        faults: Families that the plan asked for; kinds where they were written by hand. Sorted.
-        terms: What was asked of the system that weakens its promises: `acks=1`, `unclean election`.
-            A loss under such terms must never pass for one that was seen before under full ones.
-        words: Of the anomalies, by name; the sentence is made of them, the key is not.
+        anomalies: Names of the anomalies, without those that follow from others; for an unknown
+            verdict, the kind of its reason. Sorted.
+        place: `topics`, `quorum`, `cluster`, or the name of the scenario.
+        faults: Fault families that the plan requested; kinds for handwritten faults. Sorted.
+        terms: Settings that weaken the promises: `acks=1`, `unclean election`. A loss with these
+            settings must have a different signature from a loss without them.
+        words: Descriptions of the anomalies, by name. Only the sentence uses them, not the key.
     """
 
     anomalies: tuple[str, ...]
@@ -57,13 +57,13 @@ class Signature:
 
     @property
     def key(self) -> str:
-        """Twelve hex digits, the same wherever and whenever the same failure is seen."""
+        """Twelve hex digits that are equal for the same failure in any run."""
         text = json.dumps([self.anomalies, self.place, self.faults, self.terms])
         return hashlib.sha256(text.encode("ascii")).hexdigest()[:KEY_DIGITS]
 
     @property
     def sentence(self) -> str:
-        """For people: `Acknowledged writes were lost in a topic, with acks=1, under isolate.`."""
+        """The failure as a sentence: `Acknowledged writes were lost in a topic, under isolate.`."""
         what = "; ".join(_told(each, self.words.get(each)) for each in self.anomalies)
         where = _PLACES.get(self.place, f"in the story {self.place}")
         terms = f"with {_enumerated(self.terms)}" if self.terms else ""
@@ -79,17 +79,16 @@ _OTHER_END = "another end than the one that is told"
 def signature_of(
     verdict: Verdict, plan: Plan | None, faults: Iterable[str], *, as_told: bool | None = None
 ) -> Signature | None:
-    """Return what a run's failure is filed under; None if it did not fail.
+    """Return the signature of a run's failure, or None if the run did not fail.
 
-    What a story sets out to show is no failure; that it does not show it is one. That a run which
-    was interrupted shows too little is none.
+    An anomaly that a scenario intends to show is not a failure, but its absence is one. An
+    interrupted run without enough activity is not a failure.
 
     Args:
-        verdict: Of the run.
-        plan: Of the run; None if it cannot be read.
-        faults: The kinds of faults that took effect, by the record: these are the signature's in a
-            scripted run, and where there is no plan.
-        as_told: Whether a story ended as it is told; None: there is none, or nobody compared.
+        verdict: Verdict of the run.
+        plan: Plan of the run; None if it cannot be read.
+        faults: Fault kinds that took effect. They are used for a scripted run, or without a plan.
+        as_told: Whether a scripted run ended as expected; None if not compared or not scripted.
     """
     if as_told:
         return None
@@ -100,7 +99,7 @@ def signature_of(
         case Validity.VALID:
             anomalies, place = (OTHERWISE,), CLUSTER
         case Validity.UNKNOWN if "interrupted_at_s" in verdict.stats:
-            return None  # Who ended it knows why.
+            return None  # The user ended the run and knows why.
         case Validity.UNKNOWN:
             anomalies, place = _reasons(verdict), CLUSTER
         case Validity.INVALID:
@@ -117,9 +116,9 @@ def signature_of(
 
 
 def class_of(verdict: Verdict, *, as_told: bool | None = None) -> str:
-    """Return the verdict's class: safety, liveness, harness, unknown; empty if it is valid.
+    """Return the verdict's class: safety, liveness, harness or unknown; empty if it is valid.
 
-    A story that did not end as it is told is unknown at best.
+    A scripted run that ended otherwise than expected is never valid, but at best unknown.
     """
     match verdict.valid:
         case Validity.VALID:
@@ -138,32 +137,32 @@ def _found(verdict: Verdict) -> list[AnomalySummary]:
 
 
 def deciding_anomalies(verdict: Verdict) -> dict[str, AnomalySummary]:
-    """Return the anomalies that decide a verdict, those that weigh most first."""
+    """Return the anomalies that decide a verdict, the most serious first."""
     judged = {
         name: each
         for name, each in ranked_anomalies(verdict)
         if each.anomaly_class is not AnomalyClass.HARNESS and counting(each) and each.trusted
     }
-    # Of very many of one name, those that decide may be among the ones that are not described.
+    # If an anomaly has very many examples, the deciding ones may not be stored.
     return {name: each for name, each in judged.items() if decides(each)} or judged
 
 
 def _broken_promises(verdict: Verdict) -> dict[str, AnomalySummary]:
-    """Return the anomalies that decide a verdict, without the symptoms of others of them."""
+    """Return the anomalies that decide a verdict, without those that are symptoms of others."""
     decisive = deciding_anomalies(verdict)
     safety = {
         name: each for name, each in decisive.items() if each.anomaly_class is AnomalyClass.SAFETY
     }
-    # A cluster that breaks a promise may be slow to recover, or not: that is luck, too.
+    # Whether a cluster that breaks a safety promise also recovers slowly is random.
     return _without_symptoms(safety or decisive, verdict)
 
 
 def _without_symptoms(
     anomalies: dict[str, AnomalySummary], verdict: Verdict
 ) -> dict[str, AnomalySummary]:
-    """Go from what weighs most to what weighs least; what explains another keeps it out.
+    """Remove each anomaly that a more serious one explains.
 
-    What is wrong in the controllers' log explains nothing in a topic's, nor the other way round.
+    Anomalies in the controllers' log do not explain anomalies in a topic's log, or the reverse.
     """
     kept: dict[str, AnomalySummary] = {}
     places: dict[str, list[str]] = {}
@@ -178,7 +177,7 @@ def _without_symptoms(
 def reason_for(
     symptom: str, roots: Iterable[str], words: Mapping[str, Words]
 ) -> tuple[str, str] | None:
-    """Return (root, why) of the first root that explains a symptom; None: it has its own cause."""
+    """Return (root, reason) of the first root that explains a symptom; None if no root does."""
     return next(
         (
             (root, words[root].explains[symptom])
@@ -197,13 +196,13 @@ def _place(broken: Iterable[AnomalySummary]) -> str:
 
 
 def _reasons(verdict: Verdict) -> tuple[str, ...]:
-    """Return the kind of what keeps a run from a verdict."""
+    """Return the kind of the main reason for an unknown verdict."""
     return (_reason_kind(heaviest_reason(verdict)),)
 
 
 def _reason_kind(sentence: str) -> str:
     head, *rest = sentence.split(": ")
-    # What failed is told behind the colon; of other sentences the head tells the kind.
+    # After "failed", the text behind the colon names the kind. Otherwise the text before it does.
     told = ": ".join([head, *rest[:2]]) if head.endswith("failed") else head
     clause = re.split(r'[;("\n]|, so that', told, maxsplit=1)[0]
     kind = inert(_CHANCE.sub("…", clause).strip(" ,:"))

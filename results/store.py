@@ -1,10 +1,11 @@
-"""The store: one folder a run, `STORE/<name>/<UTC time>-<seed>/`, and `STORE/latest`.
+"""The store: one folder for each run, `STORE/<name>/<UTC time>-<seed>/`, and `STORE/latest`.
 
-A run holds an flock on its `lock` file as long as it lives. The kernel drops the lock with the
-process, however it died, so a dead run is told from a live one without guessing, also from another
-container that shares the store. A forked child would keep it: it lets go of it first of all. The
-file holds the controller's pid, for people, the world (`results.record.world`) that it is of, and
-the file's own number (inode), which a copy of the run has not.
+A live run holds an flock on its `lock` file. The kernel releases the lock when the process ends,
+for whatever reason. So a dead run can be distinguished from a live one, also from another container
+that shares the store. A forked child would keep the lock, so it releases the lock first.
+
+The lock file contains the controller's pid for people, its boot and PID namespace
+(`results.record.world`), and the file's inode number. A copy of the run has another inode number.
 """
 
 import contextlib
@@ -45,14 +46,15 @@ __all__ = [
 DEFAULT_STORE = Path("runs")
 LATEST = "latest"
 LOCK_WAIT_S = 1.0
-"""Somebody who only asks whether a run is alive holds its lock for microseconds."""
+"""Seconds to wait for a lock, because a process that checks whether a run is alive holds its lock
+for microseconds."""
 
 _RUN_FOLDER = re.compile(r"(\d{8}T\d{6}Z)-(\d+)(?:-(\d+))?")
 _NAMED = 5
 
 
 def typed(paths: RunPaths) -> str:
-    """Return what to type for a run after a command: its name, or its path in another store."""
+    """Return a run's name for the command line: its id, or its path if it is in another store."""
     if is_sample(paths):
         return SAMPLE_PREFIX + paths.root.name
     root = paths.root.resolve()
@@ -63,7 +65,7 @@ def typed(paths: RunPaths) -> str:
 
 
 class RunInUseError(StoreError):
-    """Another process has a run's lock."""
+    """Another process holds a run's lock."""
 
 
 _held: set[int] = set()
@@ -79,21 +81,21 @@ os.register_at_fork(after_in_child=_let_go)
 
 
 class RunLock:
-    """The lock of a live run; a context manager, released with the process at the latest."""
+    """The lock of a live run, as a context manager; it ends at the latest with the process."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
         _held.add(handle)
 
     def release(self) -> None:
-        """Give the lock back. Idempotent."""
+        """Release the lock. A second call has no effect."""
         if self._handle in _held:
             _held.remove(self._handle)
             os.close(self._handle)
         self._handle = -1
 
     def __enter__(self) -> "RunLock":
-        """Return the lock, which is held already."""
+        """Return the lock, which is already held."""
         return self
 
     def __exit__(
@@ -102,7 +104,7 @@ class RunLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self.release()
 
 
@@ -110,7 +112,7 @@ def lock_run(paths: RunPaths) -> RunLock:
     """Lock a run's folder for this process.
 
     Raises:
-        RunInUseError: Another process has the lock.
+        RunInUseError: Another process holds the lock.
         StoreError: The folder cannot be written.
     """
     try:
@@ -124,17 +126,17 @@ def lock_run(paths: RunPaths) -> RunLock:
 
 
 def hold_run(paths: RunPaths) -> contextlib.AbstractContextManager[object]:
-    """Lock a dead run's folder while it is acted on; nothing of it is changed.
+    """Lock a dead run's folder for a command, without changing any file.
 
     Raises:
-        RunInUseError: Another process has the lock.
-        StoreError: The lock may not be read, or is none.
+        RunInUseError: Another process holds the lock.
+        StoreError: The lock file cannot be read, or is not a lock file.
     """
     try:
         with open_file(paths.lock) as file:
             handle = os.dup(file.fileno())
     except FileNotFoundError:
-        return contextlib.nullcontext()  # It never ran here.
+        return contextlib.nullcontext()  # The run never ran in this folder.
     except OSError as refused:
         raise store_error(paths.lock, refused) from refused
     _take(handle, paths)
@@ -156,10 +158,10 @@ def _take(handle: int, paths: RunPaths) -> None:
 
 
 def is_alive(paths: RunPaths) -> bool:
-    """Tell whether the run's controller still runs, wherever that is: whether the lock is held.
+    """Return whether the run's controller is still running anywhere, i.e. whether its lock is held.
 
     Raises:
-        StoreError: The lock exists, and may not be read, or is none.
+        StoreError: The lock file exists, but cannot be read or is not a lock file.
     """
     try:
         with open_file(paths.lock) as file:
@@ -171,9 +173,9 @@ def is_alive(paths: RunPaths) -> bool:
 
 
 def process_of(paths: RunPaths) -> int | None:
-    """Return the pid of the controller that locked the run last; None if it says nothing here.
+    """Return the pid of the controller that last locked the run; None if it is not valid here.
 
-    It does before the first lock, and if the controller is of another world, or of before a reboot.
+    The result is None before the first lock, after a reboot, and for another PID namespace.
     """
     try:
         pid, where, *_ = read_text(paths.lock).split()
@@ -183,30 +185,30 @@ def process_of(paths: RunPaths) -> int | None:
 
 
 def is_copy(paths: RunPaths) -> bool:
-    """Tell whether a run's files were copied, so that its controller may be alive elsewhere."""
+    """Return whether a run's files are a copy, so that its controller may be alive elsewhere."""
     try:
         with open_file(paths.lock, max_bytes=MAX_BYTES) as file:
             _pid, _world, number = file.read().split()
             return int(number) != os.fstat(file.fileno()).st_ino
     except (OSError, ValueError):
-        return False  # Nobody knows: it never ran, or ran before the lock said so.
+        return False  # Unknown: the run never ran, or an older Logquake wrote its lock file.
 
 
 class Store:
-    """Where runs are kept.
+    """A store of runs.
 
     Args:
-        root: The store's folder; made with the first run.
+        root: The store's folder; created with the first run.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def check_usable(self) -> None:
-        """Make the store's folder and write to it, before a cluster is started for nothing.
+        """Create the store's folder and write a test file, before a cluster is started.
 
         Raises:
-            StoreError: It cannot be made or written, or brokers cannot name it.
+            StoreError: The folder cannot be created or written, or brokers cannot use its name.
         """
         try:
             str(self.root.absolute()).encode("utf-8")
@@ -217,9 +219,10 @@ class Store:
             ) from unnamed
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            # Of a new name: one that others can foresee may be a link of theirs.
+            # The name is random, because another user could place a link under a known name.
             with tempfile.NamedTemporaryFile(prefix=".probe-", dir=self.root) as probe:
-                probe.write(b"0" * 4096)  # An empty file fits on a full disk.
+                # Some bytes are written, because an empty file fits on a full disk.
+                probe.write(b"0" * 4096)
                 probe.flush()
         except FileExistsError as file:
             raise StoreError(
@@ -230,19 +233,19 @@ class Store:
 
     @contextlib.contextmanager
     def create(self, name: str, seed: int) -> Iterator[RunPaths]:
-        """Make the folder of a new run, lock it, and let `latest` point to it.
+        """Create and lock the folder of a new run, and point `latest` to it.
 
         The lock is held until the end of the `with` block.
 
         Args:
             name: The plan's name.
-            seed: The plan's seed, part of the folder's name.
+            seed: The plan's seed, which is part of the folder's name.
 
         Raises:
             StoreError: The store cannot be written.
         """
         self.check_usable()
-        # In a container only the run's own folder is there, so that `x/..` leads nowhere.
+        # In a container only the run's own folder exists, so a path with `x/..` does not work.
         root = self.root.resolve() if ".." in self.root.parts else self.root
         parent = root / name
         stem = f"{utc_now_text()}-{seed}"
@@ -261,7 +264,7 @@ class Store:
         """Return the runs of the store, newest first.
 
         Raises:
-            StoreError: The store may not be read.
+            StoreError: The store cannot be read.
         """
         try:
             if not self.root.exists():
@@ -270,7 +273,7 @@ class Store:
                 raise StoreError(
                     f"{self.root} is a file, not a folder; choose another one with --store"
                 )
-            # glob takes a folder that may not be read for an empty one.
+            # glob treats an unreadable folder as an empty one.
             next(self.root.iterdir(), None)
             found = [path for path in self.root.glob("[!.]*/*") if _is_run(path)]
         except OSError as refused:
@@ -280,20 +283,20 @@ class Store:
         return [RunPaths(path) for path in sorted(folders, key=_age, reverse=True)]
 
     def latest(self) -> RunPaths | None:
-        """Return the run that was created last, None in an empty store."""
+        """Return the newest run, or None if the store is empty."""
         link = self.root / LATEST
         if link.is_dir() and not self.root.stat().st_mode & stat.S_ISVTX:
             return RunPaths(link.resolve())
         return next(iter(self.runs()), None)
 
     def find(self, text: str) -> RunPaths:
-        """Return the one run that a word of the command line means.
+        """Return the one run that a command line argument denotes.
 
         Args:
-            text: `latest`, `sample:NAME`, a folder's path, a run's id, or a part of one id only.
+            text: `latest`, `sample:NAME`, a folder's path, a run's id, or a part of exactly one id.
 
         Raises:
-            StoreError: No run is meant, or more than one.
+            StoreError: No run matches, or more than one.
         """
         if text.startswith(SAMPLE_PREFIX):
             return RunPaths(find_sample(text))
@@ -304,10 +307,10 @@ class Store:
         return self._find_by_id(text)
 
     def find_all(self, text: str) -> list[RunPaths]:
-        """Return the runs that a pattern (`log/2026*`, `runs/*/*`) or a word means, at least one.
+        """Return all runs that match a pattern (`log/2026*`, `runs/*/*`) or a name, at least one.
 
         Raises:
-            StoreError: No run is meant.
+            StoreError: No run matches.
         """
         if not any(sign in text for sign in "*?["):
             return [self.find(text)]
@@ -341,7 +344,7 @@ class Store:
         temporary.symlink_to(Path(paths.root.parent.name) / paths.root.name)
         try:
             temporary.replace(self.root / LATEST)
-        except PermissionError:  # Another user's, in a store that is sticky (man 1 chmod).
+        except PermissionError:  # Another user's link, in a sticky store.
             temporary.unlink()
 
 
@@ -373,7 +376,7 @@ def _is_run(path: Path) -> bool:
 
 
 def _age(path: Path) -> tuple[str, int, str]:
-    """Sort by the time in the name, and the number of the run in that second."""
+    """Return a sort key: the time in the folder's name, then the run's number in that second."""
     if match := _RUN_FOLDER.fullmatch(path.name):
         return match[1], int(match[3] or 1), path.name
     changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)

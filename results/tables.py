@@ -1,7 +1,7 @@
-"""The tables of a stored run, read with pyarrow alone.
+"""Read the tables of a stored run, with pyarrow alone.
 
-A table that is missing is empty, of the right columns; a column that is missing is null. So
-whatever shows a run need not care how far it came.
+A missing table is read as an empty one with the right columns, and a missing column as null. So
+code that shows a run also works for a run that ended early.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from results.record.paths import RunPaths
 from results.record.tables import TABLES
 
 DAMAGES = (StoreError, OSError, ValueError, KeyError, TypeError, RecursionError, pa.ArrowException)
-"""What showing a record raises that is damaged, or made to trouble whoever reads it."""
+"""Exceptions that reading a damaged or malicious record may raise."""
 _RUN: "pa.Field[Any]" = pa.field("run_id", pa.string())
 _PLACE: "list[pa.Field[Any]]" = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
 _SECOND: "pa.Field[Any]" = pa.field("second", pa.int64())
@@ -55,10 +55,11 @@ STATISTICS: dict[str, pa.Schema] = {
         *_PLACE, pa.field("before", pa.string()), pa.field("after", pa.string()), *_counts("count"),
     ]),
 }  # fmt: skip
-"""The tables of `statistics/*.parquet` as they are read here, by name.
+"""The tables of `statistics/*.parquet` by name, with the columns that readers get.
 
-`second` counts from the run's start; files that name a second by its start in nanoseconds
-(`window_ns`) and a leader epoch `epoch` are read as well. `calm_` counts what no fault touched.
+`second` counts from the run's start. Two other column names are also read: `window_ns` (start of
+the second in nanoseconds) and `epoch` (a leader epoch). A `calm_` column counts only times without
+a fault.
 """
 
 
@@ -69,8 +70,8 @@ class RunTables:
         paths: The run.
 
     Attributes:
-        paths: Of the run.
-        unreadable: Names of tables that are there, but damaged; they count as empty.
+        paths: The run's paths.
+        unreadable: Names of damaged tables; they are treated as empty.
     """
 
     def __init__(self, paths: RunPaths) -> None:
@@ -84,12 +85,12 @@ class RunTables:
         filters: pc.Expression | None = None,
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
-        """Return a table of the record, empty where there is none.
+        """Return a table of the record; empty if it is missing or damaged.
 
         Args:
             name: A name in `TABLES`.
-            filters: Rows to keep.
-            columns: Which of the table's to read; None: all.
+            filters: Filter for the rows.
+            columns: Columns to read; None for all.
         """
         schema, path = TABLES[name], self.paths.table(name)
         if columns is None:
@@ -117,20 +118,20 @@ class RunTables:
 
 
 def statistics_path(paths: RunPaths, name: str) -> Path:
-    """Return where a table of the statistics lies."""
+    """Return the path of a statistics table."""
     return paths.statistics / f"{name}.parquet"
 
 
 def read_table(paths: RunPaths, name: str, *, filters: pc.Expression | None = None) -> pa.Table:
-    """Read a table of the record.
+    """Return a table of the record, and raise an error if it is damaged.
 
     Args:
         paths: The run.
         name: A name in `TABLES`.
-        filters: Rows to keep: `pc.field("partition") == 1`.
+        filters: Filter for the rows: `pc.field("partition") == 1`.
 
     Raises:
-        StoreError: The file is there, but damaged.
+        StoreError: The file exists, but is damaged.
     """
     return _read(paths.table(name), TABLES[name], filters=filters)
 
@@ -147,7 +148,7 @@ def _read(
         with open_parquet(path) as file:
             table = pq.read_table(file, filters=filters, columns=columns, read_dictionary=words)
         conformed = _conformed(_renamed(as_texts(table), schema), schema)
-        conformed.validate(full=True)  # Strings that are no UTF-8 would raise where they are used.
+        conformed.validate(full=True)  # Strings that are not UTF-8 would raise errors later.
     except FileNotFoundError:
         return schema.empty_table()
     except (OSError, ValueError, pa.ArrowException) as damaged:

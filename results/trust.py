@@ -1,12 +1,14 @@
-"""The gate of trust: which run folders a command may act on.
+"""Decide which run folders a command may act on.
 
-A run folder says which processes are the run's, what undoes its faults, where it logged in. Whoever
-can write it can say what he likes. So commands that signal, undo, log in, write or play again take
-only a folder that is the caller's own, that others cannot write, and that leads nowhere else by a
-link. That is not enough: a folder out of an archive belongs to whoever unpacked it. Behind the gate
-nothing that a run says of itself is believed without a look of one's own.
+A run's folder lists the run's processes, the undo actions of its faults, and its logins. A user who
+can write the folder can change all of this. So a command that signals, undoes, logs in, writes or
+plays a run again requires a safe folder. The caller must own the folder, other users must not be
+able to write it, and it must contain no links to other places.
 
-Commands that only read take anybody's folder, by `results.record.reading`.
+This check is not enough, because a folder from an archive belongs to the user who unpacked it. So
+commands also verify each fact from the run's files before they act on it.
+
+Commands that only read accept any folder, and read it through `results.record.reading`.
 """
 
 import errno
@@ -25,25 +27,25 @@ from results.record.paths import RunPaths
 from results.record.reading import MAX_BYTES, open_file
 
 _INSIDE = ("", "record", "record/live", "statistics")
-"""Folders of a run whose files are written by name, and read to act on."""
+"""Folders of a run with files that commands write by name, or read before they act."""
 _FOR_OWNERS = stat.S_IWGRP | stat.S_IWOTH
 _SHARED = stat.S_IWGRP | stat.S_IWOTH | stat.S_ISVTX
 
 
 class UntrustedRunError(StoreError):
-    """A run must not be acted on: one sentence, with the remedy."""
+    """A run that commands must not act on. The message is one sentence with a remedy."""
 
 
 class NotOursError(UntrustedRunError):
-    """A run is another user's, or lies elsewhere: nothing is wrong with it, but it is not ours."""
+    """A run that is intact, but belongs to another user or is in another place."""
 
 
 @contextmanager
 def closed_to_others() -> Iterator[None]:
-    """Have files that are made meanwhile, by child processes too, writable by their owner alone.
+    """Create files in this block, also in child processes, so that only their owner may write them.
 
-    A umask of 002 is usual where each user has a group of his own. Elsewhere it would open each run
-    to a whole group, and `refuse_unless_own` would refuse it to the user who made it.
+    With a umask of 002, files are writable by the owner's group, which on some systems has other
+    members. `refuse_unless_own` would then refuse a run to the user who made it.
     """
     before = os.umask(_FOR_OWNERS)
     os.umask(before | _FOR_OWNERS)
@@ -54,11 +56,11 @@ def closed_to_others() -> Iterator[None]:
 
 
 def make_shared_as(folder: Path, store: Path) -> None:
-    """Make a folder that whoever may write the store may write too, if it is not there.
+    """Create a folder with the store's write permissions, if it is missing.
 
     Raises:
-        UntrustedRunError: It is a link: what is made in it would lie elsewhere.
-        OSError: It cannot be made.
+        UntrustedRunError: The folder is a link, so its files would be stored elsewhere.
+        OSError: The folder cannot be created.
     """
     try:
         folder.mkdir()
@@ -72,13 +74,13 @@ def make_shared_as(folder: Path, store: Path) -> None:
 
 
 def refuse_unless_own(paths: RunPaths) -> None:
-    """Refuse to act on a run that is not the caller's own, or leads out of its folder.
+    """Refuse a run that the caller does not own, or that has links out of its folder.
 
     Raises:
-        NotOursError: Its folder is another user's, or a link to elsewhere.
-        UntrustedRunError: A part of it is a link, another user's, or can be written by others; or
-            they can put another run in its place.
-        StoreError: It cannot be looked at.
+        NotOursError: The folder belongs to another user, or is a link to another place.
+        UntrustedRunError: A file or folder in it is a link, belongs to another user, or is writable
+            by other users; or other users can replace the run's folder.
+        StoreError: The folder cannot be checked.
     """
     try:
         if paths.root.is_symlink() or paths.root.parent.is_symlink():
@@ -109,14 +111,14 @@ def refuse_unless_own(paths: RunPaths) -> None:
 
 
 def refuse_to_write(paths: RunPaths, *, otherwise: str) -> None:
-    """Refuse to write into a run that is not the caller's own.
+    """Refuse to write into a run that the caller does not own.
 
     Args:
         paths: The run.
-        otherwise: What can be done with it all the same, as a clause.
+        otherwise: A clause for the error message about what the user can do instead.
 
     Raises:
-        StoreError: As `refuse_unless_own`.
+        StoreError: As in `refuse_unless_own`.
     """
     try:
         refuse_unless_own(paths)
@@ -125,7 +127,7 @@ def refuse_to_write(paths: RunPaths, *, otherwise: str) -> None:
 
 
 def is_own_file(path: Path) -> bool:
-    """Tell whether a file that a user keeps, link or not, is the caller's or root's alone."""
+    """Return whether only the caller or root owns and can write a file; links are followed."""
     try:
         return _is_own(path.stat(), path)
     except OSError:
@@ -133,11 +135,12 @@ def is_own_file(path: Path) -> bool:
 
 
 def read_own_text(path: Path) -> str:
-    """Return the text of a file that a user keeps, link or not, and that decides what is done.
+    """Return the text of a user's configuration file, if other users cannot write it.
 
     Raises:
-        PermissionError: It is another user's, or others can write it; the remedy.
-        OSError, UnicodeDecodeError: As `results.record.reading.read_text`.
+        PermissionError: The file belongs to another user, or other users can write it. The message
+            has a remedy.
+        OSError, UnicodeDecodeError: As in `results.record.reading.read_text`.
     """
     with open_file(path.resolve(), max_bytes=MAX_BYTES) as file:
         if not _is_own(os.fstat(file.fileno()), file.fileno()):
@@ -156,17 +159,18 @@ def _is_own(found: os.stat_result, at: Path | int) -> bool:
 
 
 def refuse_nights_unless_own(folder: Path) -> None:
-    """Refuse to go on with nights that are not the caller's own, or lead out of their folder.
+    """Refuse to continue nights of a suite in a folder that the caller does not own.
 
-    Their journals say which runs are healed and dropped, and their suites what is played.
+    The journals of nights decide which runs are healed and deleted. The suite files decide which
+    commands are run.
 
     Args:
-        folder: Of a suite's nights, `STORE/.suites/<suite>`; it need not exist.
+        folder: Folder of a suite's nights, `STORE/.suites/<suite>`; it need not exist.
 
     Raises:
-        UntrustedRunError: It, or a file in it, is a link, another user's, or can be written by
-            others.
-        StoreError: It cannot be looked at.
+        UntrustedRunError: The folder, or a file in it, is a link, belongs to another user, or is
+            writable by other users.
+        StoreError: The folder cannot be checked.
     """
     try:
         if folder.parent.is_symlink():
@@ -179,13 +183,13 @@ def refuse_nights_unless_own(folder: Path) -> None:
 
 
 def others_of(folder: Path) -> str:
-    """Return who else than the caller and root can write a folder or what is in it, or swap it.
+    """Return who, except the caller and root, can write or replace a folder or its contents.
 
     Args:
-        folder: One that programs are taken from, a link or not.
+        folder: A folder from which programs are run; it may be a link.
 
     Returns:
-        A user's name, or "everybody". Empty: nobody, or there is no such folder.
+        A user's name, or "everybody". Empty if nobody else can, or if the folder is missing.
     """
     above = {*folder.absolute().parents, *folder.resolve().parents}
     try:
@@ -199,7 +203,7 @@ def others_of(folder: Path) -> str:
             try:
                 path = Path(where, name)
                 others = _others(path.lstat(), path)
-            except FileNotFoundError:  # Another process's scratch.
+            except FileNotFoundError:  # Another process removed its temporary file.
                 continue
             if others:
                 return others
@@ -207,28 +211,28 @@ def others_of(folder: Path) -> str:
 
 
 def is_closed(path: Path) -> bool:
-    """Tell whether nobody but the caller and root owns or can write a file or folder, link or not.
+    """Return whether only the caller and root own and can write a path; links are followed.
 
     Raises:
-        FileNotFoundError: There is none.
+        FileNotFoundError: The path does not exist.
     """
     return not _others(path.stat(), path)
 
 
 def _swappers(folder: Path) -> str:
-    """Return who else can put another folder in the place of one in a folder."""
+    """Return who else can replace a subfolder of a folder with another one."""
     found = folder.stat()
     known = found.st_uid in (os.geteuid(), 0) or _is_unseen(found.st_uid)
     if not known:
         return _name(found.st_uid)
-    # Where it is sticky, only who owns what is in it (man 1 chmod), and that is looked at, too.
+    # In a sticky folder only owners can replace entries (man 1 chmod), and owners are checked, too.
     return "" if found.st_mode & stat.S_ISVTX or not _open_to(found, folder) else "everybody"
 
 
 def _is_unseen(uid: int) -> bool:
-    """Tell whether a user namespace hides who an owner is (man 7 user_namespaces), root for one.
+    """Return whether a user namespace (man 7 user_namespaces) hides the real owner's id.
 
-    What runs in one was started from outside, where the same folders were looked at.
+    A process in such a namespace was started from outside, where the folders were already checked.
     """
     maps = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
     mapped = any(int(first) <= uid < int(first) + int(count) for first, _, count in maps)
@@ -242,11 +246,11 @@ def _others(found: os.stat_result, at: Path) -> str:
 
 
 def confined(folder: Path, relative: str) -> Path | None:
-    """Return a file below a folder, with no link on the way to it; None if there is none.
+    """Return a file below a folder, or None if it is missing or its path contains a link.
 
     Args:
-        folder: Of a run.
-        relative: As a file of the run names it, which anybody may have written.
+        folder: A run's folder.
+        relative: A path from one of the run's files, so it may be malicious.
     """
     parts = Path(relative).parts
     if not parts or Path(relative).is_absolute() or ".." in parts:
@@ -254,7 +258,7 @@ def confined(folder: Path, relative: str) -> Path | None:
     ways = [folder.joinpath(*parts[:end]) for end in range(len(parts) + 1)]
     try:
         modes = [way.lstat() for way in ways]
-    except (OSError, ValueError):  # There is none; or a name that no file can have.
+    except (OSError, ValueError):  # The file is missing, or its name is impossible.
         return None
     file = modes.pop()
     plain = stat.S_ISREG(file.st_mode) and file.st_nlink == 1
@@ -262,7 +266,7 @@ def confined(folder: Path, relative: str) -> Path | None:
 
 
 def is_own(paths: RunPaths) -> bool:
-    """Tell whether `refuse_unless_own` lets a run through."""
+    """Return whether `refuse_unless_own` accepts a run."""
     try:
         refuse_unless_own(paths)
     except StoreError:
@@ -271,7 +275,7 @@ def is_own(paths: RunPaths) -> bool:
 
 
 def _refuse_if_replaceable(paths: RunPaths, folder: Path) -> None:
-    """Refuse a run that others can rename: they could put a link in its place at any moment."""
+    """Refuse a run whose folder other users can rename, and so replace by a link."""
     found = folder.stat()
     if _open_to(found, folder) and not found.st_mode & stat.S_ISVTX:
         raise UntrustedRunError(
@@ -281,13 +285,13 @@ def _refuse_if_replaceable(paths: RunPaths, folder: Path) -> None:
 
 
 def _see(paths: RunPaths, path: Path) -> None:
-    """Refuse a run for one of its files or folders."""
+    """Refuse a run if the given file or folder in it is not trusted."""
     if why := _distrust(path, paths.root):
         raise UntrustedRunError(f"{paths.run_id} is left alone: {why}")
 
 
 def _distrust(path: Path, root: Path) -> str:
-    """Return why a file or folder below a root, or that root, is not trusted; empty if it is."""
+    """Return why a file or folder of a run is not trusted; empty if it is."""
     found = path.lstat()
     where = f"{path.relative_to(root.parent)}"
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
@@ -300,36 +304,36 @@ def _distrust(path: Path, root: Path) -> str:
 
 
 def _open_to(found: os.stat_result, at: Path | int | None = None) -> bool:
-    """Tell whether others than the owner can write a file.
+    """Return whether users other than the owner can write a file.
 
     Args:
-        found: What the file is.
-        at: Its path or descriptor, so that an access control list of it is seen.
+        found: Status of the file.
+        at: Path or descriptor of the file, so that its access control list is checked, too.
     """
     if found.st_mode & stat.S_IWOTH:
         return True
     if not found.st_mode & stat.S_IWGRP:
-        return False  # It bounds what a list grants (man 5 acl).
+        return False  # Without group write, no list entry can grant it (man 5 acl).
     return not _is_private(found.st_uid, found.st_gid) or _has_list(at)
 
 
 def _has_list(at: Path | int | None) -> bool:
-    """Tell whether an access control list names more users or groups than a file's own."""
+    """Return whether a file has an access control list for further users or groups."""
     try:
         return at is not None and bool(os.getxattr(at, "system.posix_acl_access"))
-    except OSError:  # There is none, or the file system has none.
+    except OSError:  # There is no list, or the file system has no lists.
         return False
 
 
 @cache
 def _is_private(uid: int, gid: int) -> bool:
-    """Tell whether a user's group has no other member: many systems give each user such a group."""
+    """Return whether a group has the user as its only member, as many systems set it up."""
     try:
         user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
     except KeyError:
         return False
     own = group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
-    # Whose first group it is stands with the user alone (man 5 group).
+    # /etc/group omits users whose primary group it is (man 5 group), so all users are checked.
     return own and all(each.pw_gid != gid or each.pw_uid == uid for each in pwd.getpwall())
 
 

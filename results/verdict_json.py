@@ -1,8 +1,7 @@
-"""`verdict.json`: the verdict for machines, with the same bytes for the same verdict.
+"""Read and write `verdict.json`. The same verdict always gives the same bytes.
 
-Keys are sorted, everything is ASCII (a byte that is no UTF-8 stays an escape), and no number is
-NaN, so that two engines' verdicts can be compared byte for byte. The engine's name stands at the
-top only.
+Keys are sorted, all text is ASCII, and no number is NaN. A byte that is not UTF-8 stays an escape.
+So the verdicts of two engines can be compared byte for byte. The engine's name is only at the top.
 """
 
 import dataclasses
@@ -28,7 +27,7 @@ _Json = dict[str, Any]
 
 
 def verdict_to_json(verdict: Verdict) -> _Json:
-    """Return what `verdict.json` holds, as plain values."""
+    """Return the contents of `verdict.json` as plain values."""
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": verdict.run_id,
@@ -59,10 +58,10 @@ def verdict_text(verdict: Verdict) -> str:
 
 
 def verdict_from_json(text: str | bytes) -> Verdict:
-    """Read a verdict back.
+    """Return the verdict in a text of `verdict.json`.
 
     Raises:
-        ValueError: The text is no JSON, of another schema version, or lacks a key.
+        ValueError: The text is not JSON, has another schema version, or lacks a key.
     """
     raw = parse_json(text)
     if not isinstance(raw, dict) or raw.get("schema_version") != SCHEMA_VERSION:
@@ -74,19 +73,19 @@ def verdict_from_json(text: str | bytes) -> Verdict:
 
 
 def write_verdict(paths: RunPaths, verdict: Verdict) -> None:
-    """Write `verdict.json` of a run, whole or not at all.
+    """Write a run's `verdict.json` atomically.
 
     Raises:
-        StoreError: It cannot be written.
+        StoreError: The file cannot be written.
     """
     write_atomically(paths.verdict, verdict_text(verdict))
 
 
 def read_verdict(path: Path) -> Verdict | None:
-    """Read `verdict.json` of a run; None if the run was never judged.
+    """Return the verdict in a run's `verdict.json`, or None if the run was never judged.
 
     Raises:
-        StoreError: The file is there, but cannot be read.
+        StoreError: The file exists, but cannot be read.
     """
     try:
         return verdict_from_json(read_bytes(path, max_bytes=MAX_VERDICT_BYTES))
@@ -104,7 +103,7 @@ def _dumps(value: _Json) -> str:
 
 
 def _finite(value: object) -> Any:  # noqa: ANN401 - any JSON
-    """Replace NaN and infinities, which JSON does not know, by null."""
+    """Replace NaN and infinities, which JSON does not support, by null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -213,7 +212,7 @@ def _sentences(value: object) -> tuple[str, ...]:
 
 
 def _number(value: object) -> int:
-    """Return an integer that a table can hold."""
+    """Return an integer that a table can store, or raise `TypeError`."""
     if not isinstance(value, int) or not -MAX_NUMBER - 1 <= value <= MAX_NUMBER:
         raise TypeError("a number")
     return value

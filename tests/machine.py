@@ -169,6 +169,10 @@ def left_out(reports: Iterable[pytest.TestReport], *, whole: bool = False) -> li
     ] + [NO_TEST] * whole
 
 
+def _zsh() -> str:
+    return "" if shutil.which("zsh") else "zsh: it is not here; type: apt-get install zsh"
+
+
 def _root() -> str:
     return "" if os.geteuid() == 0 else f"root: {AS_ROOT}"
 
@@ -270,5 +274,6 @@ NEEDS: Mapping[str, Callable[[], str]] = {
     "/dev/full": _full,
     "/proc": _proc,
     "ipv6": _ipv6,
+    "zsh": _zsh,
 }
 """What tests need beside Python, and how it is found out. Of several the first is reported."""

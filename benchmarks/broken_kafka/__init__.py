@@ -1,1 +1,1 @@
-"""Kafkas that are broken on purpose, each in one place: `python -m benchmarks.broken_kafka`."""
+"""Runs of Kafka builds broken on purpose in one place: `python -m benchmarks.broken_kafka`."""

@@ -1,20 +1,21 @@
-"""Plays Kafkas that are broken in one place, and says which of them is found.
+"""Runs Kafka builds that are broken in one place, and prints which of the bugs Logquake finds.
 
-    python -m benchmarks.broken_kafka                          # begins, or goes on where it was
+    python -m benchmarks.broken_kafka                          # starts, or resumes, the series
     python -m benchmarks.broken_kafka --only ack-at-append --only unpatched/3
     python -m benchmarks.broken_kafka --only ack-at-append/2 --again
-    python -m benchmarks.broken_kafka --unknown                # plays again what told nothing
+    python -m benchmarks.broken_kafka --unknown                # reruns unclear or failed steps
     python -m benchmarks.broken_kafka --judge                  # judges kept runs again
     python -m benchmarks.broken_kafka --list | --table
 
-Each patch of `benchmarks/broken_kafka/edits/` is compiled against Kafka 4.3.1 and played on three
-seeds, with the ordinary plan of its area (`benchmarks.broken_kafka.patches.PLANS`). Kafka as it is
-is played on ten. A run is kept in the store, and is a line in `docs/night/broken-kafka.jsonl` once
-it is judged. A run that has a line for its patch as it is now is not played again. A kill loses the
-run under way; type `logquake heal --store STORE/PATCH` then. `docs/broken-kafka.md` has the table.
+Each patch of `benchmarks/broken_kafka/edits/` is compiled against Kafka 4.3.1. The patch is run
+with three seeds, with the plan of its area (`benchmarks.broken_kafka.patches.PLANS`). Unpatched
+Kafka is run with ten seeds. Each run is kept in the store. Each judged run is one line in
+`docs/night/broken-kafka.jsonl`. A run that already has a line for the current text of its patch is
+skipped. If the command is killed, the current run is lost. Type `logquake heal --store STORE/PATCH`
+to clean up after such a kill. `docs/broken-kafka.md` has the table of results.
 
-The command exits with 0 if each patch asked for is found on one seed at least, or says why it is
-not, and Kafka as it is is valid.
+The command exits with 0 on two conditions. Each selected patch is found with at least one seed, or
+its file explains why it is not found. All selected runs of unpatched Kafka are valid.
 """
 
 import argparse
@@ -45,7 +46,7 @@ SEEDS = (1, 2, 3)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play what is left, judge what is kept, and write the table."""
+    """Run the missing steps, judge kept runs, and write the table."""
     options = _options(arguments)
     patches = load_patches()
     seeds = options.seeds or SEEDS

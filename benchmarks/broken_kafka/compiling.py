@@ -1,8 +1,8 @@
-"""Compiles classes of Kafka, in Java or Scala, against the jars of a version.
+"""Compilation of single Kafka classes, in Java or Scala, against the jars of one Kafka version.
 
-The sources are those of Maven Central (`-sources.jar`); so is the Scala compiler, which no run
-needs. They are kept in the same cache as Kafka itself, and compared with the hashes in
-`jars.sha256` each time: what they hold is run.
+The sources come from Maven Central (`-sources.jar`). The Scala compiler comes from there too,
+because Kafka does not need it at run time. The files are kept in the cache that also holds Kafka.
+Their hashes are compared with `jars.sha256` before each use, because their code is executed.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from cluster.protocol import UserError
 
 VERSION = "4.3.1"
 SCALA = "2.13.18"
-"""What the `kafka_2.13` of that version was built with."""
+"""The Scala version with which the `kafka_2.13` jar of this Kafka version was built."""
 _HASHES = Path(__file__).with_name("jars.sha256")
 _JAVAC = ("--module", "jdk.compiler/com.sun.tools.javac.Main")
 _SCALAC = "scala.tools.nsc.Main"
@@ -30,25 +30,25 @@ _SCALA_JARS = ("scala-compiler", "scala-reflect", "scala-library")
 
 
 class DoesNotCompileError(Exception):
-    """A compiler refused; its words."""
+    """A compiler rejected the sources. The message is the compiler's output."""
 
 
 def compiled(sources: Mapping[str, str], folder: Path, classpath: Sequence[Path] = ()) -> Path:
-    """Compile classes into a folder that stands before Kafka's jars: `--system kafka:4.3.1+FOLDER`.
+    """Compile classes into a folder that precedes Kafka's jars: `--system kafka:4.3.1+FOLDER`.
 
     Args:
-        sources: Their texts by path, as in a jar of sources: `kafka/cluster/Partition.scala`. All
-            are Java, or all are Scala.
-        folder: Where classes are put, as in a jar. If it is there, it is made anew. The sources
-            are kept beside it.
-        classpath: The jars that they are compiled against; empty: those of Kafka 4.3.1.
+        sources: The source texts by their path in the jar: `kafka/cluster/Partition.scala`. All are
+            Java, or all are Scala.
+        folder: The folder for the compiled classes, laid out as in a jar. An existing folder is
+            deleted and recreated. The sources are written beside the folder.
+        classpath: The jars to compile against. If empty, the jars of Kafka 4.3.1.
 
     Returns:
         The folder.
 
     Raises:
-        DoesNotCompileError: A compiler refused.
-        UserError: There is no Java, or what is needed cannot be fetched.
+        DoesNotCompileError: A compiler rejected the sources.
+        UserError: Java is not installed, or a needed file cannot be downloaded.
     """
     jars = [*classpath] or [*fetch_kafka(VERSION, progress=print).classpath]
     texts, draft = (folder.with_name(f"{folder.name}-{what}") for what in ("sources", "draft"))
@@ -64,7 +64,7 @@ def compiled(sources: Mapping[str, str], folder: Path, classpath: Sequence[Path]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
         raise DoesNotCompileError(done.stdout + done.stderr)
-    draft.rename(folder)  # In one step: a kill leaves no half of it.
+    draft.rename(folder)  # Rename in one step, so that a kill leaves no incomplete file.
     return folder
 
 
@@ -77,15 +77,15 @@ def _compiler(files: Sequence[str]) -> list[str]:
 
 
 def source_of(artifact: str, path: str) -> str:
-    """Return a source of Kafka 4.3.1.
+    """Return the text of one source file of Kafka 4.3.1.
 
     Args:
-        artifact: Whose jar it is in: `kafka-storage`.
-        path: In the jar: `org/apache/kafka/storage/internals/log/UnifiedLog.java`.
+        artifact: The Maven artifact that contains the file: `kafka-storage`.
+        path: The path in the jar: `org/apache/kafka/storage/internals/log/UnifiedLog.java`.
 
     Raises:
-        UserError: The jar cannot be fetched.
-        KeyError: It has no such file.
+        UserError: The jar cannot be downloaded.
+        KeyError: The jar has no such file.
     """
     jar = fetched(sources_of(artifact))
     with zipfile.ZipFile(jar) as opened:
@@ -93,21 +93,21 @@ def source_of(artifact: str, path: str) -> str:
 
 
 def sources_of(artifact: str) -> str:
-    """Return the path of an artifact's sources in a repository."""
+    """Return the path of an artifact's sources jar in a Maven repository."""
     return f"org/apache/kafka/{artifact}/{VERSION}/{artifact}-{VERSION}-sources.jar"
 
 
 def is_cached(path: str) -> bool:
-    """Whether a file of the repository is in the cache, whole."""
+    """Return whether the cache holds a complete copy of this repository file."""
     file = cache_folder() / "maven" / path
     return file.is_file() and _digest(file.read_bytes()) == _expected(path)
 
 
 def fetched(path: str) -> Path:
-    """Return a file of the repository, from the cache if it is there whole.
+    """Return the path of a repository file, after a download if the cache has no complete copy.
 
     Raises:
-        UserError: It cannot be had, or is another file than `jars.sha256` says.
+        UserError: The download failed, or the file's hash differs from `jars.sha256`.
     """
     file = cache_folder() / "maven" / path
     if is_cached(path):

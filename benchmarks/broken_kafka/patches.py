@@ -1,4 +1,4 @@
-"""The patches: `edits/NAME.toml` has one edit of one class of Kafka 4.3.1, and what it breaks."""
+"""Patches of Kafka: each `edits/NAME.toml` adds one bug to one class of Kafka 4.3.1."""
 
 import hashlib
 import tomllib
@@ -21,32 +21,34 @@ PLANS: Mapping[str, tuple[str, ...]] = {
     "quorum": ("--nemesis", "leadership,partition", "--time-limit", "60"),
     "controllers": ("--nemesis", "leadership,pause,kill", "--time-limit", "60"),
 }
-"""What `logquake run` is given, beside the system and the seed: by name, for whole areas.
+"""The plans: options of `logquake run` without system and seed, by the plan's name.
 
-Cuts are dealt to brokers, so only brokers that are controllers as well are cut off from the quorum.
+One plan serves all patches of an area. Link cuts hit brokers only. So the plans that cut nodes off
+from the controller quorum use brokers that are also controllers.
 """
 MODES: Mapping[str, str] = {"controllers": ":controllers"}
-"""Of a plan: who keeps the metadata, where that is not as usual."""
+"""The metadata mode of a plan, as a suffix of `--system`, if it is not the default mode."""
 
 
 class DoesNotApplyError(ValueError):
-    """The text that a patch replaces is not in its class, or more than once."""
+    """The class does not contain the text to replace, or contains it more than once."""
 
 
 class Patch(BaseModel):
-    """One mistake in one class.
+    """A patch that adds one bug to one class of Kafka.
 
     Attributes:
-        name: Of its file.
-        area: What it is about: `replication`.
-        breaks: What goes wrong, in a sentence.
-        promise: Which of `checkers.protocol.Promise` it breaks.
-        plan: One of `PLANS`.
-        artifact: In whose sources the class is: `kafka-storage`.
-        source: The class, by its path there.
-        find: What is replaced; it is there once.
-        put: By what.
-        unfound: Why it is not found, as a person looked into it; empty: it is, or nobody has.
+        name: The name of the patch's file.
+        area: The area of Kafka that the patch changes: `replication`.
+        breaks: The effect of the bug, in a sentence.
+        promise: The member of `checkers.protocol.Promise` that the bug breaks.
+        plan: A name in `PLANS`.
+        artifact: The Maven artifact whose sources contain the class: `kafka-storage`.
+        source: The path of the class in that artifact's sources.
+        find: The text to replace. The class contains it exactly once.
+        put: The new text.
+        unfound: Why no run finds this bug, as a person explained it. Empty if a run finds it, or if
+            no person has explained it yet.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,16 +66,16 @@ class Patch(BaseModel):
 
     @property
     def digest(self) -> str:
-        """Changes with what is played."""
+        """Return a hash that changes if the patch or its plan changes."""
         parts = (self.source, self.find, self.put, *PLANS[self.plan], MODES.get(self.plan, ""))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
     def applied(self) -> str:
-        """Return the text of the class with its mistake.
+        """Return the source text of the class with the bug.
 
         Raises:
-            DoesNotApplyError: It is another class than the patch was made for.
-            UserError: Its sources cannot be fetched.
+            DoesNotApplyError: The class does not have the text to replace exactly once.
+            UserError: The sources of Kafka cannot be downloaded.
         """
         text = source_of(self.artifact, self.source)
         if (times := text.count(self.find)) != 1:
@@ -83,12 +85,12 @@ class Patch(BaseModel):
         return text.replace(self.find, self.put)
 
     def compiled(self, folder: Path) -> Path:
-        """Compile the class; return a folder for `--system kafka:4.3.1+FOLDER`.
+        """Compile the patched class, and return a folder for `--system kafka:4.3.1+FOLDER`.
 
         Raises:
-            DoesNotApplyError: It is another class than the patch was made for.
-            DoesNotCompileError: A compiler refused.
-            UserError: What is needed cannot be fetched.
+            DoesNotApplyError: The class does not have the text to replace exactly once.
+            DoesNotCompileError: A compiler rejected the class.
+            UserError: A needed file cannot be downloaded.
         """
         made = folder / f"{self.name}-{self.digest}"
         if not made.is_dir():
@@ -97,10 +99,10 @@ class Patch(BaseModel):
 
 
 def load_patches(folder: Path = FOLDER) -> list[Patch]:
-    """Return all patches, by area and name.
+    """Return all patches, sorted by area and name.
 
     Raises:
-        ValueError: A file is not as `Patch` has it.
+        ValueError: A file does not have the fields of `Patch`.
     """
     found = [
         Patch.model_validate({"name": file.stem, **tomllib.loads(file.read_text("utf-8"))})

@@ -1,4 +1,4 @@
-"""The series: each patch on a few seeds, a line for each run, and the table that they add up to."""
+"""The series of runs of broken Kafka builds: steps, result lines, and the table of results."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -28,21 +28,21 @@ CONTROLS: Sequence[str] = (
     "log", "txn", "groups", "hasty", "leadership", "quorum", "controllers", "log", "txn",
     "groups",
 )  # fmt: skip
-"""The plans of Kafka 4.3.1 as it is, for the seeds 1 to 10."""
+"""The plans with which unpatched Kafka 4.3.1 is run, for the seeds 1 to 10 in this order."""
 NONE = "none"
 LIMIT_S = 1200.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A run that is asked for.
+    """A run of the series: one patch, or unpatched Kafka, with one seed.
 
     Attributes:
-        name: Of the patch, or `UNPATCHED`.
-        seed: Of the plan.
-        plan: One of `PLANS`.
-        digest: Of the patch.
-        patch: None: Kafka as it is.
+        name: The name of the patch, or `UNPATCHED`.
+        seed: The seed of the plan.
+        plan: A name in `PLANS`.
+        digest: The hash of the patch.
+        patch: The patch. None for unpatched Kafka.
     """
 
     name: str
@@ -53,27 +53,28 @@ class Step:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What `logquake run` is given, but for the system."""
+        """Return the options of `logquake run`, without the system."""
         return (*PLANS[self.plan], "--seed", str(self.seed))
 
 
 class Line(BaseModel):
-    """What came of a step.
+    """The result of a step.
 
     Attributes:
-        name, seed, plan, digest: Which.
-        command: What a user types; `CLASSES` is the folder of the patch's classes.
-        run: Its folder, below the store; empty: there is none.
-        begun_at: On the wall clock, `20261124T104500Z`.
-        took_s: Of wall time.
-        load: The machine's load average over a minute, before the step and after it.
-        commit: Of the code that played it; a `+` behind it: with changes.
-        judge: Of the code that judged it.
-        judging: A hash of that code.
+        name, seed, plan, digest: The fields of the step.
+        command: The command for a user. `CLASSES` means the folder of the patch's classes.
+        run: The run's folder, relative to the store. Empty if there is no run.
+        begun_at: The wall-clock time at which the step began, `20261124T104500Z`.
+        took_s: The wall-clock seconds that the step took.
+        load: The machine's one-minute load average before and after the step.
+        commit: The commit of the code that executed the run. A `+` follows if there were local
+            changes.
+        judge: The commit of the code that judged the run.
+        judging: A hash of the code that judged the run.
         verdict: `valid`, `unknown`, `invalid` or `none`.
-        anomalies: Their names, as a reader should see them.
-        sentence: What the verdict says first.
-        cause: How its first example came about, as the verdict has it.
+        anomalies: The names of the anomalies, the decisive one first.
+        sentence: The first sentence of the verdict.
+        cause: The verdict's explanation of the first example.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -97,12 +98,12 @@ class Line(BaseModel):
 
     @property
     def found(self) -> bool:
-        """Whether the run is called wrong."""
+        """Return whether the verdict on the run is `invalid`."""
         return self.verdict == Validity.INVALID
 
 
 def steps_of(patches: Sequence[Patch], seeds: Sequence[int]) -> Iterator[Step]:
-    """Yield the runs of all patches, seed after seed, and those of Kafka as it is."""
+    """Yield the runs of all patches, seed by seed, and then the runs of unpatched Kafka."""
     for seed in seeds:
         for each in patches:
             yield Step(name=each.name, seed=seed, plan=each.plan, digest=each.digest, patch=each)
@@ -111,30 +112,30 @@ def steps_of(patches: Sequence[Patch], seeds: Sequence[int]) -> Iterator[Step]:
 
 
 def last_lines(results: Path = RESULTS) -> dict[tuple[str, int, str], Line]:
-    """Return the last line of each step: by name, seed and digest."""
+    """Return the last result line of each step, by name, seed and digest."""
     lines = load_lines(results, TypeAdapter(Line))
     return {(each.name, each.seed, each.digest): each for each in lines}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Plays and judges, and appends a line for each run.
+    """Executes runs, judges them, and appends a result line for each.
 
     Attributes:
-        store: Where runs and classes are kept.
-        results: The file of lines.
+        store: The folder for runs and compiled classes.
+        results: The file of result lines.
     """
 
     store: Path
     results: Path = RESULTS
 
     def play(self, step: Step) -> Line:
-        """Play and judge a run.
+        """Execute and judge the run of a step.
 
         Raises:
-            DoesNotApplyError: The patch is for another class.
-            DoesNotCompileError: Its class does not compile.
-            UserError: What is needed cannot be fetched.
+            DoesNotApplyError: The class does not have the text to replace exactly once.
+            DoesNotCompileError: The patched class does not compile.
+            UserError: A needed file cannot be downloaded.
         """
         store = Store(self.store / step.name)
         there = {each.root for each in store.runs()}
@@ -166,7 +167,10 @@ class Series:
         return run(argv, folder / f"{step.seed}.log", limit_s=LIMIT_S)
 
     def judge_again(self, line: Line) -> Line | None:
-        """Judge a kept run with the code of today; None if it is not kept, or was judged so."""
+        """Judge a kept run with the current code, and return the new line.
+
+        Return None if the run is not kept, or if the current code has already judged it.
+        """
         paths, judging = RunPaths(self.store / line.run), hashed(JUDGING)
         if not line.run or line.judging == judging or not paths.plan.is_file():
             return None
@@ -185,13 +189,13 @@ def _system(step: Step, classes: str) -> tuple[str, str]:
 
 
 def commit_now() -> str:
-    """Return the commit of the code that runs; a `+` behind it: with changes."""
+    """Return the commit of the running code, with a `+` behind it if there are local changes."""
     commit, changes = code()
     return commit + "+" * bool(changes)
 
 
 def judged_as(paths: RunPaths) -> dict[str, object]:
-    """Return the verdict of a judged run, as a line has it."""
+    """Return the verdict of a judged run as fields of a result line."""
     row, verdict = read_run(paths), read_verdict(paths.verdict)
     first = decisive(verdict) if verdict else None
     names = [*([first[0]] if first else []), *(verdict.ranked if verdict else ())]
@@ -204,7 +208,7 @@ def judged_as(paths: RunPaths) -> dict[str, object]:
 def table(
     patches: Sequence[Patch], lines: dict[tuple[str, int, str], Line], seeds: Sequence[int]
 ) -> str:
-    """Return what each patch's runs came to, as a table in Markdown."""
+    """Return the results of all patches as a table in Markdown."""
     rows = ["| Area | Patch | What is broken | Plan | Found | Anomaly | The verdict says |",
             "|---|---|---|---|---|---|---|"]  # fmt: skip
     rows += [_row(each, [lines.get((each.name, seed, each.digest)) for seed in seeds])

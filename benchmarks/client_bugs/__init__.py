@@ -1,1 +1,1 @@
-"""Releases of librdkafka with a known bug, beside their mended ones and Kafka's Java client."""
+"""Series of librdkafka releases with a known bug, beside fixed releases and Kafka's Java client."""

@@ -1,16 +1,17 @@
-"""Plays releases of librdkafka that have a known bug, their mended ones, and Kafka's Java client.
+"""Runs librdkafka releases with a known bug, the fixed releases, and Kafka's Java client.
 
-    python -m benchmarks.client_bugs                  # begins, or goes on where it was
+    python -m benchmarks.client_bugs                  # starts, or resumes, the series
     python -m benchmarks.client_bugs --only NAME      # one bug
-    python -m benchmarks.client_bugs --unknown        # plays again what told nothing
+    python -m benchmarks.client_bugs --unknown        # reruns unclear or failed commands
     python -m benchmarks.client_bugs --list | --table
 
-Each bug has a plan with dealt faults in `docs/plans/`, and is played on five seeds: with the
-release that has it, with the release that mended it, and with the Java client. A run is kept in the
-store, and is a line in `docs/night/client-bugs.jsonl` once it is judged. A command that has a line
-there is not played again. `docs/client-bugs.md` has the table.
+Each bug has a plan with scheduled faults in `docs/plans/`. The plan is run with five seeds for each
+of three clients: the release with the bug, the release with the fix, and the Java client. Each run
+is kept in the store. Each judged run is one line in `docs/night/client-bugs.jsonl`. A command that
+already has a line there is skipped. `docs/client-bugs.md` has the table of results.
 
-The command exits with 0 if each bug comes out in its release, and in no other client's run.
+The command exits with 0 if each bug is found in the release that has it, and in no run of another
+client.
 """
 
 import argparse
@@ -37,7 +38,7 @@ PAGE = ROOT / "docs" / "client-bugs.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play what is left, and write the table."""
+    """Run the missing commands, and write the table."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.client_bugs", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

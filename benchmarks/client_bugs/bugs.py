@@ -1,4 +1,4 @@
-"""Bugs of librdkafka that its changelog names, each with an ordinary plan that meets it."""
+"""Bugs named in librdkafka's changelog, each with an ordinary plan that triggers it."""
 
 from dataclasses import dataclass
 
@@ -8,16 +8,17 @@ _STRATEGY = "partition.assignment.strategy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bug:
-    """A bug of librdkafka that its changelog names.
+    """A bug named in librdkafka's changelog.
 
     Attributes:
-        name: In a few words.
-        does: What it does.
-        pull: The request on GitHub that mended it.
-        plan: Below `docs/plans`, without `.toml`.
-        says: What the verdict on a run with it says.
-        broken, fixed: Releases with it, and without it.
-        of_librdkafka, of_java: Further words of the command: the same setting, as each names it.
+        name: A short name.
+        does: A sentence on the bug's effect.
+        pull: The number of the pull request on GitHub that fixed the bug.
+        plan: The plan's path below `docs/plans`, without `.toml`.
+        says: Text that the verdict on a run with the bug contains.
+        broken, fixed: A release with the bug, and a release with the fix.
+        of_librdkafka, of_java: Additional options for each client. Both set the same thing, under
+            each client's own name.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Bug:
     of_java: tuple[str, ...] = ()
 
     def command(self, client: str, seed: int) -> tuple[str, ...]:
-        """Return what a user types, behind `logquake`."""
+        """Return the words of the command behind `logquake`."""
         java = client == JAVA
         which = ("--client-kind", JAVA) if java else ("--client-version", client)
         more = self.of_java if java else self.of_librdkafka
@@ -71,4 +72,4 @@ BUGS: tuple[Bug, ...] = (
         broken="2.6.0", fixed="2.6.1",
     ),
 )  # fmt: skip
-"""In the order of their releases."""
+"""The bugs, in the order of the releases that have them."""

@@ -1,4 +1,4 @@
-"""The series: each bug with three clients on a few seeds, and the table that the runs add up to."""
+"""The series of runs for client bugs: each bug with three clients, and the table of results."""
 
 import hashlib
 import os
@@ -24,19 +24,20 @@ LIMIT_S = 600.0
 
 
 class Line(BaseModel):
-    """What came of a command.
+    """The result of a command.
 
     Attributes:
-        command: Behind `logquake`; a line of the same command and plan replaces an earlier one.
-        plan: A hash of its plan's file.
-        run: Its folder, below the store; empty: there is none.
-        begun_at: On the wall clock, `20261124T104500Z`.
-        took_s: Of wall time.
-        load: The machine's load average over a minute, before it and after it.
-        commit: Of the code; a `+` behind it: with changes.
+        command: The words behind `logquake`. A newer line with the same command and plan replaces
+            an older one.
+        plan: A hash of the plan's file.
+        run: The run's folder, relative to the store. Empty if there is no run.
+        begun_at: The wall-clock time of the start, `20261124T104500Z`.
+        took_s: The wall-clock seconds that the command took.
+        load: The machine's one-minute load average before and after the command.
+        commit: The commit of the code. A `+` follows if there were local changes.
         verdict: `valid`, `unknown`, `invalid` or `none`.
-        anomalies: Their names, as a reader should see them.
-        sentence, cause: What the verdict says first, and how its first example came about.
+        anomalies: The names of the anomalies, the decisive one first.
+        sentence, cause: The verdict's first sentence, and its explanation of the first example.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,27 +59,30 @@ Lines = Mapping[str, Line]
 
 
 def last_lines(results: Path = RESULTS) -> Lines:
-    """Return the last line of each command, of its plan as it is."""
+    """Return the last line of each command. Lines of an older version of the plan are left out."""
     lines = {each.command: each for each in load_lines(results, TypeAdapter(Line))}
     return {key: each for key, each in lines.items() if each.plan == hashed(key.split()[1])}
 
 
 @cache
 def hashed(plan: str) -> str:
-    """Return a hash of a plan's file, by its path below the project; empty: it is gone."""
+    """Return a hash of a plan's file, by its path in the project. Empty if it is missing."""
     path = ROOT / plan
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else ""
 
 
 def commands(bugs: Sequence[Bug] = BUGS) -> Iterator[tuple[str, ...]]:
-    """Yield the runs, seed after seed, each once: bugs of one plan share the Java client's."""
+    """Yield the command of each run once, seed by seed.
+
+    Two bugs with the same plan share the run of the Java client.
+    """
     steps = [bug.command(client, seed) for seed in SEEDS for bug in bugs
              for client in (bug.broken, bug.fixed, JAVA)]  # fmt: skip
     yield from dict.fromkeys(steps)
 
 
 def play(command: tuple[str, ...], store: Path, results: Path) -> Line:
-    """Play and judge a run, and append its line."""
+    """Execute and judge a run, and append its result line."""
     store.mkdir(parents=True, exist_ok=True)
     there = {each.root for each in Store(store).runs()}
     began_s, before, at = stopwatch_s(), os.getloadavg()[0], utc_now_text()
@@ -98,18 +102,18 @@ def play(command: tuple[str, ...], store: Path, results: Path) -> Line:
 
 
 def played(bug: Bug, client: str, lines: Lines) -> list[Line]:
-    """Return the lines of a bug's runs with a client."""
+    """Return the result lines of all runs of a bug's plan with one client."""
     found = [lines.get(" ".join(bug.command(client, seed))) for seed in SEEDS]
     return [each for each in found if each is not None]
 
 
 def comes_out(bug: Bug, line: Line) -> bool:
-    """Tell whether a run is called wrong for what the bug does."""
+    """Return whether a run's verdict is `invalid` with the sentence that the bug leads to."""
     return line.verdict == Validity.INVALID and bug.says in line.sentence
 
 
 def table(lines: Lines, bugs: Sequence[Bug] = BUGS) -> str:
-    """Return how often each bug came out, by client, as a table in Markdown."""
+    """Return how often each client's runs found each bug, as a table in Markdown."""
     rows = ["| Bug | Anomaly | With it | Mended | Java | Command | The verdict says |",
             "|---|---|---|---|---|---|---|"]  # fmt: skip
     for bug in bugs:

@@ -1,7 +1,7 @@
-"""Histories of others: what Jepsen's Kafka workload recorded, judged by our checkers.
+"""Imported histories: records of Jepsen's Kafka workload, judged by Logquake's checkers.
 
-`edn` reads the notation of Clojure; `reading` finds the histories of a file, in EDN or JSON lines;
-`recording` turns the ops of one into the record's tables; `judging` gives the verdicts. Only the
-command line imports this package. Nothing of a run but what its clients saw is there: no final
-reads, no replicas' logs, no faults.
+`edn` reads Clojure's notation. `reading` finds the histories in a file, in EDN or JSON lines.
+`recording` turns a history's ops into the record's tables. `judging` returns the verdicts. Only the
+command line imports this package. A history has only what the clients observed: no final reads, no
+replicas' logs, and no faults.
 """

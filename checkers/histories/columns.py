@@ -1,15 +1,15 @@
-"""What the ops of a history did, collected op by op for the tables of our record.
+"""The ops of a history, collected one by one as columns for the record's tables.
 
-Each op that sends is one transaction, whatever its `f`: its outcome is that of all its sends, as
-Jepsen has it. Polls are `read_committed`. A key is a partition: the key 5 is partition 5 of a topic
-`key`, any other key a topic of its own, named as it was written. Values that are integers from 0 to
-2^62 stay as they are; others are numbered from there on, and `History.names` tells them.
+Each op that sends is one transaction, whatever its `f`. Its outcome is the outcome of all its
+sends, as in Jepsen. Polls are `read_committed`. A key is a partition. Key 5 is partition 5 of a
+topic named `key`. Any key that is not a number is its own topic, with the key's name. Integer
+values from 0 to 2^62 stay as they are. Other values get numbers from there on, which
+`History.names` lists.
 
-An op's id is the index of its invocation, as the history has it; if its entries have none, or such
-as do not grow, it is the place of the invocation among the entries of clients, from 0. Times keep
-the order of entries: no entry is earlier than the one before it, nor at the same time (those of one
-nanosecond are moved apart). So what real time says is what the order of entries says, as Jepsen
-takes it.
+An op's id is the index of its invocation in the history. If the entries have no index, or indexes
+that do not increase, the id is the position of the invocation among the clients' entries, from 0.
+Times keep the order of entries: each entry is later than the one before it. Entries with equal
+nanoseconds are moved apart. So real-time order is the order of entries, as in Jepsen.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ from checkers.positions import LEFT_OUT, REBALANCES, SUBSCRIBE
 from results.record.terms import F, Outcome
 
 TOPIC = "key"
-"""Of all keys that are numbers."""
+"""The topic of all keys that are numbers."""
 _MAX_PARTITION = 2**31 - 1
 SEND = frozenset({"send", ":send"})
 POLL = frozenset({"poll", ":poll"})
@@ -39,16 +39,17 @@ MOVING = frozenset({F.ASSIGN.value, F.SUBSCRIBE.value})
 
 @dataclass(slots=True, kw_only=True)
 class _Rows:
-    """What was collected of a history; tuples, because there may be millions.
+    """The rows that were collected from a history; tuples, because there may be millions.
 
     Attributes:
-        times, indexes: Of the entries.
-        ops: (entry that began it, process, f, entry that ended it or -1, number of its outcome).
+        times, indexes: The times and indexes of the entries.
+        ops: (entry that began the op, process, f, entry that ended it or -1, number of its
+            outcome).
         sends: (row of the op, mop, place, offset, value).
-        polls: (row of the op, mop, place, first pos, how many), one for each key of a poll.
+        polls: (row of the op, mop, place, first pos, count), one for each key of a poll.
         polled: Offset, value, offset, value, ...: the records of `polls` end to end.
-        moves: (row of the op, place, kind), of `assignments`.
-        places: Of the keys, by their numbers.
+        moves: (row of the op, place, kind), for `assignments`.
+        places: The number of each place, i.e. of each key.
     """
 
     times: list[int] = field(default_factory=list)
@@ -62,7 +63,7 @@ class _Rows:
 
 
 class Collector:
-    """Collects what the ops of a history did."""
+    """Collects the ops of a history as columns."""
 
     def __init__(self) -> None:
         self._rows = _Rows()
@@ -72,26 +73,26 @@ class Collector:
         self._assigned: dict[int, set[int]] = {}
 
     def entry(self, time_ns: int, index: object) -> int:
-        """Take the time and index of the next entry; return its place among them."""
+        """Add the time and the index of the next entry; return the entry's position."""
         self._rows.times.append(time_ns)
         self._rows.indexes.append(index)
         return len(self._rows.times) - 1
 
     def op(self, begun: int, *, process: int, f: str, ended: int, outcome: int, where: str) -> int:
-        """Take an op, by the places of its entries (ended: -1 if it is open); return its row."""
+        """Add an op by the positions of its entries (ended: -1 if it is open); return its row."""
         self._rows.ops.append((begun, process, f, ended, outcome))
         self._wheres.append(where)
         return len(self._rows.ops) - 1
 
     def where(self, row: int) -> str:
-        """Return where an op stands in the file."""
+        """Return an op's position in the file."""
         return self._wheres[row]
 
     def columns(self) -> Columns:
-        """Return all that was taken.
+        """Return the columns of everything that was collected.
 
         Raises:
-            HistoryError: An offset is no number.
+            HistoryError: An offset is not a number.
         """
         rows = self._rows
         begun, process, f, ended, outcome = _transposed(rows.ops, 5)
@@ -117,10 +118,10 @@ class Collector:
         )  # fmt: skip
 
     def did(self, row: int, process: int, f: str, value: Any) -> None:  # noqa: ANN401 - as in the file
-        """Take what an op did.
+        """Add the sends, polls or assignments of an op.
 
         Raises:
-            TypeError, ValueError, AttributeError, IndexError: Its value has no such shape.
+            TypeError, ValueError, AttributeError, IndexError: The op's value has a wrong shape.
         """
         if f in PARTED:
             met = self._met.setdefault(process, set())
@@ -135,7 +136,7 @@ class Collector:
             self._move(row, process, f, {self._place(key) for key in value})
 
     def rebalanced(self, row: int, keys: Iterable[object]) -> None:
-        """Take the keys that were assigned anew, or taken away, while an op was under way."""
+        """Add the keys that a rebalance during an op assigned or revoked."""
         self._rows.moves += [(row, place, REBALANCES[0]) for place in map(self._place, keys)]
 
     def _send(self, row: int, mop: int, part: Sequence[Any], met: set[int]) -> None:
@@ -175,7 +176,7 @@ class Collector:
         return self._numbers[key]
 
     def _offsets(self, told: Sequence[object], rows: Ints) -> Ints:
-        """Return offsets; nothing, and what is below 0, is `NONE`."""
+        """Return offsets as an array; missing and negative ones are `NONE`."""
         try:
             offsets = pa.array(told, pa.int64())
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as wrong:
@@ -189,17 +190,18 @@ class Collector:
 def moved(
     row: int, f: str, places: set[int], *, met: set[int], before: set[int] | None
 ) -> list[tuple[int, int, str]]:
-    """Return the rows of an assignment in place of the former: a key that is kept goes on there.
+    """Return the rows of a new assignment that replaces a process's earlier one.
 
-    Where another one starts (where the group committed, at the beginning) no history tells, so
-    that it is put down as what it is: a subscription, which may start anywhere.
+    A key that stays assigned is read on from its position. No history shows where another key
+    starts: at the group's committed offset, or at the beginning. So a new key is recorded as a
+    subscription, which may start anywhere.
 
     Args:
-        row: Of its op.
-        f: Of its op.
-        places: That were assigned.
-        met: Those that the process sent to or read from since the former one.
-        before: The former assignment's.
+        row: The op's row.
+        f: The op's `f`.
+        places: The assigned places.
+        met: The places that the process sent to or read from since the earlier assignment.
+        before: The places of the earlier assignment.
     """
     kept = before or set()
     fresh = places - kept if f == F.ASSIGN else places
@@ -209,10 +211,10 @@ def moved(
 
 
 def place_of(key: object) -> Place:
-    """Return the place of a key; JSON has the names of keys in a poll's map as strings.
+    """Return the place of a key. In JSON, the keys of a poll's map are strings.
 
     Raises:
-        TypeError: It is neither a number nor a word.
+        TypeError: The key is neither a number nor a word.
     """
     if isinstance(key, bool | float | list | dict | None):
         raise TypeError("a key is a number or a word")
@@ -224,7 +226,7 @@ def place_of(key: object) -> Place:
 
 
 class _Numbered:
-    """Gives values that are no integers, or too large, numbers of their own."""
+    """Numbers for values that are not integers, or too large."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
@@ -250,7 +252,7 @@ def _ints(told: Sequence[int]) -> Ints:
 
 
 def indexes_of(told: Sequence[object]) -> Ints | None:
-    """Return the indexes of entries, None if one is no number from 0 on."""
+    """Return the indexes of entries, or None if one is not a number from 0 on."""
     numbers = [each for each in told if type(each) is int and 0 <= each < FIRST_NUMBERED]
     return _ints(numbers) if len(numbers) == len(told) else None
 

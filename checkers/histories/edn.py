@@ -1,14 +1,15 @@
-"""EDN, the notation in which Jepsen stores a history, read fast.
+"""A fast reader for EDN, the notation in which Jepsen stores a history.
 
-Why not a library: the one that is kept up and complete, `edn_format`, takes 1.3 ms for an op, nine
-minutes for a history of 200,000 ops; this reader takes 10 us (`benchmarks/histories.py`). A test
-holds it to the library on generated values.
+Logquake uses its own reader for speed. The complete and maintained library, `edn_format`, takes 1.3
+ms for an op, i.e. several minutes for a history of 200,000 ops. This reader takes 10 us
+(`benchmarks/histories.py`). A test compares this reader with the library on generated values.
 
-What a value becomes: maps are dicts, vectors, lists and sets are tuples, integers ints, nil None,
-true and false bools. Everything else (keywords, strings, symbols, characters, other numbers,
-`##Inf`) stays the text as it was written: `:send`, `"a b"`. So a keyword, a string and a symbol
-never look alike.
-Tags are left out, and their values kept: `#jepsen.history.Op{...}` is the map.
+Maps become dicts. Vectors, lists and sets become tuples. Integers become ints, nil becomes None,
+true and false become bools. Every other value stays the text as it was written, such as `:send` or
+`"a b"`: keywords, strings, symbols, characters, other numbers, `##Inf`. So a keyword, a string and
+a symbol are always different.
+
+Tags are dropped and their values kept: `#jepsen.history.Op{...}` becomes the map.
 
 See https://github.com/edn-format/edn.
 """
@@ -18,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 Value = object
-"""What a value becomes: see the module's docstring."""
+"""The Python form of an EDN value: see the module's docstring."""
 
 _TOKENS = re.compile(
     r"""
@@ -35,15 +36,15 @@ _TOKENS = re.compile(
 )
 _INTEGER = re.compile(r"[+-]?\d+N?\Z")
 _DEEPEST = 1024
-"""So many collections inside of each other are read, as of JSON; a history has five."""
+"""The deepest nesting of collections that is read, as in JSON. A history has five levels."""
 _CLOSES = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 _REFUSED = frozenset({"#", "#_"})
 _STRANGE = frozenset('"#\\')
-"""What a word cannot be but by mistake: an open string, a tag or a character of nothing."""
+"""Words that can only be a mistake: an open string, an empty tag or an empty character."""
 
 
 class _Atoms(dict[str, "Value"]):
-    """What tokens become; keywords are remembered, being few and many times used."""
+    """The values of tokens. Keywords are cached, because few distinct ones recur often."""
 
     def __init__(self) -> None:
         super().__init__({"nil": None, "true": True, "false": False})
@@ -60,7 +61,7 @@ class _Atoms(dict[str, "Value"]):
 
 
 class EdnError(ValueError):
-    """A text that is not EDN, in a few words."""
+    """A text that is not EDN. The message is a few words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +73,11 @@ class Form:
 
 
 def read_forms(lines: Iterable[str], *, depth: int = 0) -> Iterator[Form]:
-    """Yield the values of a text, one by one.
+    """Yield the values of a text in order.
 
     Args:
-        lines: The text; strings do not go over the end of a line.
-        depth: 1 to yield the elements of the vectors (or lists) at the top, rather than these.
+        lines: The text. A string must not continue on the next line.
+        depth: 1 to yield the elements of the top-level vectors (or lists) instead of the vectors.
 
     Raises:
         EdnError: With the line, as `line 3: ...`.
@@ -98,7 +99,7 @@ def read_forms(lines: Iterable[str], *, depth: int = 0) -> Iterator[Form]:
 
 
 def _ended(stack: list[tuple[str, list[Value]]], items: list[Value], depth: int) -> list[Value]:
-    """Return what is whole of the values at a depth."""
+    """Return the complete values at a depth."""
     if len(stack) == depth:
         return items
     whole = [value for vector in items if isinstance(vector, tuple) for value in vector]
@@ -109,7 +110,7 @@ def _ended(stack: list[tuple[str, list[Value]]], items: list[Value], depth: int)
 def _read_line(
     line: str, stack: list[tuple[str, list[Value]]], items: list[Value], *, atoms: _Atoms
 ) -> list[Value]:
-    """Read a line on; return the items of the innermost open collection."""
+    """Read a line, and return the items of the innermost open collection."""
     for word in _TOKENS.findall(line):
         if word in _CLOSES:
             if len(stack) == _DEEPEST:

@@ -1,4 +1,4 @@
-"""Puts the stretches of a history's file together, as if one had read it from start to end."""
+"""Join the stretches of a history file, as if the file had been read from start to end."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ from results.record.terms import Outcome
 _INFO = OUTCOMES.index(Outcome.INFO)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class _Part:
-    """What some ops did, and their rows in the whole history."""
+    """The effects of some ops, and the ops' rows in the whole history."""
 
     deeds: Deeds
     rows: Ints
@@ -26,15 +26,15 @@ class _Part:
 
 @dataclass(slots=True, kw_only=True)
 class _Joined:
-    """What was put together so far.
+    """The state of joining: everything that was joined so far.
 
     Attributes:
-        open: What is open, by its process.
-        retired: Processes that nobody may go on with.
-        entries, rows: How many there were.
-        words: Numbers of the `f` of ops.
-        ops: As `Columns` has them, stretch by stretch.
-        parts: What they did.
+        open: The open op of each process.
+        retired: Processes that must not begin another op.
+        entries, rows: The number of entries and of rows so far.
+        words: A number for each `f` of ops.
+        ops: Columns of ops as in `Columns`, one tuple for each stretch.
+        parts: The effects of the ops.
     """
 
     open: dict[int, Begun] = field(default_factory=dict)
@@ -50,11 +50,12 @@ def joined(stretches: Sequence[Stretch], words: Words) -> Columns:
     """Return the columns of a history.
 
     Args:
-        stretches: Of all of its file, in order.
-        words: How its form spells what we look for.
+        stretches: All stretches of the file, in order.
+        words: How the file's format spells the keys.
 
     Raises:
-        IrregularError, TypeError, ...: Together they are not regular (`recording.MISSHAPED`).
+        IrregularError, TypeError, ...: Together, the stretches are not regular
+            (`recording.MISSHAPED`).
     """
     whole = _Joined()
     for stretch in stretches:
@@ -79,7 +80,7 @@ def joined(stretches: Sequence[Stretch], words: Words) -> Columns:
 
 
 def _add(whole: _Joined, stretch: Stretch, words: Words) -> None:
-    """Add a stretch; what it ends was begun before, and what it begins is not open."""
+    """Add a stretch. It ends ops that earlier stretches began, and may begin new ones."""
     begun, process, f, ended, outcome = (each.copy() for each in stretch.ops)
     mine = begun != NONE
     number = np.array([_number(whole, word) for word in stretch.words], np.int64)
@@ -109,7 +110,7 @@ def _add(whole: _Joined, stretch: Stretch, words: Words) -> None:
 
 
 def _close(whole: _Joined) -> None:
-    """Close what is open at the end with `info`."""
+    """Close the ops that are still open at the end with `info`."""
     did, left = Collected(), list(whole.open.values())
     for row, of in enumerate(left):
         did.did(row, of.f, of.value, _INFO)
@@ -125,7 +126,7 @@ def _number(whole: _Joined, word: str) -> int:
 
 
 def _places(parts: Sequence[_Part]) -> tuple[tuple[Place, ...], list[tuple[_Part, Ints]]]:
-    """Return all places in the order in which they came, and of each part their numbers there."""
+    """Return all places in order of appearance, and each part's numbers of its places."""
     came = sorted(
         (int(part.rows[row]), at, place)
         for part in parts
@@ -139,7 +140,7 @@ def _places(parts: Sequence[_Part]) -> tuple[tuple[Place, ...], list[tuple[_Part
 
 
 def _stacked(parts: Sequence[tuple[tuple[Ints, ...], Ints, Ints]]) -> tuple[Ints, ...]:
-    """Return columns (row, mop, place, ...) of all parts, with rows and places of the whole."""
+    """Return the columns (row, mop, place, ...) of all parts, with rows and places of the whole."""
     columns = [
         (rows[row], mop, numbers[place], *rest) for (row, mop, place, *rest), rows, numbers in parts
     ]
@@ -160,7 +161,7 @@ def _turned(parts: Sequence[tuple[_Part, Ints]]) -> Iterator[tuple[int, int, str
 def _moves(
     parts: Sequence[tuple[_Part, Ints]], process: Ints, deeds: Sequence[tuple[Ints, ...]]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield the rows of assignments, each in place of its process's former one."""
+    """Yield the rows of assignments. Each replaces the earlier one of its process."""
     told = sorted(
         (int(part.rows[row]), f, {int(numbers[place]) for place in places})
         for part, numbers in parts
@@ -174,7 +175,7 @@ def _moves(
 
 
 def _met(rows: Ints, process: Ints, deeds: Sequence[tuple[Ints, ...]]) -> list[set[int]]:
-    """Return for each assignment's row the places of its process's ops since the former one."""
+    """Return, for each assignment, the places of its process's ops since the earlier assignment."""
     if not len(rows):
         return []
     touched, places = (stack([columns[side] for columns in deeds]) for side in (0, 2))

@@ -1,8 +1,8 @@
-"""From histories of others to verdicts: the same functions as for runs, with either engine.
+"""Judge imported histories: the same functions as for runs, with either engine.
 
-A history is judged as a run of which only the clients' side was recorded. In this process its
-tables go straight to the checkers; for Spark they are handed over in files of a temporary store
-(for a cluster, as records), and all histories are judged in one job.
+A history is judged like a run in which only the clients were recorded. In this process, its tables
+go directly to the checkers. For Spark, the tables are written to files of a temporary store (for a
+cluster, as records). Spark judges all histories in one job.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,14 +33,14 @@ from results.record.terms import F, Judge
 from results.record.verdict import Verdict
 
 Picks = Mapping[str, Mapping[Place, Mapping[int, int]]]
-"""By history, place and offset: which value stands there, of several."""
+"""The value at an offset that has several values, by history, place and offset."""
 
 
 class HistoryPlan(Plan):
-    """What is assumed of whoever recorded a history: all that a plan's defaults promise.
+    """The assumed plan of a history: it promises everything that a plan's defaults promise.
 
     Attributes:
-        places: Of the history's keys.
+        places: The places of the history's keys.
     """
 
     places: tuple[Place, ...] = ()
@@ -52,23 +52,23 @@ class HistoryPlan(Plan):
 
     @property
     def topic_partitions(self) -> list[Place]:
-        """The history's keys."""
+        """The partitions of the history's keys."""
         return list(self.places)
 
     @property
     def transactional(self) -> bool:
-        """Whether ops are transactions: all that send are."""
+        """Whether ops are transactions; true, because every op that sends is one."""
         return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """How histories are judged.
+    """The settings for judging histories.
 
     Attributes:
-        judge: By whose definitions.
+        judge: The judge whose definitions apply.
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
-        subscribe: Whether consumers subscribed; None: where an op of the history says so.
+        subscribe: Whether consumers subscribed; None: true if the history has a subscribe op.
     """
 
     judge: Judge = Judge.JEPSEN
@@ -79,15 +79,15 @@ class Mode:
 def judge_histories(
     histories: Iterable[History], mode: Mode, *, picks: Picks | None = None
 ) -> list[Verdict]:
-    """Judge histories here; `judge_with` does it with an engine.
+    """Judge histories in this process. `judge_with` uses an engine.
 
     Args:
-        histories: Read one by one; none is kept.
-        mode: How.
-        picks: Which of several values stands at an offset, where somebody knows.
+        histories: The histories. They are read one after another, and none is kept.
+        mode: The settings.
+        picks: The value at an offset with several values, if known.
 
     Returns:
-        A verdict for each, in their order; its `run_id` is the history's name.
+        A verdict for each history, in order. Its `run_id` is the history's name.
 
     Raises:
         HistoryError: From `histories`.
@@ -99,17 +99,17 @@ def judge_histories(
 def judge_files(
     paths: Sequence[Path], mode: Mode, *, engine: str = "local", spark_master: str | None = None
 ) -> list[Verdict]:
-    """Judge the histories of files, which the engine reads.
+    """Judge the histories of files. The engine reads the files.
 
     Args:
-        paths: In order.
-        mode: How.
+        paths: The files, in order.
+        mode: The settings.
         engine: `local` or `spark`.
-        spark_master: Where Spark runs.
+        spark_master: The address of the Spark master.
 
     Raises:
         EngineError: The engine cannot work here.
-        HistoryError: A file cannot be read, in one sentence.
+        HistoryError: A file cannot be read. The message is one sentence.
     """
     if engine == LocalEngine.name:
         return judge_histories(chain.from_iterable(map(read_histories, paths)), mode)
@@ -121,7 +121,7 @@ def judge_files(
 def judge_with(
     worker: Engine, histories: Iterable[History], mode: Mode, *, picks: Picks | None = None
 ) -> list[Verdict]:
-    """Judge histories as `judge_histories` does, with an engine that was entered."""
+    """Judge histories like `judge_histories`, but with a started engine."""
     with TemporaryDirectory(prefix="logquake-") as folder:
         runs: dict[Path, RunFacts] = {}
         for number, each in enumerate(histories):
@@ -154,7 +154,7 @@ def _by_place(tables: Tables) -> dict[GroupPlace, Tables]:
 
 
 def _write(root: Path, tables: Tables) -> None:
-    """Write tables as a record has them, which any cluster reads."""
+    """Write tables in the record's format, which any cluster reads."""
     paths = RunPaths(root)
     paths.record.mkdir()
     for name, table in tables.items():

@@ -1,10 +1,10 @@
-"""The entries of lines of EDN, read by the reader of JSON where the lines are plain.
+"""Read simple lines of EDN with a JSON reader.
 
-A line of Jepsen's `history.edn` is a map of keywords, whole numbers, vectors and maps. Written with
-quotes around its keywords, commas between, and its maps as lists of keys and values, it is JSON,
-which a library in Rust reads ten times as fast as `edn`. A line that is not as plain (strings,
-sets, tags, other numbers) is read by `edn`; so is one that does not come out as JSON. What both can
-read they read alike, but that vectors are lists here and not tuples; a test holds them to it.
+A line of Jepsen's `history.edn` is a map of keywords, integers, vectors and maps. It becomes JSON
+if its keywords get quotes, its elements get commas, and its maps become lists of keys and values. A
+Rust library reads JSON ten times as fast as `edn` reads EDN. `edn` reads every other line: lines
+with strings, sets, tags or other numbers, and lines that do not become JSON. Both readers give
+equal results, but this reader gives lists for vectors, not tuples. A test compares both readers.
 """
 
 import re
@@ -19,23 +19,25 @@ from checkers.histories.edn import read_forms
 _TAG = b"#jepsen.history.Op{"
 _KEYWORDS = re.compile(rb"(:[^ \[\]{},\n]+)")
 _PLAIN = b"0123456789 []{},-nil\n"
-"""What stands outside of keywords: whole numbers, brackets and `nil`; no letter e, which would make
-another number of `1e5`."""
+"""The bytes allowed outside keywords: integers, brackets and `nil`.
+
+The letter e is excluded, because JSON would read `1e5` as another number.
+"""
 _KEYWORD = (string.ascii_letters + string.digits + ":-_?!*./<>=+").encode()
 _AT_ONCE = 256
-"""So many lines are looked at together."""
+"""The number of lines that are converted together."""
 _MAP = ""
-"""The one key of what stands for a map."""
+"""The only key of a JSON object that represents a map."""
 
 
 def entries_of(lines: Sequence[bytes]) -> Iterator[dict[Any, Any]]:
-    """Yield the maps of lines that hold whole ones.
+    """Yield the maps in some lines. Each line must hold complete maps.
 
     Args:
-        lines: None of them empty.
+        lines: Lines, none of them empty.
 
     Raises:
-        ValueError, TypeError: A line is no EDN, or holds something else.
+        ValueError, TypeError: A line is not EDN, or holds something other than maps.
     """
     for start in range(0, len(lines), _AT_ONCE):
         some = lines[start : start + _AT_ONCE]
@@ -44,7 +46,7 @@ def entries_of(lines: Sequence[bytes]) -> Iterator[dict[Any, Any]]:
         for line, part in zip(some, parts, strict=True):
             try:
                 entry = _entry(orjson.loads(part))
-            except orjson.JSONDecodeError:  # It is not plain, or no EDN at all.
+            except orjson.JSONDecodeError:  # The line is not simple, or not EDN at all.
                 yield from _by_forms(line)
             else:
                 yield entry
@@ -58,7 +60,7 @@ def _by_forms(line: bytes) -> Iterator[dict[Any, Any]]:
 
 
 def _as_json(text: bytes) -> bytes:
-    """Return lines as JSON, a line each; empty if they are not plain."""
+    """Return lines as JSON, one line for each; empty if they are not simple."""
     parts = _KEYWORDS.split(text.replace(_TAG, b"{"))
     keywords = b"".join(parts[1::2])
     strange = b"".join(parts[::2]).translate(None, _PLAIN) or keywords.translate(None, _KEYWORD)
@@ -70,7 +72,7 @@ def _as_json(text: bytes) -> bytes:
 
 
 def _entry(value: Any) -> dict[Any, Any]:  # noqa: ANN401 - as JSON has it
-    """Return a map; the maps of its polls as maps, too."""
+    """Return the dict for an entry, with the maps in its polls also converted to dicts."""
     entry = _mapped(value)
     did = entry.get(":value")
     if isinstance(did, list):
@@ -85,17 +87,17 @@ def _entry(value: Any) -> dict[Any, Any]:  # noqa: ANN401 - as JSON has it
 
 
 def _whole(value: Any) -> Any:  # noqa: ANN401 - as JSON has it
-    """Return a value with all that stands for maps in it as maps."""
+    """Return a JSON value with each object that stands for an EDN map converted to a dict."""
     if isinstance(value, dict):
         return {key: _whole(each) for key, each in _mapped(value).items()}
     return [_whole(each) for each in value] if isinstance(value, list) else value
 
 
 def _mapped(value: Any) -> dict[Any, Any]:  # noqa: ANN401 - as JSON has it
-    """Return the map that something stands for.
+    """Return the dict for a JSON object that stands for an EDN map.
 
     Raises:
-        TypeError, ValueError: None: it is something else, or has a key without a value.
+        TypeError, ValueError: The value stands for no map, or a key has no value.
     """
     items = value[_MAP]
     return dict(zip(items[::2], items[1::2], strict=True))

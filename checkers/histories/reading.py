@@ -1,17 +1,16 @@
-"""The histories of a file: EDN as Jepsen stores it, or JSON lines; packed with gzip or not.
+"""Read the histories in a file: EDN as Jepsen stores it, or JSON lines, with or without gzip.
 
-EDN: a map for each op, one after the other as in Jepsen's `history.edn`, or all in one vector. The
-file is one history, named after itself.
+In EDN, each op is a map. The maps follow each other, as in Jepsen's `history.edn`, or are all in
+one vector. The file is one history with the file's name.
 
-JSON lines: a history a line, `{"name": ..., "ops": [...]}`; or an op a line, and the file is one
-history. Keys of ops are those of the EDN without the colon (`rebalance_log` is `rebalance-log`), a
-poll's map has the names of the keys as strings.
+In JSON lines, each line is a history, `{"name": ..., "ops": [...]}`. Or each line is an op, and the
+file is one history. The keys of ops are those of EDN without the colon (`rebalance_log` is
+`rebalance-log`). A poll's map has the keys as strings.
 
-What is not like this is told in a sentence with the line; nothing is skipped but lines without
-anything on them.
+Any other content raises an error with the line. Only empty lines are skipped.
 
-A long file that is one history, an entry a line, is read in stretches by as many at once as there
-are (`stretches`); what is not regular there is read again from its start, line by line.
+A long file with one history and one entry a line is read in stretches in parallel (`stretches`). If
+the file is not regular, it is read again from the start, line by line.
 """
 
 import gc
@@ -45,11 +44,11 @@ def read_histories(
 
     Args:
         path: The file.
-        spread: Has stretches of it read, by several at once.
-        stretch_bytes: How long a stretch is at least; a file that is no longer is read in one.
+        spread: Reads stretches of the file in parallel.
+        stretch_bytes: The least length of a stretch. A shorter file is read at once.
 
     Raises:
-        HistoryError: The file, or what is in it, is not as it should be.
+        HistoryError: The file or its content is wrong.
     """
     try:
         regular = None
@@ -96,7 +95,7 @@ def _histories(path: Path, text: Iterable[str]) -> Iterator[History]:
 
 
 def _first_words(lines: Iterator[str]) -> tuple[list[str], str]:
-    """Return the lines at the start on which there is nothing yet, and the first that is not."""
+    """Return the empty lines at the start, and the first line with content."""
     blank: list[str] = []
     for line in lines:
         words = line.partition(";")[0].strip(" \t\r\n,")
@@ -118,7 +117,7 @@ def _edn_history(path: Path, lines: Iterable[str], *, in_vector: bool) -> Histor
 
 
 def _json_histories(path: Path, lines: Iterable[str]) -> Iterator[History]:
-    """Yield each line's history, or the one that the ops of all lines are."""
+    """Yield a history for each line, or one history if each line is an op."""
     numbered = ((number, line) for number, line in enumerate(lines, start=1) if not line.isspace())
     first = next(numbered)
     whole = chain([first], numbered)
@@ -141,7 +140,7 @@ def _json_ops(path: Path, numbered: Iterable[tuple[int, str]]) -> History:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Look for no garbage meanwhile: among millions of new values it takes half of the time."""
+    """Turn off garbage collection: with millions of new values, it takes half of the time."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -181,6 +180,6 @@ def _op(value: object, path: Path, line: int) -> Mapping[object, object]:
 
 
 def _stem(path: Path) -> str:
-    """Return the name of a file without what tells its form: `history` of `history.edn.gz`."""
+    """Return a file's name without the extension for its format: `history` for `history.edn.gz`."""
     name = path.name.removesuffix(".gz")
     return Path(name).stem or name

@@ -1,8 +1,8 @@
-"""From the entries of a history to its ops: who began what, and how it ended.
+"""Turn the entries of a history into ops: which process began each op, and how the op ended.
 
-A history is refused, with the line, where it contradicts itself: a process that begins an op while
-another of its is open, or after one of unknown outcome; an end without a beginning. An op that is
-still open at the end is closed with `info`. What the ops did is put into columns by `Collector`.
+A history that contradicts itself is refused with the line. Examples: a process begins an op while
+its last op is open, or after an op of unknown outcome; an op ends that did not begin. An op that is
+still open at the end is closed with `info`. `Collector` stores the ops' effects as columns.
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """How a form of history spells what we look for.
+    """How a format of histories spells the keys and words.
 
     Attributes:
-        process, kind, f, value, time, index, rebalances, keys: Keys of an op, and of an event of
-            its log of rebalances.
-        prefix: What words of the set of terms begin with.
+        process, kind, f, value, time, index, rebalances, keys: The keys of an op, and the key of an
+            event in its log of rebalances.
+        prefix: The prefix of words from a fixed set.
     """
 
     process: str
@@ -56,7 +56,7 @@ EDN = Words(
 )  # fmt: skip
 
 
-class _Invocation(NamedTuple):  # There may be millions: much cheaper than a dataclass.
+class _Invocation(NamedTuple):  # A tuple, because millions of dataclass objects are much slower.
     at: int
     f: str
     value: Any
@@ -64,7 +64,7 @@ class _Invocation(NamedTuple):  # There may be millions: much cheaper than a dat
 
 
 class Recording:
-    """Takes the entries of one history in their order, and gives its tables."""
+    """Takes the entries of one history in order, and returns its tables."""
 
     def __init__(self, name: str, words: Words) -> None:
         self.name = name
@@ -74,10 +74,10 @@ class Recording:
         self._did = Collector()
 
     def add(self, entry: Mapping[object, Any], where: str) -> None:
-        """Take an invocation or a completion; entries of a nemesis are left aside.
+        """Add an invocation or a completion. A nemesis's entries are ignored.
 
         Raises:
-            HistoryError: It is not as it should be, or does not fit those before it.
+            HistoryError: The entry is wrong, or does not fit the entries before it.
         """
         words = self._words
         process, kind = entry.get(words.process), entry.get(words.kind)
@@ -96,10 +96,10 @@ class Recording:
             raise HistoryError(f"{where}: the type of an op is invoke, ok, fail or info")
 
     def done(self) -> History:
-        """Close what is still open with `info`, and return the history.
+        """Close the ops that are still open with `info`, and return the history.
 
         Raises:
-            HistoryError: A value was sent twice to one key, or an offset is no number.
+            HistoryError: A value was sent twice to one key, or an offset is not a number.
         """
         for process, begun in list(self._open.items()):
             self._take(process, begun, begun.value, ended=(NONE, _INFO))
@@ -153,7 +153,7 @@ class Recording:
         self._take(process, begun, value, ended=ended, turned=self._turned(rebalances, where))
 
     def _turned(self, rebalances: object, where: str) -> list[object]:
-        """Return the keys in a log of rebalances: events, or lists of them by when they came."""
+        """Return the keys in a log of rebalances, or raise an error with the entry's position."""
         if not rebalances:
             return []
         try:
@@ -190,10 +190,10 @@ class Recording:
 
 
 def rebalanced_keys(rebalances: object, words: Words) -> list[object]:
-    """Return the keys in a log of rebalances: events, or lists of them by when they came.
+    """Return the keys in a log of rebalances: a list of events, or lists of events by time.
 
     Raises:
-        TypeError, KeyError, AttributeError, ...: It has another shape (`MISSHAPED`).
+        TypeError, KeyError, AttributeError, ...: The log has another shape (`MISSHAPED`).
     """
     if isinstance(rebalances, Mapping):
         rebalances = [event for events in rebalances.values() for event in events or ()]

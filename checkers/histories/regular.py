@@ -1,6 +1,6 @@
-"""A long history that is regular, read in stretches by several at once.
+"""Read a long regular history in parallel stretches.
 
-See `stretches` for what is regular. What is not is for `reading` to read from its start, and to say
+`stretches` defines what is regular. `reading` reads any other history from its start, and reports
 what is wrong with it.
 """
 
@@ -18,17 +18,20 @@ from checkers.histories.tables import History, history_of
 
 _ENTRY_OF_EDN = b"#jepsen.history.Op{"
 _STRETCHES = 8
-"""So many at most: more would only leave more ops that begin in one and end in another."""
+"""The maximum number of stretches.
+
+With more stretches, more ops begin in one and end in another.
+"""
 
 
 def regular_history(path: Path, name: str, spread: Spread, *, stretch_bytes: int) -> History | None:
-    """Return the history of a file that is regular; None of any other.
+    """Return the history of a regular file, or None if the file is not regular.
 
     Args:
-        path: Of the file, which is not packed.
-        name: Of its history.
-        spread: Has stretches read, by several at once.
-        stretch_bytes: How long a stretch is at least.
+        path: The file, which is not packed.
+        name: The history's name.
+        spread: Reads stretches in parallel.
+        stretch_bytes: The least length of a stretch.
     """
     with path.open("rb") as file:
         begin = file.read(len(_ENTRY_OF_EDN))
@@ -54,7 +57,7 @@ def _shares(path: Path, stretch_bytes: int, *, edn: bool) -> list[Share]:
 
 
 def _names_ops(line: bytes) -> bool:
-    """Tell whether a line is a history with its ops; or none of JSON."""
+    """Return whether a line is a history with its ops, or is not JSON."""
     try:
         return "ops" in orjson.loads(line)
     except (orjson.JSONDecodeError, TypeError):

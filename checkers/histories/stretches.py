@@ -1,12 +1,12 @@
-"""Reads a stretch of a history's file by itself, so that a long file is read by several at once.
+"""Read one stretch of a history's file alone, so that a long file is read in parallel.
 
-A stretch does not know what came before it: it tells what is open at its end, and which processes
-ended at its beginning what they had begun before. `joining` puts the stretches of a file together.
+A stretch does not know what came before it. It reports the ops that are open at its end, and the
+ends of ops that began before it. `joining` joins the stretches of a file.
 
-Only what is regular is read here: an entry a line, values that are whole numbers, nothing that
-contradicts itself. Of anything else this says `IrregularError`, and the file is read from its start
-by `recording`, which knows all forms, and what to say of what is wrong, with the line. What both
-can read they read alike; a test holds them to it.
+This reader reads only regular files: one entry a line, values that are integers, and no
+contradictions. For any other file it raises `IrregularError`. `recording` then reads the file from
+its start. That module knows all formats, and reports errors with the line. Both readers give equal
+results for regular files, and a test compares them.
 """
 
 import gc
@@ -32,7 +32,7 @@ _FAIL, _INFO = OUTCOMES.index(Outcome.FAIL), OUTCOMES.index(Outcome.INFO)
 _INVOKE = -1
 _LISTS = (list, tuple)
 _AT_ONCE = 1 << 16
-"""So many records are looked at together."""
+"""The number of records that are converted together."""
 _MAX = 1 << 62
 _BOOLEANS = (b"true", b"false")
 
@@ -40,17 +40,17 @@ Entry = Mapping[Any, Any]
 
 
 class IrregularError(Exception):
-    """Something that is not read here, be it wrong or only rare."""
+    """Something that this reader does not read, because it is wrong or rare."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """A part of a file: the lines that begin in it.
+    """A share of a file: the lines that begin in a range of bytes.
 
     Attributes:
-        path: Of the file, which is not packed.
-        start, end: In bytes, `end` exclusive.
-        edn: Whether it is EDN, rather than JSON lines.
+        path: The file, which is not packed.
+        start, end: The range in bytes, `end` exclusive.
+        edn: Whether the file is EDN. Otherwise it is JSON lines.
     """
 
     path: Path
@@ -61,7 +61,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """An op that began in a stretch and did not end there; its entry, by its place."""
+    """An op that began in a stretch and did not end there. `at` is the position of its entry."""
 
     process: int
     at: int
@@ -71,11 +71,11 @@ class Begun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The end in a stretch of an op that began before it.
+    """The end of an op that began before the stretch.
 
     Attributes:
-        row: Of the op, among those of the stretch.
-        entry: As it was read.
+        row: The op's row among the stretch's ops.
+        entry: The entry as it was read.
     """
 
     process: int
@@ -85,16 +85,16 @@ class Ended:
     entry: Entry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Deeds:
-    """What some ops did, in columns as `tables.Columns` has them.
+    """The effects of some ops, in columns as in `tables.Columns`.
 
     Attributes:
-        sent, polled, records: As there, `polled` without where the records begin.
+        sent, polled, records: As in `tables.Columns`, but `polled` lacks each poll's first record.
         moves: (row, f, places) of assignments.
         turned: (row, place) of rebalances.
-        places: By their numbers.
-        first_rows: Of the op that named a place first, by the places' numbers.
+        places: The places in the order of their numbers.
+        first_rows: For each place, the row of the op that named it first.
     """
 
     sent: tuple[Ints, ...]
@@ -106,20 +106,20 @@ class Deeds:
     first_rows: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Stretch:
-    """What a stretch holds.
+    """The content of a stretch.
 
     Attributes:
-        times, indexes: Of its entries, as `tables.Columns` has them.
-        ops: (begun, process, number of f, ended, outcome) of what ended in it; of `ended` ones
-            `begun` and f are not known.
+        times, indexes: The times and indexes of its entries, as in `tables.Columns`.
+        ops: (begun, process, number of f, ended, outcome) of the ops that ended in it. For `ended`
+            ops, `begun` and f are not known.
         words: The `f` of ops.
-        deeds: What its ops did, but for `ended` ones.
-        begun: What is open at its end, in order.
-        ended: What was open at its start, in order.
-        fresh: Processes of which an invocation is the first that it has.
-        retired: Processes that ended with `info`.
+        deeds: The effects of its ops, without `ended` ones.
+        begun: The ops that are open at its end, in order.
+        ended: The ops that were open at its start, in order.
+        fresh: Processes whose first entry in the stretch is an invocation.
+        retired: Processes that ended an op with `info`.
     """
 
     times: Ints
@@ -134,9 +134,9 @@ class Stretch:
 
 
 def read_stretch(share: Share) -> Stretch | None:
-    """Return what a part of a file holds; None if it is not regular."""
+    """Return the content of a share of a file, or None if it is not regular."""
     collects = gc.isenabled()
-    gc.disable()  # Among millions of new values it takes half of the time.
+    gc.disable()  # With millions of new values, garbage collection takes half of the time.
     try:
         return _Reader(EDN if share.edn else JSON).read(_entries(share))
     except (IrregularError, HistoryError, RecursionError, *MISSHAPED):
@@ -148,7 +148,7 @@ def read_stretch(share: Share) -> Stretch | None:
 
 def _entries(share: Share) -> Iterator[Entry]:
     text = _text(share)
-    if b"\r" in text:  # Another end of a line.
+    if b"\r" in text:  # A different line ending.
         raise IrregularError
     lines = [line for line in text.split(b"\n") if line]
     entries = entries_of(lines) if share.edn else map(orjson.loads, lines)
@@ -159,7 +159,7 @@ def _entries(share: Share) -> Iterator[Entry]:
 
 
 def _without_booleans(entry: Entry, words: Words) -> Entry:
-    """Return an entry whose client has none in what it did: to Python they are numbers."""
+    """Return an entry; raise an error if its value has booleans, which Python treats as numbers."""
     if type(entry.get(words.process)) is int and _booleans(entry.get(words.value)):
         raise IrregularError
     return entry
@@ -174,7 +174,7 @@ def _booleans(value: object) -> bool:
 
 
 def _text(share: Share) -> bytes:
-    """Return the lines that begin in a part of a file."""
+    """Return the lines that begin in a share of a file."""
     with share.path.open("rb") as file:
         if share.start:
             file.seek(share.start - 1)
@@ -186,17 +186,17 @@ def _text(share: Share) -> bytes:
 
 @dataclass(slots=True, kw_only=True)
 class Collected:
-    """Collects `Deeds`.
+    """Collects the effects of ops (`Deeds`).
 
     Attributes:
         sends: Row, mop, place, offset, value, and so on.
-        polls: Row, mop, place, first pos, how many, and so on.
-        told: Records of `polls` as they were read; they take ten times the room of numbers.
-        records: Offset, value, and so on, of those before.
-        moves, turned: As `Deeds` has them.
-        places: Their numbers.
-        first_rows: As `Deeds` has them.
-        numbers: Of places, by keys.
+        polls: Row, mop, place, first pos, count, and so on.
+        told: New records of `polls` as they were read. They need ten times the memory of numbers.
+        records: Offset, value, and so on, of the earlier records.
+        moves, turned: As in `Deeds`.
+        places: The number of each place.
+        first_rows: As in `Deeds`.
+        numbers: The number of the place of each key.
     """
 
     sends: "array[int]" = field(default_factory=lambda: array("q"))
@@ -210,7 +210,7 @@ class Collected:
     numbers: dict[object, int] = field(default_factory=dict)
 
     def did(self, row: int, f: str, value: Any, outcome: int) -> None:  # noqa: ANN401 - as in the file
-        """Take what an op did."""
+        """Add the sends, polls or assignments of an op."""
         if f in PARTED:
             for mop, part in enumerate(value or ()):
                 if part[0] in SEND:
@@ -232,7 +232,7 @@ class Collected:
         entry: Entry,
         words: Words,
     ) -> None:
-        """Take what an op did, by the entry that ended it and the value that it began with."""
+        """Add the effects of an op, from the entry that ended it and the value at its begin."""
         told = entry.get(words.value)
         self.did(row, f, value if told is None else told, outcome)
         rebalances = entry.get(words.rebalances)
@@ -240,11 +240,11 @@ class Collected:
             self.rebalanced(row, rebalanced_keys(rebalances, words))
 
     def rebalanced(self, row: int, keys: Iterable[object]) -> None:
-        """Take the keys of a log of rebalances."""
+        """Add the keys in a log of rebalances."""
         self.turned += [(row, self._place(key, row)) for key in keys]
 
     def deeds(self) -> Deeds:
-        """Return all that was taken."""
+        """Return everything that was collected."""
         self._put_down()
         sent, polled, records = (
             np.array(each, np.int64).reshape(-1, width)
@@ -311,7 +311,7 @@ def _plain(values: Ints) -> bool:
 
 
 class _Reader:
-    """Takes the entries of a stretch in their order."""
+    """Reads the entries of a stretch in order."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
@@ -330,7 +330,7 @@ class _Reader:
         self._kinds[f"{words.prefix}invoke"] = _INVOKE
 
     def read(self, entries: Iterable[Entry]) -> Stretch:
-        """Take all entries, and return what they hold."""
+        """Read all entries, and return the stretch."""
         words, kinds = self._words, self._kinds
         times, indexes = self._times, self._indexes
         for entry in entries:
@@ -349,7 +349,7 @@ class _Reader:
         return self._stretch()
 
     def _leave_aside(self, process: object, entry: Entry) -> None:
-        """Leave an entry of a nemesis aside."""
+        """Ignore an entry of the nemesis; raise an error if the entry is a client's."""
         f = entry.get(self._words.f)
         of_client = isinstance(f, str) and f.removeprefix(self._words.prefix) in PARTED
         if process is None or isinstance(process, float | bool) or of_client:

@@ -1,4 +1,4 @@
-"""The tables of a history, from the rows that were collected of it, a column at a time."""
+"""Build the tables of a history from its collected rows, one column at a time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,13 +19,13 @@ Place = tuple[str, int]
 """Topic and partition."""
 
 TOPIC_ID = "history"
-"""Of all topics: histories do not tell any."""
+"""The id of all topics, because histories name none."""
 FIRST_NUMBERED = 1 << 62
-"""Values from here on are numbers of values that are no integers."""
+"""Values from here on are the numbers of values that are not integers."""
 _OK = 0
 _NO_MOVES = ((), (), ())
 _FEW = 127
-"""So many words fit into codes of a byte."""
+"""The maximum number of words that can be coded in a byte."""
 _DECIDED = {
     Outcome.OK: (Decision.COMMIT, TransactionOutcome.COMMITTED),
     Outcome.FAIL: (Decision.ABORT, TransactionOutcome.ABORTED),
@@ -35,13 +35,13 @@ _DECIDED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A history as our record has it.
+    """A history in the format of the run's record.
 
     Attributes:
-        name: Its own, or its file's.
+        name: The history's own name, or its file's.
         tables: `ops`, `sends`, `polls`, `assignments`, `transactions`; their `run_id` is the name.
-        places: Of its keys, in the order in which they came.
-        names: Of values that were numbered.
+        places: The places of its keys, in order of appearance.
+        names: The names of values that got numbers.
     """
 
     name: str
@@ -50,23 +50,23 @@ class History:
     names: Mapping[int, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Columns:
-    """What the ops of a history did, in columns (`checkers/histories/columns.py` collects it).
+    """The ops of a history in columns, collected by `checkers/histories/columns.py`.
 
     Attributes:
-        times: Of the entries, in nanoseconds.
-        indexes: Of the entries, as the history has them; None if one has no such index.
-        begun, process, f, ended, outcome: Of the ops: the entry that began it, its process, number
-            of its word in `words`, the entry that ended it or -1, number of `OUTCOMES`.
+        times: The times of the entries, in nanoseconds.
+        indexes: The indexes of the entries in the history; None if one entry has none.
+        begun, process, f, ended, outcome: For each op: the entry that began it, its process, the
+            number of its word in `words`, the entry that ended it or -1, the number in `OUTCOMES`.
         words: The `f` of ops.
         sent: (row of the op, mop, place, offset, value) of the sends.
-        polled: (row of the op, mop, place, first pos, how many, first record), one for each key of
-            a poll.
-        records: (offset, value) of all that was polled.
-        moves: (row of the op, place, kind), of `assignments`.
-        places: Of the keys, by their numbers.
-        names: Of values that were numbered.
+        polled: (row of the op, mop, place, first pos, count, first record), one for each key of a
+            poll.
+        records: (offset, value) of all polled records.
+        moves: (row of the op, place, kind), for `assignments`.
+        places: The places of the keys, in the order of their numbers.
+        names: The names of values that got numbers.
     """
 
     times: Ints
@@ -86,27 +86,27 @@ class Columns:
 
 
 OUTCOMES = (Outcome.OK, Outcome.FAIL, Outcome.INFO)
-"""By their numbers."""
+"""The outcomes, in the order of their numbers."""
 
 
 def history_of(
     name: str, columns: Columns, where: Callable[[int], str] = "op {}".format
 ) -> History:
-    """Return the history whose columns were collected.
+    """Return the history built from collected columns.
 
     Args:
-        name: Its own, or its file's.
-        columns: What its ops did.
-        where: Tells where an op stands in the file, by its row.
+        name: The history's own name, or its file's.
+        columns: The history's ops in columns.
+        where: Returns an op's position in the file, by its row.
 
     Raises:
-        HistoryError: A key was sent one value twice.
+        HistoryError: One value was sent twice to a key.
     """
     return _Tabled(name, columns).history(where)
 
 
 class _Tabled:
-    """Makes the tables of a history, the rows of each by places and ops."""
+    """Builds the tables of a history, with each table's rows sorted by place and op."""
 
     def __init__(self, name: str, columns: Columns) -> None:
         self._name, self._columns = name, columns
@@ -204,9 +204,10 @@ class _Tabled:
         )  # fmt: skip
 
     def _in_turn(self, deeds: tuple[Ints, ...]) -> Ints:
-        """Return the order of rows by places and ids of ops: sorted now, they are not later.
+        """Return the order of rows by place and op id.
 
-        A table has many columns, and a row for each record of what is one row here.
+        Sorting here is cheaper than sorting the finished table: a table has many columns, and one
+        row here becomes a row for each record there.
         """
         rows, _, places, *_ = deeds
         return order_of(self._place_rank[places], self._rank[rows])
@@ -233,7 +234,7 @@ class _Tabled:
         }
 
     def _table(self, table: str, count: int, **columns: "Ints | pa.Array[Any]") -> pa.Table:
-        """Return a table of the record, strings coded; columns that are not given are null."""
+        """Return a table of the record, with coded strings. Columns that are not given are null."""
         schema = TABLES[table]
         columns["run_id"] = _all(self._name, count)
         arrays = [
@@ -245,7 +246,7 @@ class _Tabled:
         return pa.table(arrays, names=schema.names)
 
     def _refuse_repeated(self, where: Callable[[int], str]) -> None:
-        """Refuse a value that was sent twice to one key."""
+        """Raise an error if one value was sent twice to a key."""
         rows, _, places, _, values = self._columns.sent
         width = int(values.max(initial=0)) + 1
         if width * (len(self._columns.places) + 1) < FIRST_NUMBERED:
@@ -262,7 +263,7 @@ class _Tabled:
 
 
 def _ranks(places: Sequence[Place]) -> Ints:
-    """Return for each place how many are before it in the order of a table."""
+    """Return each place's rank in the order of a table."""
     ranks = np.empty(len(places), np.int64)
     ranks[sorted(range(len(places)), key=places.__getitem__)] = np.arange(len(places))
     return ranks
@@ -275,9 +276,9 @@ def _array(column: "Ints | pa.Array[Any]", kind: pa.DataType) -> "pa.Array[Any]"
 
 
 def _spelt(numbers: Ints, words: Sequence[str]) -> "pa.Array[Any]":
-    """Return the words that some numbers stand for, coded."""
+    """Return the words for some numbers, as a coded column."""
     told = [str(word) for word in words]
-    if len(set(told)) < len(told):  # A code for each word, and a word for each code.
+    if len(set(told)) < len(told):  # Two numbers have one word.
         return pa.array([told[each] for each in numbers.tolist()], pa.string()).dictionary_encode()
     kind = np.int8 if len(told) < _FEW else np.int32
     return pa.DictionaryArray.from_arrays(
@@ -286,18 +287,18 @@ def _spelt(numbers: Ints, words: Sequence[str]) -> "pa.Array[Any]":
 
 
 def _all(word: str, count: int) -> "pa.Array[Any]":
-    """Return a column that says the same in every row, coded."""
+    """Return a coded column with the same word in every row."""
     return _spelt(np.zeros(count, np.int64), (word,))
 
 
 def _identities(indexes: Ints | None, entries: int) -> Ints:
-    """Return the indexes of entries if they grow, else their places."""
+    """Return the indexes of entries if they increase; otherwise the entries' positions."""
     if indexes is not None and (np.diff(indexes) > 0).all():
         return indexes
     return np.arange(entries, dtype=np.int64)
 
 
 def _in_order(times: Ints) -> Ints:
-    """Return times that grow from entry to entry, by a nanosecond at least."""
+    """Return times that increase by at least a nanosecond from entry to entry."""
     steps = np.arange(len(times), dtype=np.int64)
     return np.asarray(np.maximum.accumulate(np.maximum(times, 0) - steps) + steps, np.int64)

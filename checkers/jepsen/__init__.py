@@ -1,8 +1,9 @@
-"""Checks by the definitions of Jepsen's Kafka checker, where they differ from the contract's.
+"""Checks with the definitions of Jepsen's Kafka checker, where they differ from the contract's.
 
-They take the place of those of the same name where Jepsen judges. All of them rest on what clients
-saw: the log is what any reader was given, and what certainly committed sends were told. What they
-are good for: comparing verdicts, and histories of others, where nothing else is known.
+With Jepsen as the judge, these checks replace the checks of the same name. All of them use only
+what clients saw. The log consists of the records that any reader got, and the offsets that
+committed sends got. Use these checks to compare verdicts with Jepsen's, and to judge imported
+histories.
 
 See Jepsen's `jepsen.tests.kafka`, and `tests/histories/README.md` for its rules in short.
 """

@@ -1,11 +1,13 @@
-"""G1a as Jepsen has it: an ok op read a value whose send certainly failed.
+"""G1a by Jepsen's definition: an ok op read a value of a send that certainly failed.
 
-Definition: each time that an op which ended ok returned a value of an op which ended `fail`. Every
-reading counts.
+Definition: an op that ended ok returned a value of an op that ended with `fail`. Each such read
+counts.
 
-Why it proves something: `fail` is said only of what certainly has no effect, so nobody may see it.
-What would not prove it: a reader whose own op did not end ok; it may have been given more than it
-was promised. It differs from the contract's, which counts every reader.
+Why it proves something: `fail` means that the send certainly has no effect, so no reader may get
+the value.
+
+What would not prove it: a reader whose own op did not end ok may have got more than it was
+promised. The contract's check counts every reader, and differs in this point.
 """
 
 import numpy as np

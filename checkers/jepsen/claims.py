@@ -1,7 +1,7 @@
-"""The log of a partition as Jepsen has it: all that anybody was told of what stands where.
+"""The log of a partition as Jepsen sees it: the pairs of offset and value that clients got.
 
-Readers' records count whatever became of the op that read them; an acknowledgement counts if its
-send certainly committed. Several values may stand at one offset, and one value at several.
+A reader's record counts whatever the outcome of the reader's op. An acknowledgement counts only if
+its send certainly committed. An offset may have several values, and a value several offsets.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from checkers.group import Group
 
 
 def claims(group: Group) -> tuple[Ints, Ints]:
-    """Return all (offset, value) that anybody was told, as often as they were."""
+    """Return all pairs of offset and value that clients got, each as often as it was reported."""
     tables = (group.table("polls"), group.committed)
     offsets, values = (
         stack([ints(table, name) for table in tables]) for name in ("offset", "value")
@@ -21,13 +21,13 @@ def claims(group: Group) -> tuple[Ints, Ints]:
 
 
 def first_offsets(group: Group, values: Ints) -> Ints:
-    """Return the lowest offset that is told of each value, -1 if there is none."""
+    """Return the lowest reported offset of each value, -1 if there is none."""
     ranked, offsets = group.view(_by_value)
     return _at(ranked, offsets, values, np.searchsorted(ranked, values, side="left"))
 
 
 def last_offsets(group: Group, values: Ints) -> Ints:
-    """Return the highest offset that is told of each value, -1 if there is none."""
+    """Return the highest reported offset of each value, -1 if there is none."""
     ranked, offsets = group.view(_by_value)
     return _at(ranked, offsets, values, np.searchsorted(ranked, values, side="right") - 1)
 

@@ -1,8 +1,8 @@
-"""What Jepsen says beside a kind of cycle: that a cycle exists which an isolation level forbids.
+"""Jepsen's additional names for cycles that an isolation level forbids.
 
-`PL-1-cycle-exists` comes with `G0`, `PL-2-cycle-exists` with `G1c`, the `strong-` ones with those
-that real time closes. They say nothing new, and are told only where our verdicts are printed to be
-compared with Jepsen's.
+Jepsen reports `PL-1-cycle-exists` together with `G0`, and `PL-2-cycle-exists` with `G1c`. The names
+with `strong-` come with the real-time cycles. These names contain no new information. Logquake uses
+them only to compare its verdicts with Jepsen's.
 """
 
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ LEVELS: Mapping[str, str] = {
     "G0-realtime": "strong-PL-1-cycle-exists",
     "G1c-realtime": "strong-PL-2-cycle-exists",
 }
-"""By the kind that each comes with."""
+"""Jepsen's additional name for each kind of cycle."""
 
 
 def with_levels(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return how many there are of each kind, with the names that Jepsen tells beside."""
+    """Return the number of anomalies of each kind, with Jepsen's additional names."""
     beside = {LEVELS[name]: count for name, count in counts.items() if name in LEVELS and count}
     return {**counts, **beside}

@@ -1,13 +1,15 @@
-"""lost-write as Jepsen has it: readers went past a committed record that none of them got.
+"""lost-write by Jepsen's definition: readers passed a committed record that none of them got.
 
-Definition: let B be the highest offset that any ok poll of the partition reached; a value that
-stands at several offsets (`checkers/jepsen/claims.py`) counts with its first. Lost are the values
-whose last offset is at or below B, that certainly committed, and that no ok poll returned.
+Definition: let B be the highest offset that any ok poll of the partition reached. A value at
+several offsets (`checkers/jepsen/claims.py`) counts for B with its first offset. A value is lost if
+its last offset is at or below B, if it certainly committed, and if no ok poll returned it.
 
-Why it proves something: readers read in order, so whoever got a record was given what stands below
-it, or somebody else was. What would not prove it: records above B, which a reader may yet get; a
-record without a known offset; one reader that skips it (that is a `poll-skip`). It differs from the
-contract's: here retention and truncation are no excuse, and what no reader has reached is not lost.
+Why it proves something: readers read in order. So if a reader got a record, some reader must have
+got each record below it.
+
+What would not prove it: a reader may still get records above B. A record without a known offset
+does not count. A single reader that skips a record is a `poll-skip`. The contract's check differs:
+here, retention and truncation are no excuse, and a record that no reader reached is not lost.
 """
 
 import numpy as np
@@ -25,13 +27,13 @@ NAME = "lost-write"
 
 
 def read_values(group: Group) -> Ints:
-    """Return the values that ok polls of a partition returned, as often as they did."""
+    """Return the values that ok polls of a partition returned, with repetitions."""
     polls = group.table("polls")
     return ints(polls, "value")[equal(polls, "outcome", Outcome.OK.value)]
 
 
 def _passed(group: Group) -> Mask:
-    """Tell which rows of the committed sends readers came to, or past."""
+    """Return which rows of the committed sends readers reached or passed."""
     place = last_offsets(group, ints(group.committed, "value"))
     reached = int(first_offsets(group, read_values(group)).max(initial=NONE))
     return np.asarray((place >= 0) & (place <= reached), dtype=np.bool_)
@@ -71,7 +73,7 @@ def _describe(group: Group, row: tuple[int, ...]) -> Anomaly:
 
 
 def _passed_by(group: Group) -> int:
-    """Return the op whose read went furthest."""
+    """Return the op whose read reached the highest offset."""
     polls = group.table("polls")
     ok = select(polls, equal(polls, "outcome", Outcome.OK.value))
     furthest = int(np.argmax(first_offsets(group, ints(ok, "value"))))

@@ -1,13 +1,15 @@
-"""The order that clients saw, by the rules of Jepsen's Kafka checker: distances between indexes.
+"""Order anomalies by the rules of Jepsen's Kafka checker: distances between log positions.
 
-Each value has an index in the version order, its last one if it stands at several offsets. From the
-last value of a process's previous ok poll of a partition to the first of its next op that read it,
-of whatever outcome, the distance is one: more is a `poll-skip`, less a `nonmonotonic-poll`. The
-same of sends, from ok and info ops to such (`nonmonotonic-send`), and of the neighbouring values
-inside of one op (`int-`). An unknown index is no error. An assignment that leaves a partition out
-forgets where the process stood; one that names it does not. See Jepsen's `jepsen.tests.kafka`.
+Each value has an index in the version order. A value at several offsets has its last index. The
+rule for polls compares two values of one process. The first is the last value of its previous ok
+poll of a partition. The second is the first value of its next op that read the partition, whatever
+the op's outcome. The distance of their indexes must be one. A larger distance is a `poll-skip`, a
+smaller one a `nonmonotonic-poll`. For sends, the rule holds between ok or info ops
+(`nonmonotonic-send`). Inside one op, the rule holds between neighbouring values (`int-`). An
+unknown index is no error. After an assignment without the partition, the process's position is
+forgotten. After an assignment with the partition, it is kept. See Jepsen's `jepsen.tests.kafka`.
 
-These seven take the place of `poll_order` and `send_order` where Jepsen judges: `CHECKERS`.
+With Jepsen as the judge, these seven checks (`CHECKERS`) replace `poll_order` and `send_order`.
 """
 
 from collections.abc import Callable
@@ -39,28 +41,28 @@ def polls_apart(group: Group) -> Steps:
 
 
 def polls_inside(group: Group) -> Steps:
-    """Return the steps inside of each op that read."""
+    """Return the steps between neighbouring values inside each op that read."""
     return inner_poll_steps(group, _owned(group.table("polls")))
 
 
 def sends_apart(group: Group) -> Steps:
-    """Return the steps from each process's last send that may have happened to its next."""
+    """Return the steps from each process's last send that may have happened to its next one."""
     sends = group.table("sends")
     maybe = equal(sends, "outcome", _OK, _INFO)
     return remembered_steps(sends, _owned(sends) & maybe, maybe, group.table("assignments"))
 
 
 def sends_inside(group: Group) -> Steps:
-    """Return the steps inside of each op that sent."""
+    """Return the steps between neighbouring values inside each op that sent."""
     return inner_send_steps(group, _owned(group.table("sends")))
 
 
 def distances(index: Ints, steps: Steps) -> tuple[Ints, Mask]:
-    """Return how far apart the two values of each step stand, and where that is known.
+    """Return the distance between the two values of each step, and a mask where it is known.
 
     Args:
-        index: Of each row's value in the version order, -1 if it is unknown.
-        steps: Of the same rows.
+        index: The index of each row's value in the version order, -1 if unknown.
+        steps: Steps between these rows.
     """
     since, at = index[steps.since], index[steps.at]
     return at - since, (since >= 0) & (at >= 0)
@@ -80,14 +82,14 @@ def _owned(table: pa.Table) -> Mask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    """One of the seven.
+    """One of the seven order anomalies.
 
     Attributes:
-        name: Of the anomaly.
-        table: What its steps are rows of.
-        steps: Gives them.
-        forward: Whether it is about steps that are too long, or about those that go back.
-        apart: Whether its steps lead from op to op, where an assignment may lie between.
+        name: The anomaly's name.
+        table: The table of the rows between which the steps lead.
+        steps: Returns the steps.
+        forward: True: steps that are too long are wrong. False: steps that go back are wrong.
+        apart: Whether steps lead from op to op, so that an assignment may lie in between.
     """
 
     name: str
@@ -97,9 +99,9 @@ class _Kind:
     apart: bool
 
     def check(self, group: Group) -> Findings:
-        """Return the steps that are too long, or go back."""
+        """Return the steps that are too long, or the steps that go back."""
         rows, steps = group.table(self.table), self.steps(group)
-        # Kept for all kinds of a table: to look a value up costs more than all the rest.
+        # Cached for all kinds of a table, because looking values up is the most expensive part.
         index = group.view(_polled if self.table == "polls" else _sent)
         distance, known = distances(index, steps)
         wrong = known & ((distance > 1) if self.forward else (distance < 1))
@@ -138,7 +140,7 @@ class _Kind:
 
 
 def _broken(facts: RunFacts) -> tuple[str, ...]:
-    """Return why assignments may be missing that left the partition out."""
+    """Return the broken premises if an assignment without the partition may be missing."""
     premises = (
         (Premise.WHOLE_RECORD, facts.cut_streams),
         (Premise.KNOWN_MOVES, not facts.moves_known),
@@ -187,4 +189,4 @@ CHECKERS = tuple(
     )
     for kind in _KINDS
 )
-"""By name, those that stand for the contract's where Jepsen judges."""
+"""The seven checkers. With Jepsen as the judge, they replace the contract's of the same name."""

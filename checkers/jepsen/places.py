@@ -1,12 +1,13 @@
-"""duplicate and inconsistent-offsets as Jepsen has them: values and offsets that do not match.
+"""duplicate and inconsistent-offsets by Jepsen's definition: values and offsets that do not match.
 
-Definition: among all that readers were given, in ops of whatever outcome, and what certainly
-committed sends were told, one value at two or more offsets (`duplicate`), or one offset with two or
-more values (`inconsistent-offsets`).
+Definition: the check uses the records that readers got, in ops of any outcome, and the offsets that
+certainly committed sends got. One value at two or more offsets is a `duplicate`. One offset with
+two or more values is `inconsistent-offsets`.
 
-Why it proves something: a value is sent once, and an offset is written once. What would not prove
-it: the offset of a send that failed, or of which nobody knows whether it committed. They differ
-from the contract's, which also look into the leader's final log, and believe every acknowledgement.
+Why it proves something: a value is sent once, and an offset is written once.
+
+What would not prove it: the offset of a send that failed or may not have committed. The contract's
+checks differ: they also use the leader's final log, and believe every acknowledgement.
 """
 
 import numpy as np
@@ -25,7 +26,7 @@ _Repeats = list[tuple[int, list[int]]]
 
 
 def _repeats(keys: Ints, others: Ints) -> _Repeats:
-    """Return the keys that come with several others, and these."""
+    """Return each key that occurs with several different partners, with these partners."""
     keys, others = unique_pairs(keys, others)
     twice = repeated(keys)
     begin, end = np.searchsorted(keys, twice), np.searchsorted(keys, twice, "right")
@@ -74,7 +75,7 @@ def _describe_offset(group: Group, offset: int, values: list[int]) -> Anomaly:
 
 
 def _ops(group: Group, name: str, number: int) -> dict[str, list[int]]:
-    """Return the ops that sent or read a value, or at an offset; the first few."""
+    """Return the first few ops that sent or read a given value, or at a given offset."""
     return {
         f"{table.removesuffix('s')}_op_ids": np.unique(
             ints(rows, "op_id")[ints(rows, name) == number]

@@ -1,10 +1,13 @@
-"""unseen as Jepsen has it: an op ended ok, and no ok poll ever returned what it sent.
+"""unseen by Jepsen's definition: a send's op ended ok, but no ok poll ever returned its value.
 
-Why it proves something: Jepsen's workload goes on until readers have read all that was
-acknowledged; what nobody got by then is not there. What would not prove it: a history that was cut
-off, or whose readers stopped early; nothing in a history tells. A value may be `lost-write` as
-well. It differs from the contract's, which asks for complete final reads, and does not count losses
-twice.
+Definition: an op that sent the value ended ok, and no ok poll of the history returned the value.
+
+Why it proves something: Jepsen's workload runs until readers have read everything that was
+acknowledged. A value that no reader got by then is missing.
+
+What would not prove it: a history that was cut, or whose readers stopped early. A history does not
+show that. A value may also be reported as `lost-write`. The contract's check differs: it requires
+complete final reads, and does not count losses twice.
 """
 
 from checkers.columns import equal, ints, select, within

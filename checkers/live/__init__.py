@@ -1,9 +1,9 @@
-"""Judges a run while it goes on: the same kernels, on what is new of the record.
+"""Judges a run while it is still going on, with the same checks as for a finished run.
 
-- `kernels`: which checks can look at an unfinished record, and why the others cannot.
-- `window`: the rows that they look at, with bounded memory.
-- `history`: what observers told, thinned as it grows old.
-- `look`: one look, and what two looks agree on: a violation.
+- `kernels`: the checks that can judge a run before its end.
+- `window`: the recent rows of the run, in bounded memory.
+- `history`: drops older answers about leaders and replicas that add nothing new.
+- `look`: one pass of the checks. Two passes that agree make a violation.
 
-Nothing here reads files; `harness.watcher` does.
+Nothing here reads files. `harness.watcher` reads them.
 """

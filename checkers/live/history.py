@@ -1,9 +1,14 @@
-"""What observers told of leaders and replicas, thinned as it grows old.
+"""Reduces the recorded answers about leaders and replicas as they grow old, to save memory.
 
-The newest answers are kept as they are. Of older ones those are kept that say something new, for
-they tell when an epoch, an ISR or a broker's life began; of very old ones the first that each
-observer gave, so that whatever came after it is known to be a change. Every row that is left out
-leaves pairs of answers that were compared before.
+The answers come from observers, which ask brokers during the run.
+
+- Recent answers are all kept.
+- Of older answers, only those at a change are kept: the first and the last with the same content.
+  They show when a leader epoch, an ISR or a broker's incarnation began.
+- Of very old answers, only the first in each series is kept. It shows that a different later answer
+  is a change.
+
+A dropped row loses nothing: it was already compared with its neighbours.
 """
 
 import numpy as np
@@ -15,22 +20,22 @@ _SERIES = {
     "leadership": ("topic", "partition", "source", "observer"),
     "replica_states": ("topic", "partition", "node"),
 }
-"""Whose answers follow each other."""
+"""Columns that identify a series of answers, by table. Each answer belongs to one series."""
 _SAID = {
     "leadership": ("incarnation", "leader", "leader_epoch", "isr"),
     "replica_states": ("incarnation",),
 }
-"""What of an answer is new, if it is."""
+"""Columns that count as new content when they change from one answer to the next, by table."""
 
 
 def thinned(name: str, rows: pa.Table, *, fresh_ns: int, old_ns: int) -> pa.Table:
-    """Return the rows of one observer that are worth keeping, in their order.
+    """Return the rows of one observer that are worth keeping, in their original order.
 
     Args:
-        name: Of the table: `leadership` or `replica_states`.
-        rows: In the order in which they were written.
-        fresh_ns: What was observed later stays.
-        old_ns: Of what was observed earlier only the first row of each series stays.
+        name: The table: `leadership` or `replica_states`.
+        rows: The rows, in the order in which they were written.
+        fresh_ns: Every row observed at this time or later is kept.
+        old_ns: Before this time, only the first row of each series is kept.
     """
     if not rows.num_rows:
         return rows
@@ -47,7 +52,7 @@ def thinned(name: str, rows: pa.Table, *, fresh_ns: int, old_ns: int) -> pa.Tabl
 
 
 def _differs(columns: list[np.ndarray], order: np.ndarray) -> Mask:
-    """Tell which rows, taken in an order, differ from the one before them."""
+    """Mark the rows that differ from the previous row in the given order."""
     new = np.zeros(len(order), dtype=np.bool_)
     new[0] = True
     for column in columns:

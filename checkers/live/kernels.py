@@ -1,22 +1,24 @@
-"""Which checks can look at an unfinished record.
+"""Selects the checks that can judge a run before its end.
 
-A check looks meanwhile only if the judge at the end must find the same again. It must, where the
-anomaly rests on rows that stay in the record whatever comes later (`Proof.TOLD`); where a copy of
-the replicas' files is made at once, which the judge at the end reads as well (`Proof.COPIED`); and
-where what is gone from every replica cannot come back (`Proof.GONE`).
+A check runs during the run only if the final judge must find the same anomaly again. There are
+three cases in which it must:
 
-Each check says so (`Checker.meanwhile`), or why it waits for the end (`Checker.waits`).
+- The anomaly rests on rows that stay in the run's record until the end (`Proof.TOLD`).
+- The replicas' files are copied at once, and the final judge reads that copy (`Proof.COPIED`).
+- A record is missing from every replica, so it cannot come back (`Proof.GONE`).
+
+Each check declares its case (`Checker.meanwhile`), or why it waits for the end (`Checker.waits`).
 """
 
 from checkers.protocol import Checker
 from checkers.registry import CHECKERS
 
 WITH_PREMISES = "broker-hit-from-outside"
-"""No violation; but it takes the trust of those of liveness, and so looks meanwhile, too."""
+"""Not a violation, but it decides whether liveness checks can be trusted. So it runs early too."""
 
 
 def kernels() -> tuple[Checker, ...]:
-    """Return the checks that look meanwhile, in the registry's order."""
+    """Return the checks that run during the run, in the registry's order."""
     return tuple(
         each for each in CHECKERS if each.meanwhile is not None or each.name == WITH_PREMISES
     )

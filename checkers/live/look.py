@@ -1,10 +1,12 @@
-"""One look at a run that goes on, and what two looks agree on.
+"""One pass of the checks over a running run. Two passes that agree make a violation.
 
-A look judges the window as a record that ends here. What it finds counts only if the judge at the
-end would count it, by what is known so far. Between two questions to the brokers, and while files
-are read one after the other, anything may move: so a violation is what two looks in a row find, at
-one place. Where the judge allows some losses, an answer that excuses one may be told a few seconds
-late; there the looks must be so far apart.
+A pass judges the window (the recent rows) as if the run ended now. A finding counts only if the
+final judge would count it too, by the facts known so far.
+
+Brokers change while they are asked and while files are read, so one pass can be wrong. A violation
+therefore needs two passes in a row that find the same anomaly at the same place. Where the judge
+allows some losses, an answer that excuses a loss may arrive a few seconds late. There the two
+passes must be at least `SETTLED_NS` apart.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,22 +34,22 @@ from results.record.terms import AnomalyClass, Judge
 from results.record.verdict import Example
 
 SETTLED_NS = TOLD_LATE_NS + NS_PER_S
-"""After so long brokers have told of what may excuse a loss."""
+"""After this time, brokers have reported every fact that may excuse a loss."""
 OBSERVED_EVERY = 3
-"""What brokers told is compared at every third look: it stays, and costs as much as all else."""
+"""Brokers' answers are compared only at every third pass, because that is costly."""
 _LOST = 5
 Identity = tuple[str, str, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """What a run is stopped for.
+    """An anomaly that stops a run.
 
     Attributes:
-        name: Of the anomaly.
-        example: Its sentence, evidence and place.
-        first_ns: When a look found it first.
-        seen_ns: When the look was that agrees.
+        name: The anomaly's name.
+        example: One finding: its sentence, evidence and place.
+        first_ns: When a pass first found it.
+        seen_ns: When a later pass confirmed it.
     """
 
     name: str
@@ -57,10 +59,10 @@ class Violation:
 
 
 class Looks:
-    """The looks at one run.
+    """The passes of the checks over one run.
 
     Args:
-        window: What is looked at.
+        window: The recent rows of the run.
     """
 
     def __init__(self, window: Window) -> None:
@@ -72,15 +74,18 @@ class Looks:
 
     @property
     def suspects(self) -> bool:
-        """Whether the last look found something that another look is to confirm."""
+        """Whether the last pass found an anomaly that a later pass must confirm."""
         return bool(self._suspects)
 
     def look(self, facts: RunFacts, now_ns: int) -> Violation | None:
-        """Judge what there is; let the window slide, unless something is suspected.
+        """Judge the current window. If it holds no suspected anomaly, drop its old rows.
 
         Args:
-            facts: What is known of the run.
-            now_ns: Nanoseconds since the run's start, after everything was read.
+            facts: The known facts of the run.
+            now_ns: Nanoseconds since the run's start, taken after all reading ended.
+
+        Returns:
+            A violation that two passes agree on, or None.
         """
         tables = self._window.tables()
         self._turn += 1
@@ -129,9 +134,9 @@ class Looks:
         ]
 
 
-@dataclass(frozen=True, kw_only=True)  # Not slotted: its groups are cached.
+@dataclass(frozen=True, kw_only=True)  # Without slots, because the groups are cached properties.
 class _View:
-    """What there is of one partition."""
+    """The rows of one partition in the current window, and what checks find in them."""
 
     facts: RunFacts
     window: Window
@@ -140,12 +145,12 @@ class _View:
 
     @cached_property
     def alone(self) -> Group:
-        """What clients and observers were told."""
+        """The rows that clients and observers recorded, without the replicas' logs."""
         return self._group(self.tables)
 
     @cached_property
     def with_logs(self) -> Group:
-        """The same with the replicas' logs, as if the brokers had stopped here."""
+        """The recorded rows, with the replicas' logs as if the brokers had stopped now."""
         told = self.tables.get("replica_states", LIVE["replica_states"].empty_table())
         logs = self.window.logs(self.place, told)
         names = told.column_names
@@ -153,7 +158,7 @@ class _View:
         return self._group({**self.tables, **logs, "replica_states": pa.concat_tables(stated)})
 
     def results(self, checker: Checker) -> Iterator[CheckResult]:
-        """Yield what a check says of it."""
+        """Yield the results of one check for this partition."""
         match checker.meanwhile:
             case Proof.GONE:
                 if gone := self._gone():
@@ -165,7 +170,11 @@ class _View:
                 yield from self._told(checker)
 
     def _told(self, checker: Checker) -> Iterator[CheckResult]:
-        """Yield what was told; the logs have the excuses, but what they show may be cut off."""
+        """Yield results that rest on answers to clients and observers alone.
+
+        The replicas' logs serve only to find excuses, because records in them may still be
+        truncated.
+        """
         told = run_checkers(self.alone, [checker])
         places = {anomaly.offset for each in told for anomaly in each.anomalies}
         for each in run_checkers(self.with_logs, [checker]) if places else ():
@@ -173,10 +182,10 @@ class _View:
             yield replace(each, anomalies=kept, beyond=())
 
     def _gone(self) -> Group | None:
-        """Return a group of only those sends whose records no replica's log has.
+        """Return a group with only the acknowledged sends whose records are in no replica's log.
 
-        They were acknowledged before the logs were read: who holds none of a record now, and had
-        it then, has cut it off. None if there are none, or a log was not read to its end.
+        The sends were acknowledged before the logs were read. So a replica that had such a record
+        has dropped it. None if no record is missing, or if a log was not read to its end.
         """
         whole = self.facts.shows(Sight.REPLICA_LOGS) and self.window.logs_are_whole(self.place)
         if "sends" not in self.tables or not whole:
@@ -188,7 +197,7 @@ class _View:
         )
         if not len(missing):
             return None
-        # To describe one takes a while, and one is enough.
+        # A description takes time, and a few lost records are enough.
         first = missing[np.argsort(ints(sends, "offset")[missing], kind="stable")][:_LOST]
         tables = {**self.with_logs.tables, "sends": ordered("sends", take(sends, np.sort(first)))}
         return replace(self.with_logs, tables=tables)
@@ -199,7 +208,7 @@ class _View:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Return a table with its strings as they are, so that tables of both kinds can be joined."""
+    """Return a table with plain strings instead of dictionary columns, so that it can be joined."""
     return pa.table({
         name: table[name].cast(pa.string())
         if pa.types.is_dictionary(table[name].type)

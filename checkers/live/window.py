@@ -1,12 +1,12 @@
-"""The rows of a run that is under way, as far as anything can still become of them.
+"""The recent rows of a run that is under way: the rows in which an anomaly can still show.
 
-Of each partition the window begins at an offset, its low end: rows of lower offsets have left it.
-The low end rises as records grow old that every replica has, and that the last leader announced as
-committed. What is not stored everywhere stays until it is, or until there are too many of them;
-then the judge at the end is the first to look at it again.
+The window of each partition begins at an offset, its low end. Rows of lower offsets are dropped.
+The low end rises past a record when three conditions hold: the record is old, every replica has it,
+and the last leader reported it as committed. Other records stay. If too many of them stay, the
+oldest are dropped. Then only the final judge checks them again.
 
-Rows are those of the live streams, and are completed at each look as `ingest` completes a run's. An
-op that has not ended is open, and its sends count as `info`.
+The rows come from the live streams. Each pass completes them as `ingest` completes the rows of a
+finished run. An operation that has not ended is open, and its sends count as `info`.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -42,15 +42,15 @@ STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
     "leadership", "replica_states", "faults",
 )  # fmt: skip
-"""The live streams that kernels need meanwhile."""
+"""The live streams that the checks need during the run."""
 KEEP_NS = 15 * NS_PER_S
-"""Rows stay for so long at least."""
+"""The minimum time that rows stay in the window."""
 HISTORY_NS = 300 * NS_PER_S
-"""What observers told is thinned, and goes after so long."""
+"""Answers of observers that are older than this are reduced to the first of each series."""
 ROOM_S = 30
-"""A send without an answer stays for its delivery timeout and so much more."""
+"""A send without an answer stays for its delivery timeout plus this many seconds."""
 MOST_OFFSETS = 12_000
-"""So many offsets of all partitions together have room."""
+"""The window holds at most about this many offsets, over all partitions."""
 LEAST_OFFSETS = 200
 _OBSERVED = ("leadership", "replica_states", "replica_records")
 _GIVEN = ("partition", "offset", "value")
@@ -59,20 +59,20 @@ _OF_OPS = ("op_invocations", "op_completions", "send_invocations", "send_complet
 _RECORDS = pa.schema(
     [each for each in LIVE["replica_records"] if not pa.types.is_string(each.type)]
 ).remove(0)
-"""The columns of a replica's records, without those that name the replica."""
+"""The columns of `replica_records` without those that name the replica."""
 
 TopicPartition = tuple[str, int]
 
 
 @dataclass(slots=True, kw_only=True)
 class Copy:
-    """What a replica's log holds, from the window's low end on.
+    """The records that a replica's log holds, from the window's low end on.
 
     Attributes:
-        rows: Of `replica_records`, by offset, without what names the replica.
-        start: Where the log starts.
-        end: Behind the last record that was read.
-        whole: Whether it was read to its end, and everything in it could be.
+        rows: Rows of `replica_records` by offset, without the columns that name the replica.
+        start: The log's start offset.
+        end: The offset after the last record that was read.
+        whole: Whether the log was read to its end, without an unreadable record.
     """
 
     rows: pa.Table = field(default_factory=_RECORDS.empty_table)
@@ -82,15 +82,15 @@ class Copy:
 
 
 class Window:
-    """What is kept of a run while it goes on.
+    """The recent rows of a running run, and the records of its replicas' logs.
 
     Args:
-        plan: The run's.
-        topics: As created.
+        plan: The run's plan.
+        topics: The topics that the run created.
 
     Attributes:
-        low: Each partition's low end.
-        copies: What replicas hold, by partition and node.
+        low: The low end of each partition.
+        copies: The records of each replica, by partition and node.
     """
 
     def __init__(self, plan: Plan, topics: Sequence[CreatedTopic]) -> None:
@@ -107,19 +107,19 @@ class Window:
 
     @property
     def rows(self) -> int:
-        """How many rows it holds."""
+        """The number of rows that the window holds."""
         streams = sum(t.num_rows for tables in self._streams.values() for t in tables.values())
         copies = sum(c.rows.num_rows for held in self.copies.values() for c in held.values())
         return streams + copies
 
     @property
     def faults(self) -> pa.Table:
-        """The faults so far, each as it was written last."""
+        """The faults so far, each in its last written state."""
         told = [tables["faults"] for tables in self._streams.values() if "faults" in tables]
         return completed({"faults": joined(told)} if told else {})["faults"]
 
     def add(self, writer: str, table: str, batches: Iterable[pa.RecordBatch]) -> None:
-        """Take rows of a live stream, behind those that were taken before."""
+        """Append new rows of a live stream to the rows already held."""
         new = pa.Table.from_batches([*batches], schema=LIVE[table])
         if table == "polled" and not self._plan.transactional:
             new = self._fresh(writer, new)
@@ -128,7 +128,10 @@ class Window:
             held[table] = joined([held[table], new] if table in held else [new])
 
     def _fresh(self, writer: str, polled: pa.Table) -> pa.Table:
-        """Return what nobody of a writer was given before: the same record again proves nothing."""
+        """Return the polled records that no client of this writer received before.
+
+        Receiving the same record again proves nothing.
+        """
         given = self._given.setdefault(writer, set())
         columns = [texts(polled, "topic"), *(ints(polled, name).tolist() for name in _GIVEN)]
         fresh = np.zeros(polled.num_rows, dtype=np.bool_)
@@ -141,13 +144,16 @@ class Window:
     def store(
         self, place: TopicPartition, node: str, rows: pa.Table | None, *, cut: int | None
     ) -> Copy:
-        """Take what was read of a replica's log; return its copy, whose ends the caller sets.
+        """Add newly read records to the copy of a replica's log, and return the copy.
+
+        The caller sets the start and end of the returned copy.
 
         Args:
-            place: Which partition.
-            node: Whose log.
-            rows: Of `replica_records`, by offset; None: they could not be read.
-            cut: From there on the log has others than before; None: they follow those before.
+            place: The partition.
+            node: The node that holds the log.
+            rows: Rows of `replica_records`, by offset. None if they could not be read.
+            cut: The new records replace all held records from this offset on. None if they only
+                follow the held records.
         """
         copy = self.copies[place].setdefault(node, Copy())
         if cut is not None and copy.rows.num_rows:
@@ -159,7 +165,7 @@ class Window:
         return copy
 
     def tables(self) -> dict[TopicPartition, Tables]:
-        """Return the rows of each partition as of a run that ends here, logs left aside."""
+        """Return each partition's rows as if the run ended now, without the replicas' logs."""
         self._whole = {
             writer: completed({name: streams[name] for name in _OF_OPS if name in streams})
             for writer, streams in self._streams.items()
@@ -182,25 +188,28 @@ class Window:
         return found
 
     def logs_are_whole(self, place: TopicPartition) -> bool:
-        """Tell whether the logs of all replicas were read to their ends."""
+        """Return whether the logs of all replicas of a partition were read to their ends."""
         copies = self.copies[place].values()
         return len(copies) >= self._plan.replication and all(copy.whole for copy in copies)
 
     def held(self, place: TopicPartition) -> Ints:
-        """Return the values that any replica holds."""
+        """Return the values that at least one replica of a partition holds."""
         return stack([ints(copy.rows, "value") for copy in self.copies[place].values()])
 
     def differ(self, place: TopicPartition) -> bool:
-        """Tell whether any two replicas hold different records, as far as both reach."""
+        """Return whether two replicas of a partition hold different records.
+
+        Only offsets that both logs cover are compared.
+        """
         copies = [copy.rows for copy in self.copies[place].values()]
         return any(_differ(one, other) for one, other in combinations(copies, 2))
 
     def logs(self, place: TopicPartition, told: pa.Table) -> Tables:
-        """Return the rows of a partition's replicas, as if the brokers had stopped here.
+        """Return the rows of a partition's replica logs as if the brokers had stopped now.
 
         Args:
-            place: Which partition.
-            told: Its rows of `replica_states`, read before the logs.
+            place: The partition.
+            told: The partition's rows of `replica_states`, read before the logs.
         """
         held = self.copies[place]
         records = [
@@ -231,17 +240,17 @@ class Window:
             "node": node,
             "log_start_offset": copy.start,
             "log_end_offset": copy.end,
-            # What lies below it never changes; but the log may have been cut since it was told.
+            # Records below it never change. But the log may have been truncated since the report.
             "high_watermark": min(mark, copy.end) if mark >= 0 else None,
             "high_watermark_source": "fetch" if mark >= 0 else None,
         }
 
     def slide(self, now_ns: int, tables: Mapping[TopicPartition, Tables]) -> None:
-        """Let go of what nothing can become of any more.
+        """Drop the rows in which no new anomaly can show any more.
 
         Args:
             now_ns: Nanoseconds since the run's start.
-            tables: What `tables` returned of this look; all of it was judged.
+            tables: The result of `tables` in this pass. All of it was judged.
         """
         for place in self.low:
             self.low[place] = max(self.low[place], self._low(place, now_ns, tables[place]))
@@ -272,7 +281,7 @@ class Window:
         return max(known, max(ends, default=0) - room)
 
     def _forget_ops(self, writer: str, now_ns: int) -> None:
-        """Keep the ops of one writer of which a row is in the window, and those that are open."""
+        """Drop a writer's ops, except open ops and ops that have a row in the window."""
         streams, whole = self._streams[writer], self._whole[writer]
         ops, sends, polls = whole["ops"], whole["sends"], whole["polls"]
         waits = (ints(sends, "offset") < 0) & (ints(sends, "invoke_ns") >= now_ns - self._open_ns)
@@ -294,7 +303,7 @@ class Window:
             self._given[writer] = {*zip(*columns, strict=True)}
 
     def _inside(self, rows: pa.Table) -> Mask:
-        """Tell which rows have an offset from their partition's low end on."""
+        """Mark the rows whose offset is at or above the low end of their partition."""
         topic, topics = codes(rows, "topic")
         partition, low = ints(rows, "partition"), np.zeros(rows.num_rows, dtype=np.int64)
         for (name, number), end in self.low.items():
@@ -314,7 +323,7 @@ def _split(
 
 
 def _named(rows: pa.Table, **names: object) -> pa.Table:
-    """Return rows of `replica_records` with the columns that name their replica."""
+    """Return a replica's rows with columns added that name the replica."""
     columns = [
         rows[each.name]
         if each.name in rows.column_names
@@ -325,13 +334,13 @@ def _named(rows: pa.Table, **names: object) -> pa.Table:
 
 
 def _from(rows: pa.Table, low: int) -> pa.Table:
-    """Return the rows of a replica from an offset on."""
+    """Return a replica's rows from an offset on."""
     offsets = ints(rows, "offset")
     return rows if not len(offsets) or offsets[0] >= low else select(rows, offsets >= low)
 
 
 def _differ(one: pa.Table, other: pa.Table) -> bool:
-    """Tell whether two replicas' rows differ, as far as both reach."""
+    """Return whether the rows of two replicas differ in the range that both cover."""
     offsets, others = ints(one, "offset"), ints(other, "offset")
     if not len(offsets) or not len(others):
         return False
@@ -344,7 +353,7 @@ def _differ(one: pa.Table, other: pa.Table) -> bool:
 
 
 def _committed(leadership: pa.Table) -> int:
-    """Return the high watermark that the newest leader announced, 0 if none did."""
+    """Return the highest high watermark of the newest leader epoch, or 0 if none is known."""
     told = equal(leadership, "source", Source.LIST_OFFSETS) & (
         ints(leadership, "high_watermark") >= 0
     )

@@ -1,6 +1,7 @@
-"""Spark's classes as Java keeps them ready-made, for a start in half the time.
+"""Caches Spark's Java classes in an archive (class data sharing), which halves Spark's start time.
 
-The first session that ends in order leaves them: its Java takes some ten seconds longer to end.
+The first session that ends normally writes the archive. Its Java then takes about ten seconds
+longer to end.
 """
 
 import os
@@ -30,15 +31,15 @@ _LEFT = "classes.jsa"
 
 @contextmanager
 def kept_classes(java: Path, scratch: Path) -> Iterator[tuple[str, ...]]:
-    """Give a driver's Java the classes that are kept, or have it keep them.
+    """Yield Java flags that use the archive of classes, or flags that write it.
 
     Args:
-        java: The program.
+        java: The Java program.
         scratch: The session's folder.
 
     Yields:
-        Flags for it. It has ended when this is left; what it left counts unless `drop_classes` was
-        called, or something is raised.
+        Flags for Java. Java must have ended when the context is left. A new archive is kept, unless
+        `drop_classes` was called or an exception is raised.
     """
     with ExitStack() as held:
         try:
@@ -48,7 +49,7 @@ def kept_classes(java: Path, scratch: Path) -> Iterator[tuple[str, ...]]:
                 and not is_settled(archive)
                 and held.enter_context(locked_if_free(archive.parent / "spark.lock"))
             )
-        except (UserError, OSError):  # There is no cache.
+        except (UserError, OSError):  # There is no cache folder.
             yield ()
             return
         if not _can_be_named(archive):
@@ -65,12 +66,15 @@ def kept_classes(java: Path, scratch: Path) -> Iterator[tuple[str, ...]]:
 
 
 def drop_classes(scratch: Path) -> None:
-    """Remove what a Java left that did not end in order."""
+    """Remove the archive of a Java process that did not end normally."""
     (scratch / _LEFT).unlink(missing_ok=True)
 
 
 def _can_be_named(archive: Path) -> bool:
-    """Tell whether Spark, which cuts options at blanks, and Java take a path for one."""
+    """Return whether Spark and Java can take this path as an option's value.
+
+    Spark splits options at blanks, and Java splits a list of archives at the path separator.
+    """
     return shlex.quote(str(archive)) == str(archive) and os.pathsep not in str(archive)
 
 

@@ -1,6 +1,6 @@
-"""Spark's parent of Python tasks on this machine: it has imported what they need before it forks.
+"""The parent process of Spark's Python tasks: it imports their modules before it forks.
 
-Each task's process would take two seconds of processor time for that.
+Otherwise each task's process would spend two seconds of processor time on these imports.
 """
 
 import gc
@@ -12,6 +12,6 @@ import checkers.spark.direct
 import checkers.spark.nodes  # noqa: F401 - that is what it is for
 
 if __name__ == "__main__":
-    pa.array(())  # Arrow imports pandas with the first one.
+    pa.array(())  # The first Arrow array imports pandas.
     gc.freeze()
     manager()

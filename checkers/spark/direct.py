@@ -1,10 +1,9 @@
-"""The route of records whose files the tasks see: each task reads just what it judges.
+"""The Spark route in which each task reads the run's files itself.
 
-A task is told runs and places, and nothing else: it reads their row groups itself, so that no row
-passes through the JVM, is packed, or is shuffled. Groups are put together into as many tasks as
-keep all cores busy, the biggest ones first; of those that need much memory one runs at a time.
-
-On this machine results come back by files, from a cluster through Spark.
+A task receives only runs and groups, and reads their row groups itself. So no row passes through
+the JVM, and no row is serialized or shuffled. Groups are combined into enough tasks to keep all
+cores busy, largest groups first. Groups that need much memory run one at a time. On this machine,
+tasks return their results in files. On a cluster, they return them through Spark.
 """
 
 import importlib.util
@@ -36,20 +35,20 @@ _TASKS_A_CORE = 4
 _STEPS_A_TASK = 4
 _HERE = "local"
 _PROBES_A_CORE = 4
-"""Tasks that look what a cluster sees; so many that each machine is likely to have one."""
+"""Probe tasks for each core of a cluster, enough that each machine probably gets one."""
 _BIG = 24_000_000
-"""Groups of more rows are judged one after the other: two at a time need too much memory."""
+"""Groups with more rows are judged one at a time, because two together need too much memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a task judges of one run.
+    """The part of a run that one task judges.
 
     Attributes:
         root: The run's folder.
-        facts: Its context.
-        places: Which groups.
-        rows: How many rows they have.
+        facts: The run's facts.
+        places: The groups to judge.
+        rows: The number of rows in these groups.
     """
 
     root: Path
@@ -61,12 +60,12 @@ class Work:
 def examine_directly(
     context: SparkContext, runs: Mapping[Path, RunFacts], at_once: int
 ) -> Iterator[Piece]:
-    """Yield the results of each group of the runs, in any order.
+    """Yield the results for each group of the runs, in any order.
 
     Args:
-        context: Where the tasks run.
-        runs: Whose folders the tasks see.
-        at_once: How many tasks run at a time.
+        context: The Spark context that runs the tasks.
+        runs: The runs. The tasks can see their folders.
+        at_once: The number of tasks that run at a time.
     """
     works: list[Work] = []
     for root, facts in runs.items():
@@ -85,13 +84,14 @@ def examine_directly(
 
 
 def shared_out(works: Sequence[Work], tasks: int) -> list[list[Work]]:
-    """Share work out to tasks, evenly by rows; what comes first has the most.
+    """Distribute work to tasks, evenly by rows; the largest share comes first.
 
-    Small runs stay whole: their tables are then read once. Big groups are one task's.
+    A small run stays in one task, so that its tables are read only once. All big groups together go
+    to one task.
 
     Args:
-        works: Of one place each.
-        tasks: At most so many, and one for big groups.
+        works: Work items of one group each.
+        tasks: The maximum number of tasks, in addition to the one for big groups.
     """
     big = [work for work in works if work.rows > _BIG]
     by_root: dict[Path, list[Work]] = {}
@@ -120,7 +120,7 @@ def _joined(works: Sequence[Work]) -> Work:
 
 
 def _judge(works: Sequence[Work]) -> Iterator[Piece]:
-    """Judge the groups of a task: those of a run by one reader, which keeps small tables."""
+    """Judge the groups of one task. One reader serves all groups of a run."""
     for root, of_run in groupby(sorted(works, key=lambda work: work.root), lambda work: work.root):
         mine = list(of_run)
         reader = reader_of(root, mine[0].facts)
@@ -129,7 +129,7 @@ def _judge(works: Sequence[Work]) -> Iterator[Piece]:
 
 
 def compact_directly(context: SparkContext, roots: Sequence[Path], at_once: int) -> None:
-    """Work out the tables of runs that the tasks see, and may write."""
+    """Make the tables of runs (ingest) in tasks that can read and write the runs' folders."""
 
     def do(steps: Steps) -> Iterable[tuple[Step, Found]]:
         longest = sorted(steps, key=lambda step: -step.bytes)
@@ -143,8 +143,8 @@ def compact_directly(context: SparkContext, roots: Sequence[Path], at_once: int)
 
 
 def _take(steps: Steps) -> Iterator[tuple[Step, Found]]:
-    """Take the steps of a task."""
-    # Machines of a cluster may lack what reads nodes' files; then they are given no steps.
+    """Execute the ingest steps of one task, and yield their results."""
+    # A cluster's machines may lack libraries for nodes' files. Then they get no steps.
     from checkers.spark.nodes import read_node, replica_bytes  # noqa: PLC0415 - see above
 
     for step in steps:
@@ -153,15 +153,15 @@ def _take(steps: Steps) -> Iterator[tuple[Step, Found]]:
 
 
 def load_directly(context: SparkContext, at_once: int) -> None:
-    """Have a task on each core import this module, and with it what judges.
+    """Make a task on each core import this module, and so all checks.
 
-    Later tasks find their processes there: Spark keeps them (`spark.python.worker.reuse`).
+    Spark keeps the processes of these tasks for later tasks (`spark.python.worker.reuse`).
     """
     _in_tasks(context, range(at_once), lambda core: iter((core,)))
 
 
 class Sight(IntEnum):
-    """What the machines of a cluster can do with a plain folder, from less to more."""
+    """How well the machines of a cluster can access a folder of this machine."""
 
     BLIND = 0
     READS = 1
@@ -169,7 +169,7 @@ class Sight(IntEnum):
 
 
 def sight(context: SparkContext, roots: Sequence[Path]) -> Sight:
-    """Return what all machines of a cluster can do with runs: they see them at the same path."""
+    """Return whether all machines of a cluster see, or can even write, the runs' folders."""
     plans = {root.absolute(): RunPaths(root).plan.read_bytes() for root in roots}
     count = _PROBES_A_CORE * context.defaultParallelism
     return min(_in_tasks(context, range(count), lambda _: iter((_sight_here(plans),))))
@@ -178,9 +178,9 @@ def sight(context: SparkContext, roots: Sequence[Path]) -> Sight:
 def _where_seen(
     context: SparkContext, roots: Iterable[Path], do: Callable[[T], Iterator[R]]
 ) -> Callable[[T], Iterator[R]]:
-    """Return work that each machine of a cluster refuses if it does not see the runs.
+    """Wrap the work of a task so that it fails on a machine that does not see the runs.
 
-    One that came after all were asked may see others at the same path.
+    A machine that joined the cluster after the probe may have other runs at the same path.
     """
     if _is_here(context):
         return do
@@ -199,7 +199,7 @@ def _is_here(context: SparkContext) -> bool:
 
 
 def _sight_here(plans: Mapping[Path, bytes]) -> Sight:
-    """Return what this machine can do with runs, whose plans they are known by."""
+    """Return whether this machine sees, or can write, the runs' folders (by their plans)."""
     for root, plan in plans.items():
         there = RunPaths(root).plan
         if not there.is_file() or there.read_bytes() != plan:
@@ -214,21 +214,21 @@ def _is_writable(folder: Path) -> bool:
 
 
 def spread_directly(context: SparkContext, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-    """Return what a piece of work gives for each share, in their order; a task does one."""
+    """Run a function on each share in a task of its own; return the results in order."""
     return _in_tasks(context, shares, lambda share: iter((do(share),)))
 
 
 def _in_tasks(context: SparkContext, tasks: Sequence[T], do: Callable[[T], Iterator[R]]) -> list[R]:
-    """Return what tasks give, each for its own share of work.
+    """Run tasks, and return the results of all tasks.
 
-    An RDD rather than a frame: there is nothing to plan, and the first query of a session costs a
-    third of Spark's start. Results go by files, where these are of one machine: a hundred megabytes
-    of dependencies through the JVM would cost as much again as the search for them.
+    The function uses an RDD instead of a DataFrame, because the first query of a session costs a
+    third of Spark's start. On one machine, results travel in files. A hundred megabytes of
+    dependencies through the JVM would cost as much as the search for cycles in them.
 
     Args:
-        context: Where they run.
-        tasks: The share of each.
-        do: What a task does.
+        context: The Spark context that runs the tasks.
+        tasks: The share of each task.
+        do: The function that a task runs on its share.
     """
     if not tasks:
         return []

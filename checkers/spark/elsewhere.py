@@ -1,9 +1,9 @@
-"""Runs on any path that Spark reads: `hdfs://`, `s3a://`, `file://`, whatever Hadoop knows.
+"""Handles runs at any path that Spark reads: `hdfs://`, `s3a://`, `file://`, or other Hadoop paths.
 
-What a run is, its plan and how far it came, is small; it is copied to a folder here, and so are its
-tables, from which the driver takes what all groups need to know. The tasks of a cluster get the
-tables from where they lie (see `shuffled.py`). What comes of a judgement is copied back, if that
-place may be written.
+A run's description, plan and milestones are small. They are copied to a folder on this machine. The
+tables are copied too, because the driver reads the run's facts from them. The tasks of a cluster
+read the tables at their original path (see `shuffled.py`). The results are copied back if that path
+can be written.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,15 +20,15 @@ from checkers.folder import tables_of
 from results.record.paths import RunPaths
 
 _FOLDERS = ("nodes", "snapshots")
-"""What nodes left; looked into only by ingest."""
+"""Folders with the nodes' files. Only ingest reads them."""
 _DEPTH = 2
 
 
 class Elsewhere:
-    """The file systems that a Spark session reads.
+    """Access to the file systems that a Spark session can read.
 
     Args:
-        session: A session of this process, not of a Spark Connect server.
+        session: A session in this process, not of a Spark Connect server.
     """
 
     def __init__(self, session: SparkSession) -> None:
@@ -36,10 +36,10 @@ class Elsewhere:
         self._settings: Any = session._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
 
     def runs(self, pattern: str) -> list[str]:
-        """Return the folders of runs that a URI means; it may have `*` and the like.
+        """Return the run folders that match a URI, which may contain wildcards such as `*`.
 
         Raises:
-            EngineError: It cannot be read, or there is no run.
+            EngineError: The URI cannot be read, or there is no run.
         """
         with _told(f"{pattern} cannot be read"):
             system, path = self._at(pattern)
@@ -51,17 +51,19 @@ class Elsewhere:
         return runs
 
     def fetch(self, uri: str, folder: Path) -> Path:
-        """Copy what the driver needs of a run; all of it, if its tables are not worked out.
+        """Copy the files of a run that the driver needs to a local folder.
+
+        If ingest must still make the run's tables, the whole run is copied.
 
         Args:
             uri: The run.
-            folder: Becomes the parent of `<name>/<run>`, so that the copy has the run's id.
+            folder: The copy is made at `<folder>/<name>/<run>`, so that it has the run's id.
 
         Returns:
-            The copy.
+            The folder of the copy.
 
         Raises:
-            EngineError: It cannot be read.
+            EngineError: The run cannot be read.
         """
         *_, name, run = uri.rstrip("/").split("/")
         root = folder / name / run
@@ -80,10 +82,10 @@ class Elsewhere:
         return root
 
     def put(self, root: Path, uri: str, names: Sequence[str]) -> None:
-        """Copy files of a run's copy to where the run lies; those that are not there are left out.
+        """Copy files from a run's local copy back to the run's path; skip files that do not exist.
 
         Raises:
-            EngineError: That place cannot be written.
+            EngineError: The run's path cannot be written.
         """
         with _told(f"nothing can be written to {uri}"):
             for name in names:
@@ -118,7 +120,7 @@ class Elsewhere:
                 self._copy(each.getPath(), folder)
 
     def _names(self, uri: str, folder: Path, depth: int = _DEPTH) -> None:
-        """Make the folders that are there, without what is in them."""
+        """Create the same subfolders as the remote folder, without their files."""
         for each in self._list(uri) if depth else ():
             if each.isDirectory():
                 inner = folder / each.getPath().getName()
@@ -132,13 +134,13 @@ class Elsewhere:
             self._copy(path, folder)
 
     def _copy(self, path: Any, to: Path) -> None:  # noqa: ANN401 - a Java object
-        # `True`: without the checksum files that Hadoop would leave beside each copy.
+        # `True`: Hadoop writes no checksum files beside the copies.
         path.getFileSystem(self._settings).copyToLocalFile(False, path, self._here(to), True)  # noqa: FBT003 - Java's
 
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Turn what Java throws into one sentence."""
+    """Convert a Java or pyspark exception into an `EngineError` of one sentence."""
     try:
         yield
     except Py4JJavaError as thrown:

@@ -1,9 +1,9 @@
-"""The engine with Spark: one job reads the units of all runs, one judges all their groups.
+"""The engine with Spark: one job ingests all runs, and one job judges all their groups.
 
-There are two routes to the tables of a group (the seam is `checkers/groups.py`): `direct.py`, where
-tasks read the record's files themselves, on this machine or at the same path of all machines; and
-`shuffled.py`, where Spark brings the rows of what only Spark can read. Behind both stands the same
-`examine`. Results are bytes: JSON of checks, Arrow of statistics.
+There are two routes to the tables of a group (`checkers/groups.py` separates them). In `direct.py`,
+tasks read the run's files themselves: on this machine, or at the same path on all machines. In
+`shuffled.py`, Spark groups the rows of files that only Spark can read. Both routes call the same
+`examine`. Results are bytes: JSON for checks, Arrow for statistics.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,21 +49,21 @@ from results.verdict_json import write_verdict
 
 _TABLES = ("record/ingest.json", *(f"record/{name}.parquet" for name in TABLES))
 _BACK = ("verdict.json", *_TABLES, *(f"statistics/{name}.parquet" for name in STATISTICS))
-"""What a judgement writes."""
+"""The files that judging a run writes."""
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 @contextmanager
 def spark_engine(master: str | None, *, warm: bool = False) -> Iterator["SparkEngine"]:
-    """Start Spark, and give the engine that uses it.
+    """Start Spark, and yield the engine that uses it.
 
     Args:
-        master: As `spark_context` takes it.
-        warm: Whether tasks of this machine have imported what they need.
+        master: The Spark master, as for `spark_context`.
+        warm: Whether tasks on this machine import their modules at the start.
 
     Raises:
-        EngineError: Spark did not start, or a job of it failed.
+        EngineError: Spark did not start, or a job failed.
     """
     with (
         _swept() as unfinished,
@@ -85,22 +85,23 @@ def spark_engine(master: str | None, *, warm: bool = False) -> Iterator["SparkEn
 
 @contextmanager
 def _swept() -> Iterator[set[Path]]:
-    """Give a set for runs whose tables are being worked out; what is left in it is swept."""
+    """Yield a set for runs with unfinished ingest; at the end, clean up the runs left in it."""
     unfinished: set[Path] = set()
     try:
         yield unfinished
     finally:
-        for root in unfinished:  # Spark has ended, and its workers with it.
+        for root in unfinished:  # Spark and its workers have ended by now.
             sweep_left(root)
 
 
 class SparkEngine:
-    """An `Engine` on one start of Spark.
+    """An `Engine` that uses one running Spark context.
 
     Args:
-        context: Where the tasks run.
-        scratch: For copies of runs that lie elsewhere.
-        unfinished: Holds the runs whose tables are being worked out; if that fails, they are swept.
+        context: The Spark context that runs the tasks.
+        scratch: A folder for local copies of remote runs.
+        unfinished: The set of runs with unfinished ingest. If ingest fails, these runs are cleaned
+            up.
     """
 
     name = "spark"
@@ -116,19 +117,19 @@ class SparkEngine:
 
     @cached_property
     def _session(self) -> SparkSession:
-        """For frames, which few runs need: it takes Java half a second."""
+        """The session for DataFrames, created at first use because that takes half a second."""
         return SparkSession(self._context)
 
     def warm(self) -> None:
-        """Start the tasks' processes of this machine; nothing on a cluster."""
+        """Start the task processes of this machine. On a cluster, do nothing."""
         if self._cores is not None:
             load_directly(self._context, self._cores)
 
     def find(self, pattern: str) -> list[Path]:
-        """Return copies of the runs that a URI means, ready to be judged.
+        """Return local copies of the runs that match a URI, ready to be judged.
 
         Raises:
-            EngineError: It cannot be read, or there is no run.
+            EngineError: The URI cannot be read, or there is no run.
         """
         elsewhere = Elsewhere(self._session)
         found = []
@@ -141,10 +142,10 @@ class SparkEngine:
         return found
 
     def give_back(self, root: Path, verdict: Verdict) -> str:
-        """Copy a verdict, and what else a judgement wrote, to where the run lies.
+        """Copy a verdict and the other results to the run's original path.
 
         Returns:
-            Why that was not possible; empty if it was.
+            The reason if that was not possible, otherwise an empty string.
         """
         write_verdict(RunPaths(root), verdict)
         try:
@@ -154,10 +155,11 @@ class SparkEngine:
         return ""
 
     def compact(self, roots: Sequence[Path]) -> None:
-        """Work out the tables of runs: in tasks, or here, where the tasks cannot.
+        """Make the tables of runs (ingest): in tasks if possible, otherwise in this process.
 
         Raises:
-            EngineError: The cluster cannot read them, because they cannot be put where the run is.
+            EngineError: The tables could not be copied to the run's original path, where the
+                cluster reads them.
         """
         here = [root for root in roots if not self._by_tasks(root)]
         by_tasks = [root for root in roots if self._by_tasks(root)]
@@ -172,24 +174,24 @@ class SparkEngine:
                 Elsewhere(self._session).put(root, self._homes[root], _TABLES)
 
     def _by_tasks(self, root: Path) -> bool:
-        """Tell whether the tasks see a run's folder: a cluster's do not see copies."""
+        """Return whether the tasks can see a run's folder; a cluster does not see local copies."""
         return self.here or root not in self._homes
 
     def _sight(self, roots: Iterable[Path]) -> Sight:
-        """Return what the tasks can do with runs at the path that they have here."""
+        """Return whether the tasks see, or can write, the runs at their path on this machine."""
         return Sight.WRITES if self.here else sight(self._context, list(roots))
 
     def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-        """Do a piece of work for each share: in tasks, or here, where a cluster sees no files."""
+        """Run a function on each share: in tasks, or in this process if Spark is a cluster."""
         if self._cores is None:
             return in_turn(do, shares)
         return spread_directly(self._context, do, shares)
 
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
-        """Yield the results of each group of the runs, in any order.
+        """Yield the results for each group of the runs, in any order.
 
         Raises:
-            EngineError: Machines of the cluster do not see a run.
+            EngineError: Some machines of the cluster do not see a run.
         """
         seen = {
             root: facts

@@ -1,4 +1,4 @@
-"""The engine without Spark: the same functions, one after the other, in this process."""
+"""The engine without Spark: the same functions one after another, in this process."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,20 +21,20 @@ def _in_turn(steps: Steps) -> Iterator[tuple[Step, Found]]:
 
 
 class LocalEngine:
-    """An `Engine` for machines without Java, and for runs that are small."""
+    """An `Engine` for machines without Java, and for small runs."""
 
     name = "local"
     here = True
 
     def __enter__(self) -> Self:
-        """Start nothing."""
+        """Return the engine; there is nothing to start."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Stop nothing."""
+        """Do nothing; there is nothing to stop."""
 
     def compact(self, roots: Sequence[Path]) -> None:
-        """Work out the tables of runs, step by step."""
+        """Make the tables of runs (ingest), one step after another."""
         try:
             compact(roots, _in_turn)
         except BaseException:
@@ -43,11 +43,11 @@ class LocalEngine:
             raise
 
     def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-        """Do a piece of work for each share, one after the other."""
+        """Run a function on each share, one after another."""
         return in_turn(do, shares)
 
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
-        """Yield the results of each group of the runs."""
+        """Yield the results for each group of the runs."""
         for root, facts in runs.items():
             reader = reader_of(root, facts)
             try:

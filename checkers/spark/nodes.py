@@ -1,4 +1,4 @@
-"""A node's files as tables, through the readers of `cluster.files`."""
+"""Reads a node's files into tables, through the readers of `cluster.files`."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -14,18 +14,18 @@ from results.record.declared import Sight
 from results.record.terms import OWN_LOGS, QUORUM_TOPIC, Source
 
 _OF_CHECKPOINTS = ("high_watermark", "high_watermark_source", "high_watermark_ns", "epochs")
-"""The columns of `replica_states` that checkpoint files tell."""
+"""The columns of `replica_states` that come from checkpoint files."""
 _OF_OWN_LOGS = (Source.SERVER_LOG.value, Source.STATE_CHANGE_LOG.value)
-"""Where rows of `leadership` come from that brokers' own logs tell."""
+"""The sources of `leadership` rows that come from brokers' own logs."""
 _QUORUM_STATE = "quorum-state"
 
 
 def read_node(unit: Unit, problems: list[Problem]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the batches of a node's folder, or of a step's copy; note what could not be read.
+    """Yield the rows of a node's folder or of a step's copy; append unreadable files to `problems`.
 
     Args:
-        unit: The node, its folder, how its snapshot is called, and what its system shows.
-        problems: Appended to, a sentence each.
+        unit: The node, its folder, the name of its snapshot, and what its system shows.
+        problems: The list to which the function appends a sentence for each unreadable file.
     """
     damage: list[Damage] = []
     read = replica.read_step if unit.of_step else replica.read_node
@@ -52,12 +52,12 @@ def read_node(unit: Unit, problems: list[Problem]) -> Iterator[tuple[str, pa.Rec
 
 
 def replica_bytes(unit: Unit) -> dict[str, int]:
-    """Return how many bytes the segments of each of a node's replicas have, by its folder."""
+    """Return the bytes of each replica's log segments, by the replica's folder."""
     return replica.replica_bytes(unit.folder)
 
 
 def _shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.RecordBatch:
-    """Return the rows that a system shows: what else lies in its files may be anything."""
+    """Return the rows that the system declares to show; other rows of its files may be wrong."""
     if sees == frozenset(Sight):
         return batch
     shown = batch.filter(_rows_shown(name, batch, sees))
@@ -72,7 +72,7 @@ def _shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.Recor
 
 
 def _rows_shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.BooleanArray:
-    """Tell which rows of a table come of what a system shows."""
+    """Mark the rows of a table that the system declares to show."""
     if name == "quorum_states":
         return pa.repeat(Sight.QUORUM in sees, batch.num_rows)
     logs, metadata = Sight.REPLICA_LOGS in sees, Sight.METADATA_LOG in sees
@@ -88,7 +88,7 @@ def _rows_shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.
 
 
 def _sight_of(path: PurePath) -> Sight:
-    """Return what a file of a node gives."""
+    """Return the kind of information that a node's file gives, by its path."""
     if path.name == _QUORUM_STATE:
         return Sight.QUORUM
     if path.name in OWN_LOGS:

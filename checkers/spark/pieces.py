@@ -1,4 +1,4 @@
-"""Rows of our own on their way between tasks: results of groups, and parts of tables."""
+"""The schema of rows that travel between Spark tasks (results, parts of tables)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
@@ -14,7 +14,7 @@ PIECES = schema_of(
     run_id=pa.string(), topic=pa.string(), topic_id=pa.string(), partition=pa.int32(),
     kind=pa.string(), name=pa.string(), payload=pa.binary(),
 )  # fmt: skip
-"""A row a `Piece`."""
+"""The schema in which each row holds one `Piece`."""
 
 
 def batch_of(pieces: Sequence[Piece]) -> pa.RecordBatch:
@@ -23,13 +23,13 @@ def batch_of(pieces: Sequence[Piece]) -> pa.RecordBatch:
 
 
 def pieces_of(judged: DataFrame) -> Iterator[Piece]:
-    """Run the job that judges, and yield its pieces."""
+    """Run the Spark job that judges, and yield its pieces."""
     for row in judged.toArrow().to_pylist():
         yield Piece(**row)
 
 
 def rows_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows as a batch."""
+    """Return rows as an Arrow batch."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

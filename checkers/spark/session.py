@@ -1,8 +1,8 @@
-"""The one start of Spark: quiet, on loopback unless a cluster is named, and gone without a trace.
+"""Starts and stops Spark, without output to the terminal and without files left behind.
 
-The JVM writes to a file in a temporary folder rather than to the user's terminal; if it does not
-start, the end of that file is what the user is told. Nothing depends on HOME, and an ordinary user
-in a namespace of its own can run it (tried).
+Spark uses loopback only, unless a cluster is named. The JVM writes its output to a file in a
+temporary folder. If Spark does not start, the error message contains the end of that file. Nothing
+depends on HOME. An ordinary user in an own namespace can run it (tested).
 """
 
 import logging
@@ -34,15 +34,15 @@ _SCRATCH = "logquake-spark-"
 _REMOTE = "sc://"
 _LOCAL = re.compile(r"local(\[(\d+|\*)(,\d+)?\])?")
 _TRIES = 3
-"""So often a task is tried on this machine: its process may be killed, for want of memory, say."""
+"""How often Spark tries a task on this machine. The kernel may kill one for its memory."""
 _LOOPBACK = "127.0.0.1"
 _SHUFFLES_A_CORE = 2
 _EXECUTORS_S = 180
 _END_S = 120
-"""A Java that keeps its classes takes some ten seconds to end, on a machine that is idle."""
+"""The time limit for Java's end. A Java that writes its class archive needs about ten seconds."""
 _DYING_S = 10
 _SOME_CORES = 16
-"""How many a cluster is taken to have at least."""
+"""The number of cores that a cluster is assumed to have at least."""
 
 ENDED = (
     "Spark's Java was ended from outside in the middle of its work (by the kernel, for want of"
@@ -61,7 +61,7 @@ _FAILURES = {
         f"{UNSEEN}:{{}}; {ELSEWHERE}"
     ),
 }
-"""What Spark says, and what is told instead."""
+"""Patterns of Spark's error messages, and the sentences that replace them."""
 
 _LOG4J = """\
 rootLogger.level = error
@@ -76,14 +76,14 @@ appender.stderr.layout.pattern = %p %c: %m%n
 
 @contextmanager
 def spark_context(master: str | None) -> Iterator[SparkContext]:
-    """Start Spark, and stop it at the end; its files lie in a temporary folder.
+    """Start Spark with its files in a temporary folder, and stop it at the end.
 
     Args:
-        master: `local[N]`, or a cluster's: `spark://...`, `yarn`, `k8s://...`.
+        master: `local[N]`, or a cluster: `spark://...`, `yarn`, `k8s://...`.
 
     Raises:
-        EngineError: Spark did not start: no Java, no such master; or the cluster's machines lack
-            what our code needs.
+        EngineError: Spark did not start, for example because Java or the master is missing. Or the
+            cluster's machines lack Python or libraries that our code needs.
     """
     chosen = master or DEFAULT_MASTER
     if chosen.startswith(_REMOTE):
@@ -106,12 +106,12 @@ def spark_context(master: str | None) -> Iterator[SparkContext]:
         finally:
             if context is not None and not _stop(context):
                 drop_classes(Path(scratch))
-            sys.path[:] = before  # `addPyFile` puts the archive into it, which is gone now.
+            sys.path[:] = before  # `addPyFile` added the archive, which is deleted now.
             root.removeFilter(_no_ctrl_c)
 
 
 def _no_ctrl_c(record: logging.LogRecord) -> bool:
-    """Leave out what py4j logs of each Ctrl-C, by the root logger and with a traceback."""
+    """Drop py4j's log messages about Ctrl-C, which have a traceback each."""
     kind = record.exc_info and record.exc_info[0]
     return not (kind and issubclass(kind, KeyboardInterrupt))
 
@@ -136,7 +136,7 @@ def _started(master: str, scratch: Path, flags: Sequence[str]) -> SparkContext:
             f"Spark did not start with master {master}: {why};"
             " `logquake doctor` tells what is missing, --engine local needs neither Spark nor Java"
         ) from failed
-    # What it says of a Java that is gone would stand above our own sentence.
+    # Its message about an ended Java would be printed above our own error.
     context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]  # noqa: SLF001 - it has no other way to be quiet
     context.setLogLevel("ERROR")
     return context
@@ -144,7 +144,7 @@ def _started(master: str, scratch: Path, flags: Sequence[str]) -> SparkContext:
 
 @contextmanager
 def _own_ctrl_c() -> Iterator[None]:
-    """Keep the handler of Ctrl-C, which pyspark replaces: ours answers at once."""
+    """Restore our Ctrl-C handler, which pyspark replaces; ours reacts at once."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -154,7 +154,7 @@ def _own_ctrl_c() -> Iterator[None]:
 
 
 def _why(failed: Exception, output: Path) -> str:
-    """Return what Java threw, or else the last thing that it wrote."""
+    """Return the message of Java's exception, or else the last line that Java wrote."""
     thrown = re.search(r"^: [\w.]+: (.*)", str(failed), re.MULTILINE)
     if thrown is not None:
         return thrown[1]
@@ -164,7 +164,11 @@ def _why(failed: Exception, output: Path) -> str:
 
 @contextmanager
 def _python(master: str) -> Iterator[None]:
-    """Name the Python of the tasks: here this one; on a cluster the user's choice, or its minor."""
+    """Set PYSPARK_PYTHON for the tasks.
+
+    On this machine it is the running Python. On a cluster it is the user's choice, or else Python
+    of the same minor version.
+    """
     here, before = cores(master) is not None, os.environ.get("PYSPARK_PYTHON")
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     os.environ["PYSPARK_PYTHON"] = sys.executable if here else before or version
@@ -178,10 +182,10 @@ def _python(master: str) -> Iterator[None]:
 
 
 def _ship(context: SparkContext, master: str, scratch: Path) -> None:
-    """Send our code to the cluster, and see whether it can run there.
+    """Send our code to the cluster, and check that it can run there.
 
     Raises:
-        EngineError: It cannot.
+        EngineError: The code cannot run there.
     """
     context.addPyFile(str(archive(scratch)))
     machines = context._jsc.sc().getExecutorMemoryStatus  # noqa: SLF001 - Python is not told
@@ -212,7 +216,7 @@ def _ship(context: SparkContext, master: str, scratch: Path) -> None:
 
 
 def failure(failed: Exception) -> str:
-    """Return in one sentence why a job of Spark failed."""
+    """Return in one sentence why a Spark job failed."""
     if isinstance(failed, Py4JNetworkError):
         return ENDED
     text = str(failed).strip()
@@ -226,10 +230,10 @@ def failure(failed: Exception) -> str:
 
 
 def _java() -> Path:
-    """Return the program that Spark will start.
+    """Return the Java program that Spark will start.
 
     Raises:
-        EngineError: There is none.
+        EngineError: There is no Java.
     """
     home = os.environ.get("JAVA_HOME")
     of_home = Path(home) / "bin" / "java" if home else None
@@ -264,16 +268,16 @@ def _settings(master: str, scratch: Path, flags: Sequence[str]) -> list[tuple[st
         "spark.sql.shuffle.partitions": str(_SHUFFLES_A_CORE * (cores(master) or _SOME_CORES)),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
-        # Any other limit makes Spark measure a batch at each row: quadratic with nested columns.
+        # With any other limit, Spark measures the batch at each row, in quadratic time.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         "spark.sql.parquet.enableVectorizedReader": "true",
         "spark.python.worker.reuse": "true",
     }
     if cores(master) is not None:
         settings["spark.python.daemon.module"] = "checkers.spark.daemon"
-        # Its tasks are processes of this machine: they import what this one imports.
+        # The tasks are processes on this machine and import the same modules.
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-        # Its ports on loopback answer this session only; Spark makes a secret of its own for that.
+        # Spark creates a secret, so that its loopback ports answer only this session.
         settings["spark.authenticate"] = "true"
     if cores(master) is not None or _loopback(master):
         settings |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
@@ -281,13 +285,13 @@ def _settings(master: str, scratch: Path, flags: Sequence[str]) -> list[tuple[st
 
 
 def _with_tries(master: str) -> str:
-    """Return a master whose tasks are tried again, as those of clusters are."""
+    """Return a local master with retries for its tasks; return a cluster's master unchanged."""
     at_once, local = cores(master), _LOCAL.fullmatch(master)
     return f"local[{at_once},{_TRIES}]" if local and not local[3] else master
 
 
 def cores(master: str) -> int | None:
-    """Return how many tasks a master on this machine runs at once, None of a cluster's."""
+    """Return how many tasks a local master runs at once, or None for a cluster."""
     local = _LOCAL.fullmatch(master)
     if local is None:
         return None
@@ -299,9 +303,9 @@ def _loopback(master: str) -> bool:
 
 
 def has_ended(context: SparkContext) -> bool:
-    """Tell whether the Java of a start of Spark has ended, or does within `_DYING_S`.
+    """Return whether Spark's Java process has ended, or ends within `_DYING_S` seconds.
 
-    Of one that is killed, the kernel closes the connections first, and then frees its memory.
+    When a process is killed, the kernel closes its connections first, and then frees its memory.
     """
     gateway = context._gateway  # noqa: SLF001 - as in `_stop`
     if gateway is None:
@@ -314,17 +318,17 @@ def has_ended(context: SparkContext) -> bool:
 
 
 def _stop(context: SparkContext) -> bool:
-    """Stop Spark; return whether its Java ended in order."""
+    """Stop Spark; return whether its Java process ended normally."""
     gateway = context._gateway  # noqa: SLF001 - stop() leaves the JVM
     try:
         context.stop()
-    except (Py4JError, OSError):  # Java has ended: the second call clears this process of it.
+    except (Py4JError, OSError):  # Java has ended. A second call clears this process's state.
         context.stop()
     return gateway is not None and _end(gateway)
 
 
 def _end(gateway: JavaGateway) -> bool:
-    """End a Java, by force if need be; return whether it ended in order."""
+    """End a Java process, by force if necessary; return whether it ended normally."""
     gateway.shutdown()
     process = gateway.proc
     process.stdin.close()

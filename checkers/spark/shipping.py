@@ -1,8 +1,8 @@
-"""Our own code on its way to a cluster: what the tasks import, as one archive.
+"""Packs our own code into an archive that the tasks of a cluster import.
 
-The machines of a cluster need a Python of the driver's minor version and the libraries of
-`NEEDED`, and nothing of ours. Importing this module needs nothing but the standard library: it is
-what the tasks import first, to tell what is missing there.
+The machines of a cluster need Python in the driver's minor version, and the libraries in `NEEDED`.
+They need no installation of Logquake. This module imports only the standard library. The tasks
+import it first, to report missing libraries.
 """
 
 import importlib.util
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 NEEDED = ("numpy", "pandas", "pyarrow", "pydantic", "scipy", "tomli_w")
-"""What the kernels import; pandas, because applyInArrow refuses to run without it."""
+"""Libraries that the checks import. pandas is listed because applyInArrow needs it."""
 OF_FILES = ("cramjam", "crc32c", "kio", "xxhash")
-"""What reading nodes' files imports as well: machines without it have this one read them."""
+"""Additional libraries to read nodes' files. Without them, the driver reads the files."""
 PACKAGES = ("checkers", "results/record", "cluster/files")
-"""Sent with all that is in them; of packages above them only what says that they are packages."""
+"""Packages that are sent completely. Of their parent packages, only `__init__.py` is sent."""
 UNSEEN = "the machines of the cluster do not see the record"
 ELSEWHERE = (
     "put the run on a path that all of them read (hdfs://..., s3a://...), or use --engine local"
@@ -26,7 +26,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def archive(folder: Path) -> Path:
-    """Write the archive of our packages, and return where it is."""
+    """Write the archive of our packages, and return its path."""
     path = folder / "logquake.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
         for file in sorted(set(_files())):
@@ -43,7 +43,7 @@ def _files() -> Iterator[Path]:
 
 
 def missing(_rows: Iterable[object]) -> Iterator[str]:
-    """Yield what the machine of this task lacks, a sentence each."""
+    """Yield a sentence if the machine of this task lacks a needed library."""
     absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if absent:
         yield (

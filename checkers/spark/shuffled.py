@@ -1,10 +1,9 @@
-"""The route of a cluster, whose tasks read any path that Spark reads: one shuffle groups the rows.
+"""The Spark route for a cluster: it reads files at any path, and groups the rows with one shuffle.
 
-Spark reads each table's file as it is (`binaryFile`), so that pages are checked as everywhere;
-tasks split the tables by (run_id, topic, topic_id, partition), one shuffle brings the parts of a
-group together, and the kernels see whole tables again. Between tasks tables travel as Arrow, packed
-into bytes: with Spark's own rows, the columns of all tables side by side, the same took seven times
-as long.
+Spark reads each table's file as raw bytes (`binaryFile`), so that page checksums are verified as in
+the other route. Tasks split the tables by (run_id, topic, topic_id, partition). One shuffle brings
+the parts of a group together, so that the checks see complete tables. Between tasks, tables travel
+as Arrow data in byte columns. With Spark's own rows, the same work took seven times as long.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,11 +31,11 @@ _ROWS = "rows"
 
 
 def examine_shuffled(session: SparkSession, runs: Mapping[str, RunFacts]) -> Iterator[Piece]:
-    """Yield the results of each group of the runs, in any order.
+    """Yield the results for each group of the runs, in any order.
 
     Args:
-        session: Its tasks read the tables.
-        runs: By the URI of their folders, as Hadoop writes it.
+        session: The Spark session whose tasks read the tables.
+        runs: The facts of each run, by the URI of its folder as Hadoop writes it.
     """
     by_id = {facts.recorded_id: facts for facts in runs.values()}
     files = {
@@ -48,7 +47,7 @@ def examine_shuffled(session: SparkSession, runs: Mapping[str, RunFacts]) -> Ite
     if not files:
         return
 
-    # pyspark looks at the hints of the functions that it is given; a partial has none.
+    # pyspark reads the type hints of these functions. A partial has none.
     def split_tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _split_files(by_id, files, batches)
 
@@ -66,7 +65,7 @@ def _split_files(
     files: Mapping[str, tuple[str, str]],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Read the tables of a task, and split them by place, as rows of `_PARTS`."""
+    """Read the tables of one task, split them by partition, and yield rows of `_PARTS`."""
     for batch in batches:
         for path, content in zip(batch["path"], batch["content"], strict=True):
             run_id, name = files[path.as_py()]
@@ -83,7 +82,7 @@ def _split_files(
 
 
 def _judge_group(by_id: Mapping[str, RunFacts], key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-    """Judge one group, as rows of `PIECES`."""
+    """Judge one group, and return the results as rows of `PIECES`."""
     run_id, topic, topic_id, partition = (scalar.as_py() for scalar in key)
     facts, place = by_id[run_id], (topic, topic_id, partition)
     tables: dict[str, list[pa.Table]] = {}

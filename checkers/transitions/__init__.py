@@ -1,9 +1,11 @@
-"""What a run reached of the protocol's behaviour, from its record alone.
+"""Finds which transitions of the Kafka protocol a run reached, from its record alone.
 
-One module an area finds the transitions of `results.record.transitions` in a group's rows; each
-says from which columns, what proves a transition, and what would not. They decide nothing and
-accuse nobody: coverage, not checks. `tables.py` counts them, and the pairs in succession.
+A transition is a protocol event such as an election by cause, listed in
+`results.record.transitions`. Each module of an area finds its transitions in a group's rows. The
+module's docstring names the columns, what proves a transition, and what would not. Transitions
+measure coverage. They are no checks and accuse no broker. `tables.py` counts transitions, and pairs
+of consecutive ones.
 
-Only `checkers/examine.py` and `checkers/statistics.py` import this package. If it crashes, nobody
-knows what was reached, and the verdict is as it would have been.
+Only `checkers/examine.py` and `checkers/statistics.py` import this package. If it crashes, the
+coverage is unknown, and the verdict does not change.
 """

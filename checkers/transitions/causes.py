@@ -1,10 +1,11 @@
-"""Why a leader was replaced: the faults that were in force at its node, or had just been.
+"""Finds why a leader was replaced: the faults at its node then or shortly before.
 
-A fault in force counts before one that was just over, and what ends a broker, by itself or by a
-fault, before what slows it.
-That a fault was in force does not prove that it caused the election; that none was proves that none
-of the schedule did. A leader whose node nothing had hit may have been replaced because the active
-controller was: the next one knows nobody alive yet.
+A fault in force counts before a fault that was just over. A broker's end, by itself or by a fault,
+counts before a fault that slows the broker.
+
+A fault in force does not prove that it caused the election. But if none was in force, no scheduled
+fault caused it. A leader may also be replaced because the active controller was hit: the next
+controller first knows no live broker.
 """
 
 from collections.abc import Mapping
@@ -15,11 +16,11 @@ from checkers.facts import Disturbance, RunFacts
 from results.record.transitions import CAUSES
 
 Span = tuple[int, int]
-"""From when to when something happened, in nanoseconds since the run's start."""
+"""Start and end of a time span, in nanoseconds since the run's start."""
 
 DISK_FAULT = "leader-disk-fault"
 _ENDING = frozenset({"leader-killed", "leader-stopped", DISK_FAULT})
-"""After these a broker is gone, or may go; after the others it goes on."""
+"""Causes after which a broker has ended or may end. After the other causes it continues."""
 
 _KINDS: Mapping[str, str] = {
     **dict.fromkeys(
@@ -35,7 +36,7 @@ _KINDS: Mapping[str, str] = {
     **dict.fromkeys((HANDLES, MEMORY, PROCESSOR), "leader-starved"),
     "slow-disk": "leader-disk-late",
 }
-"""By what a fault did to its targets, or its kind."""
+"""Causes by the fault's effect on its targets, or by its kind."""
 _FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("partition", "splits"), "leader-cut-off"),
     **dict.fromkeys(("network", "stall", "connections"), "leader-links-bad"),
@@ -43,13 +44,13 @@ _FAMILIES: Mapping[str, str] = {
     "slow-disks": "leader-disk-late",
     "clock": "leader-clock-wrong",
 }
-"""By its family, where its kind says nothing."""
+"""Causes by the fault's family, if its kind gives none."""
 _CUTS = frozenset({
     "isolate", "halves", "ring", "bridge", "flapping", "one-way-in", "one-way-out", "cut",
 })  # fmt: skip
-"""Kinds that a script may order without a family; `cut` is what a story's own cuts are called."""
+"""Kinds that a script may order without a family. `cut` is the name of a scenario's own cuts."""
 _BETWEEN = frozenset({"bridge", "ring", "cut"})
-"""Kinds that cut links between others than their targets, too."""
+"""Kinds that also cut links between nodes that are not targets."""
 _HALVES = "halves"
 REASSIGNING = frozenset({"reassignment"})
 ORDERING = frozenset({"preferred-election"}) | REASSIGNING
@@ -60,20 +61,20 @@ _TO_CLIENTS = frozenset({"clients", "client-connections", "stall-clients"})
 
 
 def harm_of(fault: Disturbance) -> str:
-    """Return what a fault did to the node of a leader, as a cause; empty: nothing that counts."""
+    """Return how a fault harms a leader's node, as a cause; empty if it does no counted harm."""
     if fault.family in _KEEPER | _TO_CLIENTS or fault.kind in ORDERING:
         return ""
     if fault.kind in _CUTS:
         return "leader-cut-off"
     if fault.family == _KILLS_IN_TURN:
-        return "leader-killed"  # As a whole it is told to restart its targets in turn.
+        return "leader-killed"  # Its row as a whole says that it restarts its targets in turn.
     return _KINDS.get(fault.kind) or _FAMILIES.get(fault.family, "")
 
 
 def was_ordered(
     facts: RunFacts, place: tuple[str, int], span: Span, kinds: frozenset[str] = ORDERING
 ) -> bool:
-    """Tell whether a fault was ordering an election, or a reassignment, of a partition."""
+    """Return whether a fault ordered an election or a reassignment in a time span."""
     return any(
         each.kind in kinds and each.place in {place, None} and _meets(each, span, 0)
         for each in facts.disturbances
@@ -81,18 +82,18 @@ def was_ordered(
 
 
 def harms_to(facts: RunFacts, node: str, span: Span) -> frozenset[str]:
-    """Return what faults did to a node at some time or shortly before, as causes."""
+    """Return the harm that faults did to a node in a time span or shortly before, as causes."""
     return _harms([each for each in facts.disturbances if _meets(each, span, SETTLED_NS)], node)
 
 
 def cause_of(facts: RunFacts, node: str, span: Span, place: tuple[str, int] | None = None) -> str:
-    """Return why a leader was replaced, a name in `CAUSES`.
+    """Return why a leader was replaced, as a name in `CAUSES`.
 
     Args:
-        facts: Of the run.
-        node: Of the last leader.
-        span: When the next one was elected: not before, and by when.
-        place: The partition; None: the quorum.
+        facts: The run's facts.
+        node: The node of the replaced leader.
+        span: Bounds of the next election: not before, and by when.
+        place: The partition. None: the quorum.
     """
     lasting = _harms([each for each in facts.disturbances if _meets(each, span, 0)], node)
     if ending := lasting & _ENDING:
@@ -109,7 +110,7 @@ def cause_of(facts: RunFacts, node: str, span: Span, place: tuple[str, int] | No
 
 
 def _was_controller_hit(facts: RunFacts, span: Span) -> bool:
-    """Tell whether a fault hit the active controller at some time or shortly before."""
+    """Return whether a fault hit the active controller in a time span or shortly before."""
     return any(
         each.family in _KEEPER or (each.controller and bool(harm_of(each)))
         for each in facts.disturbances
@@ -131,16 +132,17 @@ def _worst(harms: frozenset[str]) -> str:
 
 
 def _hit(fault: Disturbance) -> frozenset[str]:
-    """Return the nodes that a fault hit; of cuts between others than its target, these.
+    """Return the nodes that a fault hit; for kinds that cut links between others, all cut nodes.
 
-    Of two halves the smaller one is cut off; of equal halves, either may be.
+    If a fault splits the nodes into two halves, the smaller half is cut off. If the halves are
+    equal, both count.
     """
     equal = fault.kind == _HALVES and len(fault.ends) == 2 * len(fault.nodes)
     return fault.ends if equal or fault.kind in _BETWEEN else fault.nodes
 
 
 def _ended(facts: RunFacts, node: str, span: Span) -> bool:
-    """Tell whether a broker ended by itself before an election, as far as it was found out."""
+    """Return whether a broker was found to have ended by itself around the time of an election."""
     return any(
         each.node == node
         and not (each.outside or each.told)

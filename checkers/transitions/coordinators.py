@@ -1,14 +1,15 @@
-"""Coordinators that moved, with work under way or without: of groups, transactions, share groups.
+"""Finds moves of the coordinators of groups, transactions and share groups.
 
-From the controllers' log (`checkers.reigns`): the coordinator is the leader of one partition of an
-internal topic. Only partitions that coordinate a group or a transactional id of the plan, or the
-positions of a share group (KIP-932), count. `ops` say what its clients had under way: an operation
-that began before the move and ended after it was certainly under way.
+A move counts separately if an operation was active. The coordinator is the leader of one partition
+of an internal topic. Its moves come from the controllers' log (`checkers.reigns`). A partition
+counts only if it coordinates a group or transactional id of the plan, or the positions of a share
+group (KIP-932). `ops` show the clients' active work: an operation that began before a move and
+ended after it was certainly active.
 
-What would not prove it: an operation that began or ended between the two times that bound a move,
-or whose end nobody recorded.
-With ZooKeeper nobody recorded who led internal topics. A replica of such a partition that truncated
-its log tells no time. What no answer of the quorum reached may not have happened.
+What would not prove it: an operation that began or ended between the two bounds of a move, or an
+operation without a recorded end. With ZooKeeper, the leaders of internal topics are not recorded. A
+truncation of such a replica has no time. A move counts only if an answer of the quorum reached its
+log entry.
 """
 
 from base64 import urlsafe_b64encode
@@ -41,15 +42,15 @@ _TOPICS = ((GROUPS, "group"), (TRANSACTIONS, "transaction"), (SHARES, "share"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Move:
-    """A coordinator that moved.
+    """A coordinator that moved to another broker.
 
     Attributes:
-        events: Of its partition.
-        name: What it is called, if nothing was under way.
-        at_ns: When it is told to have happened.
-        span: Not before, and by when.
-        threads: Those that it coordinates.
-        transactional: Whether only their transactions count.
+        events: The transitions of its partition.
+        name: The transition's name without active work.
+        at_ns: The reported time of the move.
+        span: Bounds of the move: not before, and by when.
+        threads: The client threads that it coordinates.
+        transactional: Whether only transactions count as active work.
     """
 
     events: Events
@@ -61,7 +62,7 @@ class _Move:
 
 
 def find(group: Group, places: Places) -> None:
-    """Add the moves of the coordinators of a run."""
+    """Add all moves of a run's coordinators to the transitions in `places`."""
     facts, moves = group.facts, list[_Move]()
     for topic, of in _TOPICS:
         threads: dict[int, set[int]] = {}
@@ -95,7 +96,7 @@ def find(group: Group, places: Places) -> None:
 
 
 def _keys(facts: RunFacts, topic: str) -> Iterator[tuple[int, str]]:
-    """Yield each thread with what a coordinator keeps for it, as brokers find the partition."""
+    """Yield each client thread with the key (such as the group) that selects its coordinator."""
     plan = facts.plan
     workers = min(plan.workers, plan.concurrency)
     for thread in range(plan.concurrency):
@@ -111,15 +112,15 @@ def _keys(facts: RunFacts, topic: str) -> Iterator[tuple[int, str]]:
 
 
 def _id_of(topic_id: str) -> str:
-    """Return a topic's id in Kafka's own words: 22 characters (`Uuid.toString`)."""
+    """Return a topic id in Kafka's form of 22 characters (`Uuid.toString`)."""
     try:
         return urlsafe_b64encode(UUID(topic_id).bytes).decode().rstrip("=")
-    except ValueError:  # Of another system, or of a record that is damaged.
+    except ValueError:  # An id of another system, or a damaged record.
         return topic_id
 
 
 def _in_flight(group: Group, moves: Sequence[_Move]) -> list[bool]:
-    """Tell of each move whether an operation of its threads began before it and ended after it."""
+    """Return, for each move, whether an operation of its threads was active across it."""
     found = [False] * len(moves)
     for ops in slices(group.table("ops"), ("f", "process", "invoke_ns", "complete_ns")):
         begun, ended = ints(ops, "invoke_ns"), ints(ops, "complete_ns")
@@ -138,17 +139,17 @@ def _in_flight(group: Group, moves: Sequence[_Move]) -> list[bool]:
 
 
 def _changes(known: Sequence[Reign], end_ns: int) -> Iterator[tuple[str, int, tuple[int, int]]]:
-    """Yield what became of a coordinator, when that is told to have happened, and its bounds.
+    """Yield each change of a coordinator: its name, its reported time, and its time bounds.
 
     Args:
-        known: All reigns of its partition, by epoch.
+        known: All leader epochs of its partition, in order.
         end_ns: When the brokers' stop began.
     """
     last = -1
     before: Reign | None = None
     for after in known:
         if before is not None:
-            # The end of a reign may be put off by a fault that cut its leader off.
+            # A fault that cut a leader off may have extended the end of its epoch.
             until_ns = before.until_ns
             by_ns = min(until_ns, after.from_ns + 2 * LATE_NS) if after.from_ns else until_ns
             how = _how(last, after.leader, vacant=before.leader < 0)
@@ -158,12 +159,12 @@ def _changes(known: Sequence[Reign], end_ns: int) -> Iterator[tuple[str, int, tu
 
 
 def _how(last: int, leader: int, *, vacant: bool) -> str:
-    """Return what became of a coordinator; empty: nobody knows who was the last one.
+    """Return the name of a coordinator's change; empty if the previous coordinator is unknown.
 
     Args:
-        last: The last broker that led its partition; -1 if none is known.
-        leader: Who leads it now; -1: nobody.
-        vacant: Whether nobody led it in between.
+        last: The last broker that led its partition. -1 if none is known.
+        leader: The broker that leads now. -1 if there is none.
+        vacant: Whether there was no leader in between.
     """
     if leader < 0:
         return "" if vacant else "none"

@@ -1,17 +1,17 @@
-"""Elections of a partition by cause, times without a leader, and leaders that did not know.
+"""Finds a partition's elections by cause, times without a leader, and answers of deposed leaders.
 
-From `leadership`, as `reigned.py` has it: each higher leader epoch is an election. Whom it replaced
-is the last leader of before; `causes.py` says what had befallen that one. A leader that is gone
-leaves the ISR in the same step: one that stays in it was moved on purpose, by an order or because
-another replica is the preferred leader. The controllers' log says which elections were unclean;
-with ZooKeeper, one of a leader that was not in the ISR before is, where the plan allows that or a
-fault ordered it. A reassignment may end with a leader that was in no ISR before, and is none.
+The source is `leadership`, as `reigned.py` prepares it: each higher leader epoch is an election.
+`causes.py` names the faults that hit the replaced leader. A leader that ended leaves the ISR in the
+same step. A leader that stays in the ISR was moved on purpose, by an order or because another
+replica is the preferred leader. The controllers' log shows which elections were unclean. With
+ZooKeeper, an election is unclean if its leader was not in the ISR before, and the plan or a fault
+permits it. A reassignment may end with a leader that was in no ISR before. That is not unclean.
 
-A deposed leader still answers if it was asked as leader (ListOffsets) after another broker had
-answered in a later epoch. That proves no promise broken: it may not know yet.
+A deposed leader answers ListOffsets as leader although it was asked after another broker had
+answered in a later epoch. This breaks no guarantee, because the deposed leader may not know yet.
 
-What would not prove it: an election after the brokers' stop began, which is our own doing; a step
-between two looks at ZooKeeper, which nobody saw.
+What would not prove it: an election after the brokers' stop began, because Logquake causes it. A
+change between two answers of ZooKeeper, which no observer saw.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ from results.record.terms import Source
 
 
 def find(group: Group, events: Events) -> None:
-    """Add the elections of a partition."""
+    """Add a partition's elections to the transitions in `events`."""
     place = (group.topic, group.partition)
     last, vacant_ns = -1, None
     for before, after in changes_of(group):
@@ -52,11 +52,12 @@ def _name(
     """Return the name of an election.
 
     Args:
-        facts: Of the run.
-        after: The step that it began.
-        last: The last leader before.
+        facts: The run's facts.
+        after: The step that the election began.
+        last: The leader before it.
         place: The partition.
-        vacant_ns: Not before that the partition lost its last leader; None: it had one.
+        vacant_ns: A time before which the partition still had its last leader. None if it had a
+            leader until the election.
     """
     if after.unclean:
         moved = was_ordered(facts, place, after.span, REASSIGNING)
@@ -70,7 +71,7 @@ def _name(
 
 
 def _add_deposed(group: Group, events: Events) -> None:
-    """Add the answers of leaders that another one had followed already: the first of each epoch."""
+    """Add the first answer, in each epoch, of a leader that had already been replaced."""
     rows = group.table("leadership")
     claims = equal(rows, "source", Source.LIST_OFFSETS) & (ints(rows, "leader_epoch") >= 0)
     claims &= (ints(rows, "leader") >= 0) & (ints(rows, "observed_ns") >= 0)
@@ -86,10 +87,10 @@ def _add_deposed(group: Group, events: Events) -> None:
 
 
 def _first_later(epochs: Ints, seen: Ints) -> Ints:
-    """Return for each answer when any later epoch was first told; `NEVER_NS` if none was."""
+    """Return, for each answer, when a later epoch was first reported; `NEVER_NS` if never."""
     order = np.lexsort((seen, -epochs))
     ranked = epochs[order]
-    begins = np.searchsorted(-ranked, -ranked)  # Where rows of the same epoch begin.
+    begins = np.searchsorted(-ranked, -ranked)  # The first row of the same epoch.
     earliest = np.append(NEVER_NS, np.minimum.accumulate(seen[order]))
     found = np.empty(len(epochs), dtype=np.int64)
     found[order] = earliest[begins]

@@ -1,12 +1,12 @@
-"""Leader epochs in which a leader led, and of which no replica has any record.
+"""Finds leader epochs that had a leader but of which no replica has a record.
 
-From `leadership`, as `reigned.py` has it, and the leader epochs of `replica_records` at the end of
-the run. Only epochs between the first and the last one that has records count: what was deleted
-from the beginning of a log, and leaders after the last send, prove nothing.
+The sources are `leadership`, as `reigned.py` prepares it, and the leader epochs of
+`replica_records` at the run's end. Only epochs between the first and the last epoch with records
+count. Records deleted from a log's beginning, and leaders after the last send, prove nothing.
 
-What would not prove it: an epoch without a leader, or a topic that is compacted, whose records may
-be gone. That an epoch has no record does not prove that none was written in it: it may have been
-truncated in all replicas.
+What would not prove it: an epoch without a leader. A compacted topic, whose records may have been
+removed. An epoch without a record does not prove that none was written: all replicas may have
+truncated it.
 """
 
 from checkers.columns import Ints, distinct, equal, ints, runs_of
@@ -17,7 +17,7 @@ from results.record.transitions import STREAKS
 
 
 def find(group: Group, events: Events) -> None:
-    """Add the streaks of leader epochs without a record."""
+    """Add each series of leader epochs without a record to the transitions in `events`."""
     if group.facts.compacted:
         return
     written = _written(group)
@@ -34,10 +34,10 @@ def find(group: Group, events: Events) -> None:
 
 
 def _written(group: Group) -> Ints:
-    """Return the leader epochs of records in the final logs."""
+    """Return the leader epochs of the records in the final logs."""
     records = group.table("replica_records")
     epochs = ints(records, "leader_epoch")
-    starts = runs_of(epochs)[:-1]  # A log has few epochs, each in one piece.
+    starts = runs_of(epochs)[:-1]  # A log has few epochs, each in one consecutive range.
     final = equal(records, "snapshot", group.facts.snapshot)
     return (
         distinct(epochs[starts[final[starts] & (epochs[starts] >= 0)]])

@@ -1,4 +1,4 @@
-"""Transitions with their times, as the modules of the areas find them."""
+"""Collects transitions with their times, as the modules of the areas find them."""
 
 from collections.abc import Iterator
 
@@ -9,16 +9,16 @@ from checkers.facts import NOTED, RunFacts
 from checkers.layout import RUN, Place
 
 UNTIMED = NONE
-"""The time of a transition that happened at a time that nobody knows."""
+"""The time of a transition whose time is unknown."""
 
 
 class Events:
     """The transitions of one place.
 
-    A time is in nanoseconds since the run's start; `UNTIMED` if nobody knows it.
+    Times are in nanoseconds since the run's start, or `UNTIMED` if unknown.
 
     Args:
-        place: A partition, the quorum's log, a partition that coordinates, or the run.
+        place: A partition, the quorum's log, a coordinating partition, or the run.
     """
 
     def __init__(self, place: Place) -> None:
@@ -30,47 +30,47 @@ class Events:
         self.add_all(name, np.array([time_ns], dtype=np.int64), of=of)
 
     def add_all(self, name: str, times: Ints, *, of: str = "") -> None:
-        """Add a transition that happened at each of some times.
+        """Add a transition that happened at several times.
 
         Args:
-            name: In the catalogue.
-            times: When.
-            of: A voter or a group whose transitions are paired with each other alone; empty: none.
+            name: The name in the catalogue.
+            times: The times.
+            of: The voter or group whose transitions are paired only with each other. Empty if none.
         """
         if len(times):
             self._times.setdefault((name, of), []).append(times)
 
     def items(self) -> Iterator[tuple[str, str, Ints]]:
-        """Yield each name, of whom it is, and its times; what has no time has `UNTIMED`."""
+        """Yield each name, its voter or group, and its times; an unknown time is `UNTIMED`."""
         for name, of in sorted(self._times):
             times = np.concatenate(self._times[name, of])
             yield name, of, np.where(times >= 0, times, UNTIMED)
 
 
 class Places:
-    """The transitions of several places that one group tells of."""
+    """The transitions of several places, found in one group's rows."""
 
     def __init__(self) -> None:
         self._events: dict[Place, Events] = {}
 
     def at(self, topic: str, partition: int = 0) -> Events:
-        """Return the transitions of a place, to be added to; of the run, `RUN`'s."""
+        """Return the collection of a place's transitions. Without a topic, the place is the run."""
         place = (topic, "", partition) if topic else RUN
         return self._events.setdefault(place, Events(place))
 
     def found(self) -> list[Events]:
-        """Return all of them, by place."""
+        """Return the collections of all places, ordered by place."""
         return [self._events[place] for place in sorted(self._events)]
 
 
 def end_of_run_ns(facts: RunFacts) -> int:
-    """Return when the brokers' stop began: what comes later is of our own making."""
+    """Return when the brokers' stop began. Logquake itself causes all later transitions."""
     noted = facts.milestone(NOTED) or facts.milestone("stopped")
     return noted.at_ns if noted is not None else int(np.iinfo(np.int64).max)
 
 
 def bucket(count: int, *names: str) -> str:
-    """Return the bucket of a count: `3+` and `2-9` are names of buckets, in ascending order."""
+    """Return the bucket of a count; bucket names such as `2-9` and `10+` are ascending."""
     for name in names:
         least, _, most = name.rstrip("+").partition("-")
         if count <= int(most or least) or name.endswith("+"):

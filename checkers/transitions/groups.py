@@ -1,14 +1,14 @@
-"""What a consumer group did with a partition: who had it, and from where it was read on.
+"""Finds what consumer groups did with a partition: which member had it, and its start offset.
 
-From `assignments` (a rebalance gave it to a member, or took it) and `commits` (what members
-committed, and what they were told when it was given to them). A member is a process; the plan says
-which processes are of which group.
+One source is `assignments`: a rebalance gave the partition to a member, or revoked it. The other
+source is `commits`: offsets that members committed, or fetched after an assignment. A member is a
+process. The plan says which processes belong to which group.
 
-The position that a member is told is compared with the last commit that was acknowledged before it
-asked. A higher one is that of a commit that nobody acknowledged in time, or that was under way.
+A fetched offset is compared with the last commit that was acknowledged before the fetch. A higher
+offset comes from a commit that was not acknowledged by then.
 
-What would not prove it: a member that left without a word, which no row shows; so a partition may
-have been given away though its last member was not seen to lose it.
+What would not prove it: a member that left without a leave request. No row shows it. So a partition
+may have been assigned again although its last member was not seen to lose it.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ from results.record.terms import AssignmentKind, GroupAct, Outcome
 
 
 def find(group: Group, events: Events) -> None:
-    """Add what groups did with a partition."""
+    """Add the moves and offsets of consumer groups to the transitions in `events`."""
     moves = group.table("assignments")
     given = equal(
         moves, "kind", AssignmentKind.REBALANCE_ASSIGNED, AssignmentKind.REBALANCE_REVOKED
@@ -70,7 +70,7 @@ def _add_positions(of: str, rows: pa.Table, events: Events) -> None:
     commits = take(commits, order_of(ints(commits, "told_ns"), ints(commits, "offset")))
     told = select(rows, ok & equal(rows, "act", GroupAct.FETCH))
     before = np.searchsorted(ints(commits, "told_ns"), ints(told, "asked_ns")) - 1
-    last = np.append(ints(commits, "offset"), -1)[before]  # Row -1 is the one appended.
+    last = np.append(ints(commits, "offset"), -1)[before]  # Index -1 selects the appended value.
     offsets, times = ints(told, "offset"), ints(told, "told_ns")
     events.add_all("group/no-position", times[(offsets < 0) & (last < 0)], of=of)
     events.add_all("group/at-last-commit", times[(offsets == last) & (last >= 0)], of=of)

@@ -1,10 +1,10 @@
-"""Changes of a partition's ISR, by their sizes.
+"""Finds changes of a partition's ISR, by their sizes.
 
-From `leadership`, as `reigned.py` has it: the ISR of each step. A change of the leader may change
-the ISR in the same step, and counts for both.
+The source is `leadership`, as `reigned.py` prepares it: each step has an ISR. A leader change may
+change the ISR in the same step. It then counts as both.
 
-What would not prove it: the metadata of a broker that only follows, because it may be old. With
-ZooKeeper two changes between two looks are one.
+What would not prove it: the metadata of a follower, because they may be old. With ZooKeeper, two
+changes between two answers look like one.
 """
 
 from checkers.group import Group
@@ -14,7 +14,7 @@ from results.record.transitions import SIZES
 
 
 def find(group: Group, events: Events) -> None:
-    """Add the changes of a partition's ISR."""
+    """Add the changes of a partition's ISR to the transitions in `events`."""
     least = group.facts.plan.least_insync
     for before, after in changes_of(group):
         if before.isr is None or after.isr is None or before.isr == after.isr:

@@ -1,10 +1,11 @@
-"""Producers whose epoch rose between two records of a partition.
+"""Finds producers whose epoch rose between two records of a partition.
 
-From `replica_records` of one final log: the coordinator raises the epoch of a producer when the
-next one of its transactional id begins, when it aborts its transaction by timeout, and, since
-KIP-890, at the end of each transaction. Idempotent producers raise their own after an error.
+The source is `replica_records` of one final log. The coordinator raises a producer's epoch when the
+next producer with its transactional id begins, or when a timeout aborts a transaction. Since
+KIP-890 it also does so at the end of each transaction. An idempotent producer raises its own epoch
+after an error.
 
-What would not prove it: two producers, which have two ids. Records tell no time.
+What would not prove it: two producers, because they have two ids. Records give no time.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ from checkers.transitions.events import UNTIMED, Events
 
 
 def find(group: Group, events: Events) -> None:
-    """Add the epochs of producers that follow a lower one in a partition's log."""
+    """Add a transition for each producer epoch that follows a lower one in a log."""
     records = group.table("replica_records")
     if not records.num_rows:
         return

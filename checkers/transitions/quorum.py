@@ -1,15 +1,17 @@
-"""The controllers' quorum: its elections, the states of its voters, and their votes.
+"""Finds elections of the controllers' quorum, the states of its voters, and their votes.
 
-From `quorum_states`. Rows with a time are answers: who leads in which epoch. Rows without one are
-of controllers' own logs, in their order: each state that a voter went through (KIP-595, KIP-996),
-and whom it voted for. Such a row gets the time at which its epoch, or a later one, was first told;
-what ended the part of a leader or follower, that of the next epoch. Of one time, epochs keep their
-order. The states of each voter are paired apart: the end of its last epoch comes first, then the
-others in their order. Of the quorum, votes come before the election.
+The source is `quorum_states`. Rows with a time are answers: who leads in which epoch. Rows without
+a time come from the controllers' own logs, in order: the states of a voter (KIP-595, KIP-996), and
+its votes.
 
-What would not prove it: states after the last epoch that was told had settled, because the stop of
-the servers makes them; a log that was rotated away. Where no log tells the states, they are not
-known: answers leave states out.
+A row without a time gets the time at which its epoch, or a later one, was first reported. If a
+leader or follower leaves its state, the row gets the time of the next epoch. At equal times, epochs
+keep their order. The states of each voter are paired separately: the end of the last epoch comes
+first, then the other states in order. For the quorum, votes come before the election.
+
+What would not prove it: states after the last reported epoch had a leader, because stopping the
+servers causes them. A log that was rotated away. If no log has the states, they are unknown,
+because answers do not contain them.
 """
 
 from collections.abc import Iterator
@@ -29,18 +31,18 @@ from results.record.terms import QUORUM_TOPIC
 from results.record.transitions import ROLES, TRANSITIONS
 
 _LATE_NS = 2 * NS_PER_S
-"""An answer may be so much older than its time."""
+"""The maximum age of an answer at its recorded time."""
 _SETTLED = ("leader", "follower")
 _BEFORE, _MOST = -1_000_000, 500
-"""Nanoseconds, and epochs of one answer, that keep what is told at one time in its order."""
+"""Small offsets in nanoseconds, and a maximum number of epochs, to order rows with equal times."""
 _ROUNDS = ("elected-next-epoch", "elected-after-1-round", "elected-after-2+-rounds")
 
 
 class _Epochs:
-    """When the quorum's epochs were told.
+    """The times at which the quorum's epochs were reported.
 
     Args:
-        told: Rows of `quorum_states` with a time, in its order.
+        told: Rows of `quorum_states` with a time, ordered by time.
     """
 
     def __init__(self, told: pa.Table) -> None:
@@ -50,25 +52,25 @@ class _Epochs:
         self.last = int(self._epochs.max(initial=-1))
 
     def first_ns(self, epoch: int) -> int:
-        """Return when an epoch, or a later one, was first told; `UNTIMED` if none was."""
+        """Return when this or a later epoch was first reported, or `UNTIMED` if never."""
         at = int(np.searchsorted(self._reached, epoch))
         return int(self._times[at]) if at < len(self._times) else UNTIMED
 
     def own_ns(self, epoch: int) -> int:
-        """Return a time near `first_ns` that is later than that of any lower epoch."""
+        """Return a time close to `first_ns` that is later than the time of any lower epoch."""
         at = int(np.searchsorted(self._reached, epoch))
         lower = int(self._reached[at - 1]) if at else -1
         first_ns = self.first_ns(epoch)
         return first_ns + 2 * min(epoch - lower, _MOST) if first_ns >= 0 else UNTIMED
 
     def last_ns(self, epoch: int, until_ns: int) -> int:
-        """Return when an epoch, or an earlier one, was last told before a time; 0 if never."""
+        """Return when this or an earlier epoch was last reported before a time, or 0 if never."""
         times = self._times[(self._epochs <= epoch) & (self._times < until_ns)]
         return int(times.max(initial=0))
 
 
 def find(group: Group, places: Places) -> None:
-    """Add what the controllers' quorum went through."""
+    """Add the elections, votes and states of the quorum to the transitions in `places`."""
     states = group.table("quorum_states")
     if not states.num_rows:
         return
@@ -79,7 +81,7 @@ def find(group: Group, places: Places) -> None:
     _add_elections(group.facts, states, epochs, events)
     _add_votes(states, epochs, events)
     _add_two_leaders(told, events)
-    # A node's `quorum-state` file, which tells a log end, is the last of its states once more.
+    # A row from a `quorum-state` file has a log end. It repeats the node's last state.
     logged = select(states, ~present(states, "observed_ns") & ~present(states, "log_end_offset"))
     for node in words_of(logged, "node"):
         _add_roles(node, select(logged, equal(logged, "node", node)), epochs, events)
@@ -92,7 +94,7 @@ def _add_elections(facts: RunFacts, states: pa.Table, epochs: _Epochs, events: E
     )
     for (before, last), (epoch, leader) in pairwise(leaders.items()):
         if (at_ns := epochs.own_ns(epoch)) < 0:
-            continue  # Nobody told of it while the run went on.
+            continue  # The epoch was not reported during the run.
         at_ns += 1
         rounds = min(epoch - before, len(_ROUNDS)) - 1
         events.add(f"quorum/{_ROUNDS[rounds]}", at_ns)
@@ -121,7 +123,7 @@ def _add_votes(states: pa.Table, epochs: _Epochs, events: Events) -> None:
 
 
 def _add_two_leaders(told: pa.Table, events: Events) -> None:
-    """Add the first answer of each leader that another one of a later epoch had preceded."""
+    """Add the first answer of each leader that claims to lead after a later leader did."""
     lead = select(told, equal(told, "role", "leader"))
     times, epochs = ints(lead, "observed_ns"), ints(lead, "epoch")
     for epoch in np.unique(epochs).tolist():
@@ -134,13 +136,13 @@ def _add_two_leaders(told: pa.Table, events: Events) -> None:
 
 
 def _add_roles(node: str, mine: pa.Table, epochs: _Epochs, events: Events) -> None:
-    """Add the states that one voter went through, in the order of its rows."""
+    """Add the state changes of one voter to the transitions, in the order of its rows."""
     settled, last_ns = -1, UNTIMED
     for (before, role), (after, then) in pairwise(_told(mine)):
         ends = after == settled
         if after + ends > epochs.last:
             return
-        # One answer may be the first that tells of several epochs.
+        # One answer may be the first report of several epochs.
         at_ns = max(epochs.first_ns(after + ends) + (_BEFORE if ends else 0), last_ns + 1)
         if role != then or after > before:
             name = f"quorum/{role}-to-{then}"
@@ -151,6 +153,6 @@ def _add_roles(node: str, mine: pa.Table, epochs: _Epochs, events: Events) -> No
 
 
 def _told(mine: pa.Table) -> Iterator[tuple[int, str]]:
-    """Yield (epoch, state) of the rows that name both."""
+    """Yield (epoch, state) of each row that has both."""
     known = select(mine, equal(mine, "role", *ROLES) & (ints(mine, "epoch") >= 0))
     yield from zip(ints(known, "epoch").tolist(), texts(known, "role"), strict=True)

@@ -1,11 +1,12 @@
-"""What a replica's log was like after its broker had started again; and moves of the log start.
+"""Finds the state of a replica's log after its broker restarted, and moves of the log start.
 
-From `replica_states`: each look says in which of its broker's lives (`incarnation`) it was taken.
-The last look of one life is compared with the first of the next one, which may come up to a second
-later: a log that is longer then has fetched meanwhile.
+The source is `replica_states`: each answer has the incarnation of its broker, which grows with each
+restart. The last answer of one incarnation is compared with the first of the next. That first
+answer may come up to a second after the restart. A longer log may have fetched records by then.
 
-What would not prove it: a look without a log end, or of an unknown life. A high watermark that is
-lower after a start is no anomaly by itself: a broker writes it to its disk every five seconds only.
+What would not prove it: an answer without a log end, or of an unknown incarnation. A lower high
+watermark after a restart is no anomaly by itself, because a broker writes its high watermarks to
+disk only every five seconds.
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ from checkers.transitions.events import Events, end_of_run_ns
 
 
 def find(group: Group, events: Events) -> None:
-    """Add the recoveries of a partition's replicas, and the moves of their log starts."""
+    """Add the replicas' recoveries and log start moves to the transitions in `events`."""
     states = group.table("replica_states")
     times = ints(states, "observed_ns")
     told = ~present(states, "snapshot") & (times >= 0) & (times < end_of_run_ns(group.facts))
@@ -60,5 +61,5 @@ def _add_starts(looks: pa.Table, events: Events) -> None:
 
 
 def _rises(lives: Ints) -> Ints:
-    """Return the rows after which another life begins."""
+    """Return the rows that are followed by a row of a later incarnation."""
     return np.asarray(np.flatnonzero(lives[1:] > lives[:-1]), dtype=np.int64)

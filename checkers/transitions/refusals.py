@@ -1,12 +1,12 @@
-"""Requests that failed, by what was asked and by the error's name.
+"""Finds failed requests, by kind of request and by the error's name.
 
-From the errors of `sends`, `commits` and `shared` in a partition, and of polls and transactions in
-`ops`. Clients write an error's name before its words (`workloads.clients.failures`), Java clients
-the name of its class. A client tries again by itself, so an error here is one that it gave up on:
-brokers refused more than that.
+The sources are the errors of `sends`, `commits` and `shared` in a partition, and of polls and
+transactions in `ops`. Clients write an error's name before its text (`workloads.clients.failures`).
+Java clients write the name of its class. Clients retry requests by themselves. So an error is
+recorded only when the client gave up, and brokers refused more requests than that.
 
-What would not prove it: an error of our own wording without a name, such as that a client left a
-transaction on purpose.
+What would not prove it: an error text of Logquake's own without a name, such as a transaction that
+a client left on purpose.
 """
 
 import re
@@ -25,7 +25,7 @@ _NAME = re.compile(r"(?:^|[\s:])(?P<name>_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|_[A-Z]{
 _CLASS = re.compile(r"\b(?P<name>(?:[A-Z][a-z0-9]+)+)(?:Exception|Error)\b")
 _PURPOSE = "on purpose"
 _SILENCES = ("no report came", "were not answered", "did not return")
-"""How our own clients say that theirs did not answer."""
+"""Texts by which Logquake's clients report that a client library did not answer."""
 _KNOWN_AS: Mapping[str, str] = {
     "NOT_LEADER_FOR_PARTITION": "NOT_LEADER_OR_FOLLOWER",
     "UNKNOWN_TOPIC_OR_PART": "UNKNOWN_TOPIC_OR_PARTITION",
@@ -59,15 +59,16 @@ _KNOWN_AS: Mapping[str, str] = {
     "_PURGE_INFLIGHT": "client-purged",
     "_QUEUE_FULL": "client-queue-full",
 }
-"""Other names of errors: librdkafka's, those of Java's classes, and of versions of before."""
+"""Other names of errors: those of librdkafka, of Java classes, and of older versions."""
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def error_of(text: str) -> str | None:
-    """Return the name of an error as it is recorded; None if it is none of a request.
+    """Return the standard name of an error, or None if it is no error of a request.
 
     Args:
-        text: `_MSG_TIMED_OUT: Local: Message timed out`, or what a Java client says.
+        text: A recorded error, such as `_MSG_TIMED_OUT: Local: Message timed out`, or the message
+            of a Java client.
     """
     if not text or _PURPOSE in text:
         return None
@@ -82,14 +83,14 @@ def error_of(text: str) -> str | None:
 
 
 def find(group: Group, events: Events) -> None:
-    """Add the refusals of a partition's sends, commits and acknowledgements."""
+    """Add the failed sends, commits and acknowledgements to the transitions in `events`."""
     _add(events, "send", group.table("sends"), "complete_ns")
     _add(events, "commit", group.table("commits"), "told_ns")
     _add(events, "share", group.table("shared"), "told_ns")
 
 
 def find_of_run(group: Group, events: Events) -> None:
-    """Add the refusals of polls and transactions."""
+    """Add the failed polls and transactions of a run to the transitions in `events`."""
     for piece in slices(group.table("ops"), ("f", "error", "complete_ns")):
         failed = select(piece, present(piece, "error"))
         _add(events, "poll", select(failed, equal(failed, "f", F.POLL)), "complete_ns")

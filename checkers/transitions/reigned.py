@@ -1,10 +1,10 @@
-"""Who led a partition with which ISR, step by step: the best that the record has of it.
+"""Returns the leader and ISR of a partition step by step, from the best available source.
 
-In KRaft the controllers' log has every step in its order. It has no times: an entry was committed
-by the first answer of the quorum that reached beyond it, or by the first answer of a broker in that
-leader epoch, whichever came first; and not earlier than five seconds before that. With ZooKeeper
-its node of the partition was read, at a time, whenever it changed; two changes between two looks
-are one step. Where neither was recorded, the leader's own metadata tell its epoch and ISR.
+With KRaft, the controllers' log has every step in order, but no times. An entry was committed at
+the latest by the quorum's first answer that reached beyond it, or by the first answer of a broker
+in that leader epoch. It was committed at most five seconds before that. With ZooKeeper, the
+partition's node was read after each change, with a time. Two changes between two reads appear as
+one step. If neither source was recorded, the metadata of the leader itself give epoch and ISR.
 """
 
 from collections.abc import Iterator
@@ -30,11 +30,11 @@ class Step:
     """A partition's leader and ISR from some time on.
 
     Attributes:
-        leader: The broker; -1: nobody.
+        leader: The broker, or -1 if there is none.
         epoch: The leader epoch.
-        isr: None: not recorded.
-        unclean: Whether its leader was elected from outside of the ISR; None: nobody says.
-        not_before_ns, by_ns: Between these it came about.
+        isr: The ISR. None if it was not recorded.
+        unclean: Whether the leader was elected from outside of the ISR. None if unknown.
+        not_before_ns, by_ns: The step happened between these times.
     """
 
     leader: int
@@ -46,22 +46,22 @@ class Step:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Between which times it came about."""
+        """The two times between which the step happened."""
         return self.not_before_ns, self.by_ns
 
 
 def steps_of(group: Group) -> tuple[Step, ...]:
-    """Return the steps of a partition until its brokers' stop began, in their order."""
+    """Return a partition's steps (changes of leader or ISR) until the brokers' stop began."""
     return group.view(_steps_of)
 
 
 def changes_of(group: Group) -> Iterator[tuple[Step, Step]]:
-    """Yield each step with the one before it."""
+    """Yield each step together with the step before it."""
     yield from pairwise(steps_of(group))
 
 
 def begins_of(group: Group) -> tuple[Step, ...]:
-    """Return the steps that begin a leader epoch, the first one that is known too."""
+    """Return the steps (changes) that begin a leader epoch, including the first known one."""
     begins = (after for before, after in changes_of(group) if after.epoch > before.epoch)
     return (*steps_of(group)[:1], *begins)
 
@@ -70,12 +70,12 @@ def _steps_of(group: Group) -> tuple[Step, ...]:
     found = _logged(group) or _kept(group) or _believed(group)
     end_ns = min(
         end_of_run_ns(group.facts), UNENDED_NS
-    )  # Whatever nobody told is beyond all times.
+    )  # A step that was never reported is beyond all times.
     return tuple(each for each in found if each.by_ns < end_ns)
 
 
 def _logged(group: Group) -> list[Step]:
-    """Return the steps by the controllers' log, in its order."""
+    """Return the changes of leader or ISR in the controllers' log, in order."""
     first_ns = _first_seen(group)
     found: list[Step] = []
     for each in entries(group):
@@ -92,7 +92,7 @@ def _logged(group: Group) -> list[Step]:
 
 
 def _in_time(found: list[Step]) -> list[Step]:
-    """Return steps with times in the same order; those of one time are a nanosecond apart."""
+    """Return the steps with ascending times; equal times are moved one nanosecond apart."""
     times = np.array([each.by_ns for each in found], dtype=np.int64)
     latest = np.minimum.accumulate(times[::-1])[::-1].tolist()
     timed: list[Step] = []
@@ -104,7 +104,7 @@ def _in_time(found: list[Step]) -> list[Step]:
 
 
 def _first_seen(group: Group) -> dict[int, int]:
-    """Return when each leader epoch was first told."""
+    """Return when each leader epoch was first reported."""
     rows = group.table("leadership")
     timed = equal(rows, "source", *_TIMED) & (ints(rows, "observed_ns") >= 0)
     rows = select(rows, timed & (ints(rows, "leader_epoch") >= 0))
@@ -115,10 +115,10 @@ def _first_seen(group: Group) -> dict[int, int]:
 
 
 def _kept(group: Group) -> list[Step]:
-    """Return the steps by ZooKeeper.
+    """Return the changes of leader or ISR that ZooKeeper showed.
 
-    A leader is unclean if it was not in the ISR before, and the plan or an order let it be elected:
-    between two looks the ISR may have changed, too.
+    A leader counts as unclean if it was not in the ISR before, and the plan or a fault permits such
+    an election. Otherwise the ISR may have changed between two reads.
     """
     rows = group.table("leadership")
     told = select(rows, equal(rows, "source", Source.ZOOKEEPER) & (ints(rows, "observed_ns") >= 0))
@@ -130,7 +130,7 @@ def _kept(group: Group) -> list[Step]:
 
 
 def _is_unclean(group: Group, after: Step, before: Step) -> bool:
-    """Tell whether a leader came from outside of the ISR, by what stands in ZooKeeper."""
+    """Return whether a leader came from outside of the ISR, by the data in ZooKeeper."""
     known = before.isr and after.leader >= 0 and after.epoch > before.epoch
     if not known or after.leader in (before.isr or ()):
         return False
@@ -141,7 +141,7 @@ def _is_unclean(group: Group, after: Step, before: Step) -> bool:
 
 
 def _believed(group: Group) -> list[Step]:
-    """Return the steps by what leaders' own metadata say."""
+    """Return the changes of leader or ISR that leaders' own metadata report."""
     rows = group.table("leadership")
     told = equal(rows, "source", Source.METADATA) & (ints(rows, "observed_ns") >= 0)
     rows = select(rows, told & (ints(rows, "leader_epoch") >= 0))
@@ -152,7 +152,7 @@ def _believed(group: Group) -> list[Step]:
 
 
 def _ascending(rows: pa.Table) -> list[Step]:
-    """Return rows as steps by time; a row of a lower epoch than one before is a late one."""
+    """Return rows as steps by time; a row with a lower epoch than an earlier row is outdated."""
     order = np.argsort(ints(rows, "observed_ns"), kind="stable")
     columns: list[Ints] = [
         ints(rows, name)[order] for name in ("observed_ns", "leader", "leader_epoch")

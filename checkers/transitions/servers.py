@@ -1,10 +1,11 @@
-"""Brokers that ended though no fault had stopped or killed them.
+"""Finds brokers that ended although no fault had stopped or killed them.
 
-From the milestone `broker-ended`: its exit code, as `checkers.broker_ended` reads it. A broker that
-ends while its disk is full or fails does what is its right, and is counted by itself.
+The source is the milestone `broker-ended` with its exit code, as `checkers.broker_ended` reads it.
+A broker may end while its disk is full or fails. Such an end is expected, and is counted
+separately.
 
-What would not prove it: a signal from outside, which says nothing of the broker; an end after the
-broker was told to stop.
+What would not prove it: a signal from outside, which shows nothing about the broker. An end after
+the broker was asked to stop.
 """
 
 from checkers.broker_ended import ends
@@ -14,7 +15,7 @@ from checkers.transitions.events import Places, end_of_run_ns
 
 
 def find(group: Group, places: Places) -> None:
-    """Add the ends of brokers."""
+    """Add the brokers that ended by themselves to the transitions in `places`."""
     events, facts = places.at(""), group.facts
     for end in ends(facts):
         if end.outside or end.told or end.seen_ns >= end_of_run_ns(facts):

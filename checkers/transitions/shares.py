@@ -1,11 +1,12 @@
-"""What share groups delivered again, and why (KIP-932).
+"""Finds records that share groups delivered again, and why (KIP-932).
 
-From `shared`: each delivery with its count, and what members made of it. What befell a record last
-before a delivery says why it came again: a release; an acknowledgement that was not confirmed; or
-nothing, so that its lock ran out or its member left.
+The source is `shared`: each delivery with its delivery count, and each acknowledgement of members.
+The last event of a record before a delivery is the reason for the new delivery. It is a release, an
+acknowledgement that was not confirmed, or the earlier delivery itself. In the last case its lock
+expired or its member left.
 
-What would not prove it: the count alone, because members leave without a word. That a record was
-accepted and came again is an anomaly, and none of these.
+What would not prove it: the delivery count alone, because members leave without a request. A record
+that was accepted and delivered again is an anomaly, and none of these transitions.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ from results.record.transitions import DELIVERIES
 
 
 def find(group: Group, events: Events) -> None:
-    """Add the deliveries and acknowledgements of a partition's records."""
+    """Add releases, rejections and repeated deliveries to the transitions in `events`."""
     rows = group.table("shared")
     if not rows.num_rows:
         return

@@ -1,10 +1,11 @@
-"""What a group's rows reached, counted: two tables, the same in both engines.
+"""Counts the transitions in a group's rows, in two tables that are the same in both engines.
 
-A succession is two transitions of one thread of one place with none of that thread between them,
-ten seconds apart at most. So what clients were refused does not part an election from what followed
-it. Each voter's states and each group are a thread of their own. Of equal times, the order is that
-of the names. A transition that follows itself is one. What has no time is counted, and is in no
-succession; it may have happened between two that are one.
+A succession is a pair of consecutive transitions in one thread of one place, at most ten seconds
+apart. Threads keep independent areas apart: for example, refused requests of clients do not come
+between an election and its effect. Each voter's states are a thread of their own. So is each group.
+Equal times are ordered by the transitions' names. Two equal transitions in a row make no pair. A
+transition without a time is counted, but is in no succession. It may have happened between two
+transitions that form one.
 """
 
 from collections import Counter
@@ -36,12 +37,12 @@ from results.record.clock import NS_PER_S
 from results.record.transitions import area_of
 
 APART_NS = 10 * NS_PER_S
-"""So much later, what comes next is no succession."""
+"""The maximum time between two transitions of a succession."""
 _THREADS: Mapping[str, str] = {
     "refused": "clients", "group": "groups", "share": "shares", "quorum": "quorum",
     "coordinator": "coordinators", "transaction": "coordinators",
 }  # fmt: skip
-"""What areas are paired with each other; all others are a partition's replicas."""
+"""The thread of each area. All other areas share the thread of a partition's replicas."""
 _PLACE: dict[str, pa.DataType] = {
     "topic": pa.string(), "topic_id": pa.string(), "partition": pa.int32(),
 }  # fmt: skip
@@ -51,7 +52,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     "successions": schema_of(**_PLACE, before=pa.string(), after=pa.string(), count=pa.int64()),
 }
-"""`first_ns` is null where no such transition of the place has a time."""
+"""The columns of both tables. `first_ns` is null if no such transition of the place has a time."""
 _OF_PARTITIONS = (
     elections, isrs, truncations, epochs, recoveries, producers, refusals, groups, shares,
 )  # fmt: skip
@@ -59,9 +60,9 @@ _OF_RUNS = (quorum, coordinators, transactions, servers)
 
 
 def reached(group: Group) -> dict[str, pa.Table]:
-    """Return the tables of `SCHEMAS` of a group: a partition's, or those that only a run shows.
+    """Return the tables of `SCHEMAS` for a group: a partition, or the run.
 
-    A run's group tells of the quorum, of partitions that coordinate, and of what has no place.
+    A run's group covers the quorum, coordinating partitions, and transitions without a place.
     """
     found = _of_run(group) if group.partition < 0 else [_of_partition(group)]
     return {
@@ -101,7 +102,7 @@ def _counted(events: Events) -> Iterable[dict[str, object]]:
 
 
 def _paired(events: Events) -> Iterable[dict[str, object]]:
-    """Yield the successions of a place, by name; all its threads together."""
+    """Yield the successions of a place by name, for all of its threads together."""
     threads: dict[tuple[str, str], dict[str, Ints]] = {}
     for name, of, times in events.items() if events.place != RUN else ():
         if len(known := times[times >= 0]):
@@ -115,9 +116,9 @@ def _paired(events: Events) -> Iterable[dict[str, object]]:
 
 
 def _pairs(told: Mapping[str, Ints]) -> dict[tuple[str, str], int]:
-    """Return how often each pair of a thread followed each other.
+    """Return how often each pair of transitions followed each other in one thread.
 
-    The rows of a transition are one number each, so that pairs are counted without a loop.
+    Each pair is encoded as one number, so that numpy can count the pairs without a loop.
     """
     names = [*told]
     codes = np.repeat(np.arange(len(names)), [len(times) for times in told.values()])

@@ -1,15 +1,16 @@
-"""Transactions by how they ended, at the place of their coordinator.
+"""Finds transactions by how they ended, at the place of their coordinator.
 
-From `transactions` (what the client decided, and what the coordinator answered) and their `ops`
-(when they began and ended, and with which error). A transaction that lasted longer than the plan's
-timeout is late: its coordinator was free to abort it. One whose producer was thrown away stays open
-until its coordinator aborts it; or until the next producer of its transactional id begins, which
-ends it at once. A client throws its producer away on purpose, or because a send timed out, unless
-the plan has it go on.
+The sources are `transactions` (the client's decision and the coordinator's answer) and their `ops`
+(start, end and error). A transaction that lasted longer than the plan's timeout is late: its
+coordinator was allowed to abort it.
 
-What would not prove it: that a late transaction did not commit, where its client learned of no
-outcome and no reader was given any of it; that a coordinator knew of one whose sends timed out. How
-long the last one of a run that died stayed open, nobody knows.
+If a client discards its producer, the open transaction stays open until its coordinator aborts it.
+It also ends when the next producer with its transactional id begins. A client discards its producer
+on purpose, or after a send timed out, unless the plan tells it to continue.
+
+What would not prove it: a late transaction may have committed, if its client learned no outcome and
+no reader received a record of it. A coordinator may not know a transaction whose sends timed out.
+If a run died, it is unknown how long the last transaction stayed open.
 """
 
 from collections.abc import Sequence
@@ -40,11 +41,11 @@ from results.record.terms import Decision, F, TransactionOutcome
 
 _THROWN = "thrown away"
 _TIMED_OUT = ("were not answered", "_MSG_TIMED_OUT:", "TimeoutException: Expiring")
-"""What clients say of sends after which they throw their producer away."""
+"""Error texts of sends after which clients discard their producer."""
 
 
 def find(group: Group, places: Places) -> None:
-    """Add the transactions of a run."""
+    """Add the ends of a run's transactions to the transitions in `places`."""
     rows = group.table("transactions")
     if not rows.num_rows:
         return
@@ -60,7 +61,7 @@ def find(group: Group, places: Places) -> None:
 
 
 def _timed(rows: pa.Table, group: Group) -> pa.Table:
-    """Return transactions with the times and the error of their ops."""
+    """Return transactions with the times and the error of their ops added."""
     names = ("f", "op_id", "invoke_ns", "complete_ns", "error")
     pieces = slices(group.table("ops"), names)
     ops = joined([select(each, equal(each, "f", F.TXN)).select(names[1:]) for each in pieces])
@@ -102,14 +103,14 @@ def _endings(group: Group, rows: pa.Table) -> Sequence[tuple[str, Ints]]:
 
 
 class _Errors:
-    """The errors of ops, as masks of the rows."""
+    """The errors of ops, as masks over the rows."""
 
     def __init__(self, rows: pa.Table) -> None:
         self._numbers, self._words = codes(rows, "error")
         self.none = self._where([error_of(text) is None for text in self._words], missing=True)
 
     def say(self, *words: str) -> Mask:
-        """Tell where an error has one of some words in it."""
+        """Mark the rows whose error contains one of some texts."""
         return self._where([any(each in text for each in words) for text in self._words])
 
     def _where(self, those: list[bool], *, missing: bool = False) -> Mask:
@@ -117,13 +118,13 @@ class _Errors:
 
 
 def _left(begun: Ints, left: Mask, timeout_ns: int, end_ns: int) -> tuple[Mask, Mask]:
-    """Tell which open transactions waited for their timeout, and which for the next producer.
+    """Mark the open transactions that their timeout ended, and those that the next producer ended.
 
     Args:
         begun: When each transaction of a transactional id began.
-        left: Which of them were left open.
-        timeout_ns: How long one may be open.
-        end_ns: When the run's brokers were stopped; beyond all times if nobody knows.
+        left: The transactions that were left open.
+        timeout_ns: The transaction timeout.
+        end_ns: When the run's brokers were stopped. `NEVER_NS` or later if unknown.
     """
     order = order_of(begun)
     following = np.full(len(begun), end_ns if end_ns < NEVER_NS else 0, dtype=np.int64)

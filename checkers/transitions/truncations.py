@@ -1,16 +1,20 @@
-"""Truncations of replicas, by their reason and length.
+"""Finds truncations of replicas, by reason and length.
 
-From `truncations`: brokers' own logs name the replica, the offset from which it was cut, and mostly
-the reason. Such lines tell no time of the run. A follower cuts its log when it begins to follow: if
-the leader that it names led once only since the epoch that ended there, that gives bounds. Then the
-first look at the replica in that reign gives the time, or the look that shows its log shorter.
-Another truncation gets the time of the look that shows the log end fall to the offset or below it,
-if one look only does. A log that was cut once and fell once may have grown again by that look.
+The source is `truncations`: brokers' own logs name the replica, the truncation offset, and in most
+cases the reason. These log lines have no time of the run. There are three ways to find a time:
 
-The length is what looks at the replica show (`replica_states`): how far its log had reached by the
-last one before the cut. Where that shows no more than what was left, the length is `unseen`.
+- A follower truncates its log when it begins to follow a leader. If the named leader led only once
+  since the epoch that ended there, its time as leader gives bounds. The time is then that of the
+  first answer about the replica in these bounds, or of the answer with a shorter log.
+- Otherwise, if exactly one answer shows the log end fall to the offset or below it, its time
+  counts.
+- A log that was truncated once and fell once may have grown again by the next answer. Then the time
+  of that answer counts.
 
-What would not prove it: a truncation without effect, which no line of a log calls one.
+The length comes from `replica_states`: the log end in the last answer before the truncation. If
+that is not beyond the truncation offset, the length is `unseen`.
+
+What would not prove it: a truncation that removed nothing. No log line marks it as such.
 """
 
 import re
@@ -33,14 +37,14 @@ _REASONS = (
     (re.compile(r"follower of broker"), "leader-epoch"),
     (re.compile(r"Corruption found"), "recovery"),
 )
-"""Kinds of reasons by their words (`cluster.files.logs`), those that say more first."""
+"""Kinds of reason by their text in logs (`cluster.files.logs`), more specific texts first."""
 _STARTS_OVER = re.compile(r"Truncate and start at offset")
 _FOLLOWS = re.compile(r"follower of broker (?P<leader>\d{1,9})\b")
 _ENDED = re.compile(r"epoch (?P<epoch>\d{1,9}) ends at offset")
 
 
 def find(group: Group, events: Events) -> None:
-    """Add the truncations of a partition's replicas; of the quorum's log, one name for all."""
+    """Add the truncations of a partition's replicas to the transitions in `events`."""
     rows = group.table("truncations")
     if group.of_quorum:
         events.add_all("quorum/log-parted", ints(rows, "observed_ns"))
@@ -69,7 +73,7 @@ def _kind(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reign:
-    """When a leader led: it did not begin before `not_before_ns`; by `by_ns` it had."""
+    """The time of a leader: it began from `not_before_ns` to `by_ns`, ended by `until_ns`."""
 
     not_before_ns: int
     by_ns: int
@@ -77,7 +81,7 @@ class _Reign:
 
 
 def _reign(group: Group, reason: str) -> _Reign | None:
-    """Return the reign of the leader that a follower names; None: none is named, or several fit."""
+    """Return the time of the leader that a follower names; None if none is named or several fit."""
     leader, ended = _FOLLOWS.search(reason), _ENDED.search(reason)
     if leader is None:
         return None
@@ -93,11 +97,11 @@ def _reign(group: Group, reason: str) -> _Reign | None:
 
 
 class _Looks:
-    """The looks at one replica: when its log end was told, and what it was.
+    """The recorded log ends of one replica, with their times.
 
     Args:
-        group: The partition's.
-        node: Whose replica.
+        group: The partition.
+        node: The node of the replica.
     """
 
     def __init__(self, group: Group, node: str) -> None:
@@ -108,15 +112,16 @@ class _Looks:
         self._times, self._ends = ints(mine, "observed_ns"), ints(mine, "log_end_offset")
 
     def cut(self, start: int, reign: _Reign | None, *, once: bool) -> tuple[int, int]:
-        """Return when the log was cut, and how far it had reached before.
+        """Return when the log was truncated, and its log end before.
 
         Args:
-            start: From which offset it was cut.
-            reign: Of the leader that it began to follow; None: unknown.
-            once: Whether the log was cut no other time.
+            start: The truncation offset.
+            reign: The time of the leader that the replica began to follow. None if unknown.
+            once: Whether this is the log's only truncation.
 
         Returns:
-            The time, which may be `UNTIMED`; and an offset, `start` if no look shows more.
+            The time, which may be `UNTIMED`. The log end before, or `start` if no answer shows
+            more.
         """
         times, ends = self._times, self._ends
         fell = (ends[:-1] > start) & (ends[1:] < ends[:-1])

@@ -1,23 +1,29 @@
-"""Kafka's files and log lines, read in pure functions: no cluster, no Spark, no clock.
+"""Reads Kafka's files and log lines with pure functions: no cluster, no Spark, no clock.
 
-- `batches`: log segments and metadata snapshots: record batches of format 2, and what is older.
-- `message_sets`, `compression`: messages of magic 0 and 1; what batches and messages are packed by.
-- `checkpoints`: the small text files: offsets, leader epochs, ids, the quorum's vote.
-- `properties`: the one thing that is written: settings, in Java's form.
-- `messages`, `metadata`: the controllers' log: topics, partitions, elections.
-- `metadata_names`: what each record of that log is, for drawings.
-- `logs`, `quorum_log`: lines of a broker's or controller's own logs, of every version since 0.11:
-  truncations, leaders and followers; states and votes of the quorum.
-- `rows`: what these return, as Arrow batches of the record's tables.
-- `replica`, `node_files`: a whole node's folder by way of all of them; `read_node` is what the
-  pipeline calls, `read_step` for copies that a step of a scenario made.
-- `damage`: how they tell that a file is not what Kafka writes.
+- `batches`: record batches of format 2 and older, from log segments and metadata snapshots.
+- `message_sets`: messages of magic 0 and 1.
+- `compression`: decompresses batches and messages.
+- `checkpoints`: small text files with offsets, leader epochs, ids and the quorum's vote.
+- `properties`: writes settings in Java's properties format. No other module here writes.
+- `messages`, `metadata`: the controllers' log with topics, partitions and elections.
+- `metadata_names`: the type name of each record in the controllers' log, for plots.
+- `logs`: truncations and leader changes in a broker's own log files, for all versions since 0.11.
+- `quorum_log`: states and votes of the quorum in a controller's own log files.
+- `rows`: converts the results to Arrow batches of the run's tables.
+- `replica`, `node_files`: read a whole node folder with all these readers. The pipeline calls
+  `read_node`. For copies that a scenario's step made, it calls `read_step`.
+- `damage`: the errors for files that are not in Kafka's format.
 
-Anybody above may import it, `checkers/spark` included; it imports only `results.record`.
+Higher layers may import this package, also `checkers/spark`. The package imports only
+`results.record`.
 
-To add a reader: a function from the bytes or the text of one file to frozen dataclasses, which
-raises `DamagedFileError` in one sentence; a function in `rows` from these to a table of
-`results.record.tables.LIVE`; a line in `replica` that opens the file. Its test reads a file of a
-real broker (`tests/cluster_files/data`, with what Kafka's own tools say of it beside it), and the
-same file cut at every byte.
+To add a reader, write three things:
+
+- A function from the bytes or the text of one file to frozen dataclasses. The function raises
+  `DamagedFileError` with one sentence.
+- A function in `rows` that converts these dataclasses to a table of `results.record.tables.LIVE`.
+- A line in `replica` that opens the file.
+
+The test of a reader reads a file of a real broker from `tests/cluster_files/data`. The output of
+Kafka's own tools for the file lies beside it. The test also cuts the file at every byte.
 """

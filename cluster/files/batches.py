@@ -1,11 +1,11 @@
-"""Log segments: record batches of format 2, as brokers since Kafka 0.11 keep them in `.log` files.
+"""Reads record batches of format 2 from `.log` segments, as brokers write them since Kafka 0.11.
 
-A segment is read in two steps. `read_segment` finds the batches, checks their sums and tells what
-is damaged; `records` unpacks one batch. Only the second decompresses. Where a segment has messages
-of an older format (`message_sets`), each of them, or each wrapper, counts as a batch.
+Reading takes two steps. `read_segment` finds the batches, checks their CRCs and reports damage.
+`records` decompresses and unpacks one batch. In a segment with an older format (see
+`message_sets`), each message or wrapper message counts as a batch.
 
-Layout: https://kafka.apache.org/documentation/#recordbatch (numbers are big-endian; inside of a
-record they are varints, zigzag-coded).
+Layout: https://kafka.apache.org/documentation/#recordbatch. Numbers are big-endian; numbers inside
+a record are zigzag-coded varints.
 """
 
 import struct
@@ -50,25 +50,26 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordBatch:
-    """One batch, its records still packed.
+    """One batch whose records are not unpacked yet.
 
-    A message, or a wrapper of messages, of magic 0 or 1 is one, too. It has neither epoch nor
-    producer; its body is the whole message.
+    An old message of magic 0 or 1, or a wrapper of such messages, is also represented as a batch.
+    An old message has no epoch and no producer, and `body` holds the whole message.
 
     Attributes:
-        position: Of its first byte in the segment.
-        base_offset: The offset that its records' offsets count from; of a wrapper its last one.
-        leader_epoch: In which the leader appended it (`partitionLeaderEpoch`); -1 in old formats.
-        attributes: Codec, time stamp type, transactional, control: bits.
-        last_offset_delta: Of its last record, even if compaction has removed that.
-        base_timestamp: In milliseconds, of the producer's or the broker's clock.
-        max_timestamp: The time of all records if the broker stamps them (`LogAppendTime`).
+        position: The position of the batch's first byte in the segment.
+        base_offset: The base of the records' offset deltas. For a wrapper: its last offset.
+        leader_epoch: The leader epoch of the append (`partitionLeaderEpoch`); -1 in old formats.
+        attributes: The bits for codec, timestamp type, transactional and control.
+        last_offset_delta: The offset delta of the last record, even if compaction removed the
+            record.
+        base_timestamp: In milliseconds, by the clock of the producer or the broker.
+        max_timestamp: The timestamp of all records if the broker sets it (`LogAppendTime`).
         producer_id: -1 without idempotence.
         producer_epoch: -1 without idempotence.
         base_sequence: -1 without idempotence, and in control batches.
-        count: How many records it still has; -1 in a wrapper, which does not tell.
-        body: The records, compressed as the attributes say.
-        magic: Its format: 2, or 0 or 1 of an old message.
+        count: The number of records that remain; -1 for a wrapper, which has no count.
+        body: The records, compressed with the codec of `attributes`.
+        magic: The message format: 2, or 0 or 1 for an old message.
     """
 
     position: int
@@ -87,21 +88,24 @@ class RecordBatch:
 
     @property
     def end_offset(self) -> int:
-        """The offset behind the batch's last."""
+        """The offset after the last offset of the batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def control(self) -> bool:
-        """Whether brokers wrote it (transaction markers, the quorum's messages), not a client."""
+        """Whether this is a control batch, i.e. a transaction marker or a message of the quorum."""
         return bool(self.attributes & _CONTROL)
 
     @property
     def transactional(self) -> bool:
-        """Whether it belongs to a transaction."""
+        """Whether the batch belongs to a transaction."""
         return bool(self.attributes & _TRANSACTIONAL)
 
     def sequence_of(self, offset: int) -> int:
-        """Return a record's sequence number (it wraps behind 2^31 - 1), -1 without idempotence."""
+        """Return the sequence number of the record at an offset, or -1 without idempotence.
+
+        Sequence numbers wrap to 0 after 2^31 - 1.
+        """
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + offset - self.base_offset) & _MAX_SEQUENCE
@@ -112,14 +116,14 @@ class Record:
     """One record of a batch.
 
     Attributes:
-        offset: In the partition.
-        timestamp: In milliseconds; a broker's or a client's clock, never to be used for order.
-        key: None if it has none.
+        offset: The offset in the partition.
+        timestamp: In milliseconds, by a broker's or a client's clock. It never defines an order.
+        key: None if the record has no key.
         value: None for a tombstone.
-        headers: As format 2 codes them; empty in formats that have none.
-        stamped: Whether the time stamp is the broker's.
-        record_hash: 64 bits, signed, of key, value, headers and time stamp: equal on all replicas,
-            however the batch around it was compressed or compacted.
+        headers: The headers as format 2 encodes them; empty in formats without headers.
+        stamped: Whether the broker set the timestamp.
+        record_hash: Signed 64-bit hash of key, value, headers and timestamp. The hash is equal on
+            all replicas, even if their batches are compressed or compacted differently.
     """
 
     offset: int
@@ -133,13 +137,13 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """What could be read of one segment.
+    """The readable content of one segment.
 
     Attributes:
-        batches: The whole ones, in the order of the file.
-        damage: A sentence for each place that could not be read; none in a file that is whole.
-            Zeros behind the last batch are no damage: a broker that dies leaves preallocated space.
-        torn: Whether the last of these is a batch that the file's end cuts off.
+        batches: The complete batches, in file order.
+        damage: One sentence for each unreadable place; empty for an intact file. Zeros after the
+            last batch are not damage, because a crashed broker leaves preallocated space.
+        torn: Whether the end of the file cuts off the last batch.
     """
 
     batches: tuple[RecordBatch, ...]
@@ -148,11 +152,11 @@ class Segment:
 
 
 def read_segment(data: bytes) -> Segment:
-    """Find the batches of a segment (or of a metadata snapshot, which has the same form).
+    """Find the batches of a segment, or of a metadata snapshot, which has the same format.
 
-    Formats may be mixed: a log that an older Kafka began goes on with batches. A batch whose sum
-    is wrong is left out, and reading goes on behind it as long as what follows looks like a batch:
-    what a bit flip hides should be one batch, not the rest of the log.
+    One file may mix formats: a log that an older Kafka began continues with batches. A batch with a
+    wrong CRC is left out. Reading continues after it, so that a flipped bit hides only one batch.
+    Reading stops at the first place that does not look like a batch.
 
     Args:
         data: The bytes of a `.log` or `.checkpoint` file.
@@ -182,7 +186,7 @@ def records(batch: RecordBatch) -> Iterator[Record]:
     """Unpack the records of a batch.
 
     Raises:
-        DamagedFileError: The batch does not hold the records that it announces.
+        DamagedFileError: The content of the batch contradicts its header.
     """
     try:
         yield from _unpacked(batch) if batch.magic == _MAGIC else _old_records(batch)
@@ -193,7 +197,7 @@ def records(batch: RecordBatch) -> Iterator[Record]:
 
 
 def _size_at(view: memoryview, position: int) -> int:
-    """Return the size in bytes of the batch at a position, 0 where not even its prefix is whole."""
+    """Return the size in bytes of the batch at a position, or 0 if its prefix is incomplete."""
     if len(view) - position < PREFIX.size:
         return 0
     _, length = PREFIX.unpack_from(view, position)
@@ -201,7 +205,7 @@ def _size_at(view: memoryview, position: int) -> int:
 
 
 def _misfit(view: memoryview, *, position: int, size: int) -> str | None:
-    """Return why no batch can be read at a position, None if one can."""
+    """Return why there is no readable batch at a position, or None if there is one."""
     remaining = len(view) - position
     least = _HEADER.size
     if remaining > _MAGIC_AT and size > PREFIX.size:
@@ -215,7 +219,7 @@ def _misfit(view: memoryview, *, position: int, size: int) -> str | None:
 
 
 def _whole_batch(data: memoryview, position: int) -> RecordBatch | None:
-    """Return the batch that some bytes are, None if they do not match their sum."""
+    """Parse bytes as one batch, and return None if the CRC does not match."""
     if data[_MAGIC_AT] != _MAGIC:
         return _old_batch(data, position)
     (
@@ -282,14 +286,18 @@ def _old_records(batch: RecordBatch) -> Iterator[Record]:
 
 
 def _coded(data: bytes | None) -> bytes:
-    """Return a key or value as a record of format 2 has it: so one message has one hash."""
+    """Return a key or value encoded as in format 2.
+
+    The hash of a record uses this encoding for every format, so that equal records have equal
+    hashes.
+    """
     if data is None:
         return varint(_NONE)
     return varint(len(data)) + data
 
 
 def varint(number: int) -> bytes:
-    """Return a number as a zigzag varint."""
+    """Return a number encoded as a zigzag varint."""
     coded = BytesIO()
     write_signed_varint(coded, number)
     return coded.getvalue()
@@ -305,7 +313,7 @@ def _unpacked(batch: RecordBatch) -> Iterator[Record]:
         end = start + length
         if not start < end <= len(body):
             raise ValueError(f"a record of {length} bytes at byte {position} of {len(body)}")
-        delta, size = read_signed_varlong(body, start + 1)  # Behind the record's attributes.
+        delta, size = read_signed_varlong(body, start + 1)  # After the record's attributes.
         content = start + 1 + size
         offset_delta, size = read_signed_varint(body, content)
         content += size
@@ -335,7 +343,12 @@ def _nullable_bytes(body: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def _hash(content: bytes, timestamp: int) -> int:
-    """Hash a record; `content` is its coded key, value and headers, which have one coding only."""
+    """Return the 64-bit hash of a record.
+
+    Args:
+        content: The encoded key, value and headers. Equal records have equal encodings.
+        timestamp: The record's timestamp in milliseconds.
+    """
     digest = blake2b(content + _TIMESTAMP.pack(timestamp), digest_size=_HASH.size).digest()
     return int(_HASH.unpack(digest)[0])
 

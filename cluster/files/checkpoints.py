@@ -1,7 +1,8 @@
-"""The small text files beside the logs: offsets, epochs, ids.
+"""Reads the small text files beside the logs: offsets, epochs and ids.
 
-Brokers replace them whole (written aside, flushed, renamed), so a torn one means a broken disk.
-Each reader takes a file's text and raises `DamagedFileError` if it is not what Kafka writes.
+A broker writes each new version to a temporary file, flushes it and renames it. An incomplete file
+is therefore a sign of a broken disk. Each reader takes the text of a file and raises
+`DamagedFileError` if Kafka did not write this text.
 """
 
 import base64
@@ -20,7 +21,7 @@ _UUID_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochStart:
-    """A line of `leader-epoch-checkpoint`: the first offset that a leader wrote in its epoch."""
+    """A line of `leader-epoch-checkpoint`: a leader epoch and its first offset."""
 
     epoch: int
     start_offset: int
@@ -28,13 +29,13 @@ class EpochStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """`quorum-state`: what a member of the controllers' quorum must not forget.
+    """The content of `quorum-state`: the saved vote of a member of the controllers' quorum.
 
     Attributes:
-        leader: The leader's broker id, None if none was known.
-        epoch: The quorum's.
-        voted_for: Whom the node voted for in this epoch, None if for nobody.
-        voted_directory: The id of the log folder voted for, as a UUID's 36 characters (KIP-853).
+        leader: The leader's node id, or None if the member knows no leader.
+        epoch: The quorum's epoch.
+        voted_for: The node id that the member voted for in this epoch, or None if it did not vote.
+        voted_directory: The candidate's log folder id, as a UUID of 36 characters (KIP-853).
     """
 
     leader: int | None
@@ -44,18 +45,22 @@ class QuorumState:
 
 
 def offset_checkpoint(text: str) -> dict[tuple[str, int], int]:
-    """Read `replication-offset-checkpoint` and its likes: an offset for each (topic, partition).
+    """Read `replication-offset-checkpoint` as an offset for each (topic, partition).
 
     `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` and
-    `cleaner-offset-checkpoint` have the same form: `0`, the number of lines, then
-    `topic partition offset`.
+    `cleaner-offset-checkpoint` have the same format: a line `0`, a line with the number of entries,
+    then lines with `topic partition offset`.
     """
     lines = _counted_lines(text, columns=3)
     return {(topic, _number(part)): _number(offset) for topic, part, offset in lines}
 
 
 def leader_epochs(text: str) -> list[EpochStart]:
-    """Read `leader-epoch-checkpoint`: `0`, the number of lines, then `epoch start-offset`."""
+    """Read `leader-epoch-checkpoint`.
+
+    The file has a line `0`, a line with the number of entries, then lines with `epoch
+    start-offset`.
+    """
     return [
         EpochStart(epoch=_number(epoch), start_offset=_number(start))
         for epoch, start in _counted_lines(text, columns=2)
@@ -63,7 +68,7 @@ def leader_epochs(text: str) -> list[EpochStart]:
 
 
 def quorum_state(text: str) -> QuorumState:
-    """Read `quorum-state`, JSON of the quorum's epoch, leader and vote (versions 0 and 1)."""
+    """Read `quorum-state` (versions 0 and 1): JSON with the quorum's epoch, leader and vote."""
     try:
         fields = json.loads(text)
         directory = fields.get("votedDirectoryId")
@@ -78,7 +83,7 @@ def quorum_state(text: str) -> QuorumState:
 
 
 def partition_topic_id(text: str) -> str:
-    """Read the topic's id, a UUID's 36 characters, from `partition.metadata`."""
+    """Read the topic's id from `partition.metadata`, as a UUID of 36 characters."""
     topic_id = properties(text, separator=":").get("topic_id")
     if topic_id is None:
         raise DamagedFileError(f"there is no topic_id in {_shown(text)}")
@@ -86,11 +91,13 @@ def partition_topic_id(text: str) -> str:
 
 
 def properties(text: str, *, separator: str = "=") -> Mapping[str, str]:
-    """Read `meta.properties` (`cluster.id`, `node.id`, `directory.id`): a line each, `#` comments.
+    """Read a properties file such as `meta.properties`: one pair a line, comments begin with `#`.
+
+    `meta.properties` has the keys `cluster.id`, `node.id` and `directory.id`.
 
     Args:
-        text: The file's.
-        separator: `:` in `partition.metadata`.
+        text: The text of the file.
+        separator: The character between key and value; `:` in `partition.metadata`.
     """
     pairs = {}
     for line in text.splitlines():
@@ -103,7 +110,7 @@ def properties(text: str, *, separator: str = "=") -> Mapping[str, str]:
 
 
 def uuid_text(kafka_id: str) -> str:
-    """Return the 36 characters of a UUID that Kafka writes as 22 of url-safe base64."""
+    """Convert a Kafka id, 22 characters of url-safe base64, to a UUID of 36 characters."""
     try:
         raw = base64.b64decode(kafka_id + "==", altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as broken:
@@ -115,7 +122,7 @@ def uuid_text(kafka_id: str) -> str:
 
 def _counted_lines(text: str, *, columns: int) -> list[list[str]]:
     if not text:
-        return []  # A broker makes these files empty when it starts, and fills them later.
+        return []  # A starting broker creates empty files and fills them later.
     version, _, rest = text.partition("\n")
     count, _, body = rest.partition("\n")
     if version != "0":
@@ -145,5 +152,5 @@ def _unless_zero(uuid: str) -> str | None:
 
 
 def _shown(text: str) -> str:
-    """Return what a message may show of a file that might be anything."""
+    """Return a short quotation of a file's text for an error message."""
     return repr(text if len(text) <= 80 else text[:77] + "...")  # noqa: PLR2004 - half a line

@@ -1,4 +1,4 @@
-"""Undoes the compression of batches and message sets, in every framing that Kafka writes."""
+"""Decompresses batches and message sets, in every framing that Kafka writes."""
 
 import struct
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import cramjam
 from xxhash import xxh32_intdigest
 
 CODEC_BITS = 0x07
-"""Of a batch's or a message's attributes."""
+"""Mask of the codec bits in the attributes of a batch or message."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
@@ -23,7 +23,7 @@ _LZ4_DICTIONARY_BYTES = 4
 
 
 class Codec(IntEnum):
-    """How records are compressed: the lowest three bits of their batch's attributes."""
+    """The compression codec, stored in the lowest three bits of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -33,15 +33,15 @@ class Codec(IntEnum):
 
 
 def decompressed(data: bytes, codec: Codec, *, broken_lz4: bool = False) -> bytes:
-    """Return what a codec compressed.
+    """Decompress the body of a batch or the value of a wrapper message.
 
     Args:
-        data: The body of a batch, or the value of a wrapper.
-        codec: Of its attributes.
-        broken_lz4: Whether a frame of lz4 has the checksum that Kafka wrote before 0.10.
+        data: The compressed bytes.
+        codec: The codec from the attributes of the batch or message.
+        broken_lz4: Whether the lz4 frame has the wrong checksum that Kafka wrote before 0.10.
 
     Raises:
-        ValueError, IndexError, cramjam.DecompressionError: It is not what the codec writes.
+        ValueError, IndexError, cramjam.DecompressionError: The bytes do not match the codec.
     """
     if broken_lz4 and codec is Codec.LZ4:
         return _DECOMPRESSORS[codec](_with_right_checksum(data))
@@ -49,9 +49,10 @@ def decompressed(data: bytes, codec: Codec, *, broken_lz4: bool = False) -> byte
 
 
 def _snappy(data: bytes) -> bytes:
-    """Undo snappy, with the framing of Java's `SnappyOutputStream` or (librdkafka's) without.
+    """Decompress snappy data, either raw or framed as by Java's `SnappyOutputStream`.
 
-    The framing: magic, two version numbers, then chunks, each behind its compressed size.
+    librdkafka writes raw snappy. The Java frame has a magic number, two version numbers and then
+    chunks. The compressed size precedes each chunk.
     """
     if not data.startswith(_XERIAL_MAGIC):
         return bytes(cramjam.snappy.decompress_raw(data))
@@ -68,10 +69,10 @@ def _snappy(data: bytes) -> bytes:
 
 
 def _with_right_checksum(frame: bytes) -> bytes:
-    """Give a frame of lz4 the header checksum that it should have.
+    """Replace the wrong header checksum of an old lz4 frame by the correct one.
 
-    Messages of magic 0 have one that counts the frame's magic number in (KAFKA-3160), and no
-    decoder of lz4 takes that.
+    In messages of magic 0 the checksum includes the frame's magic number (KAFKA-3160). lz4 decoders
+    reject such a frame.
     """
     flags = frame[_LZ4_DESCRIPTOR_FROM]
     size = _LZ4_DESCRIPTOR_BYTES

@@ -1,24 +1,24 @@
-"""What can be wrong with a file, and how it is told.
+"""The error and the report for unreadable files.
 
-A pure reader raises `DamagedFileError`, or returns what could be read together with what could not.
-Whoever walks over folders (`cluster.files.replica`) collects both as `Problem`, and goes on.
+A pure reader raises `DamagedFileError`, or returns the readable content with a list of damage.
+`cluster.files.replica`, which reads whole folders, collects both as `Problem` and continues.
 """
 
 from dataclasses import dataclass
 
 
 class DamagedFileError(Exception):
-    """A file, or a part of it, does not hold what Kafka writes there: one sentence says what."""
+    """A file, or a section of it, is not in Kafka's format; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something of a node that could not be read; the rest of the node was.
+    """A part of a node's files that could not be read, while the rest was read.
 
     Attributes:
-        node: Whose file it is.
+        node: The node that owns the file.
         path: The file, relative to the node's folder.
-        what: What is wrong, and what of it was left out.
+        what: The defect, and the content that was left out.
     """
 
     node: str

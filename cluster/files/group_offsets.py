@@ -1,8 +1,8 @@
-"""Positions of groups: records of `__consumer_offsets`, as a coordinator keeps them.
+"""Reads committed offsets of consumer groups from records of `__consumer_offsets`.
 
-Keys and values are Kafka's OffsetCommitKey (versions 0 and 1) and OffsetCommitValue (versions 0 to
-4), each behind two bytes with its version; a key without a value forgets a position. Other records
-of the topic, such as a group's members, have keys of later versions.
+Keys are OffsetCommitKey (versions 0 and 1), values are OffsetCommitValue (versions 0 to 4). Each
+begins with its version in two bytes. A key without a value deletes the committed offset. Other
+records of the topic, such as group members, have keys of later versions.
 """
 
 import struct
@@ -16,7 +16,7 @@ from cluster.files.batches import Record
 OFFSETS_TOPIC = "__consumer_offsets"
 _KEY_VERSIONS = frozenset({0, 1})
 _WITH_EPOCH, _FLEXIBLE = 3, 4
-"""Versions of a value: from these on it has a leader epoch, and codes its texts compactly."""
+"""Since version 3 a value has a leader epoch; since version 4 it has compact strings."""
 _VERSION = struct.Struct(">h")
 _OFFSET = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
@@ -25,7 +25,7 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Whose position it is, and of what."""
+    """The key of a committed offset: group, topic and partition."""
 
     group: str
     topic: str
@@ -34,7 +34,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """Up to where a partition was read; `leader_epoch` is -1 where the record has none."""
+    """A committed offset; `leader_epoch` is -1 if the record has none."""
 
     offset: int
     leader_epoch: int
@@ -42,9 +42,13 @@ class Committed:
 
 
 def position_of(record: Record) -> tuple[Place, Committed | None] | None:
-    """Return what a record of the topic commits; None in its place: it forgets the position.
+    """Parse a record of `__consumer_offsets` as an offset commit.
 
-    Anybody can produce to the topic: what is no commit gives None, whatever it is.
+    Any client can produce to the topic, so unknown content is not an error.
+
+    Returns:
+        The key and the committed offset, with None instead of the offset if the record deletes it.
+        None if the record is not an offset commit.
     """
     try:
         place = _place(record.key or b"")

@@ -1,19 +1,19 @@
-"""What a broker's own logs tell: who it believes leads, and what it cut off its replicas.
+"""Finds leader changes and truncations in a broker's own log files.
 
-Three kinds of lines count, as log4j writes them (`[time] LEVEL text (class)`):
+The lines are in log4j's format, `[time] LEVEL text (class)`. Three kinds are read:
 
-- truncations, in `server.log`: the replica fetcher gives the reason, the log itself (`UnifiedLog`,
-  `Log` before 3.0) the deed. Up to 2.8 one reason has no line, the leader's answer where an epoch
-  ends: so that is what a follower's truncation without a reason comes from. A truncation to the
-  log's end changes nothing; Kafka says so ("has no effect"), and it is none here. What a log ended
-  at before its truncation no line tells.
-- `Leader ... starts at leader epoch ...`, `Follower ...`, in `state-change.log` since 2.4. Before,
-  and where a follower's line does not name its leader, the LeaderAndIsr request does, which the
-  broker logs when it arrives (level TRACE) and when it has done what it says.
-- what `quorum_log` reads of the controllers' quorum.
+- Truncations, in `server.log`. The replica fetcher logs the reason; the log (class `UnifiedLog`,
+  before 3.0 `Log`) logs the truncation. Up to 2.8 Kafka does not log one reason: the leader's
+  answer about the end of an epoch. A follower's truncation without a logged reason gets this one. A
+  truncation at the log's end is skipped: it changes nothing, and Kafka logs "has no effect". No
+  line has the log's end before the truncation.
+- `Leader ... starts at leader epoch ...` and `Follower ...`, in `state-change.log` since 2.4. For
+  older versions, and if a follower's line lacks the leader, the LeaderAndIsr request is used. The
+  broker logs this request twice: on arrival (level TRACE) and after handling it.
+- Truncations of the controllers' quorum, which `quorum_log` parses.
 
-Lines carry the broker's wall clock, which may be faked: good for showing, never for order. The
-wordings are those of real brokers of 0.11.0.3, 1.1.1, 2.3.1, 2.6.3, 2.8.2, 3.9.1 and 4.3.1.
+Lines have the broker's wall clock, which a fault may change. The time is for display, never for
+ordering. The patterns match real brokers of 0.11.0.3, 1.1.1, 2.3.1, 2.6.3, 2.8.2, 3.9.1 and 4.3.1.
 """
 
 import re
@@ -45,7 +45,10 @@ _BY_HIGH_WATERMARK = re.compile(
     _FETCHER + r" Based on \w+'s leader epoch, leader replied with an unknown offset in"
     r" (?P<name>\S+)\. (?:High watermark|The initial fetch offset) (?P<offset>\d+) will be used"
 )
-"""Before 2.0; what a replica fetches first, as it becomes a follower, is its high watermark."""
+"""A truncation to the high watermark, before 2.0.
+
+A new follower's initial fetch offset is its high watermark.
+"""
 _BEYOND = re.compile(
     _FETCHER + r".*?partition (?P<name>\S+) (?:reset its fetch offset )?from \d+"
     r" to current leader(?: \d+)?'s latest offset (?P<offset>\d+)"
@@ -54,12 +57,15 @@ _FETCHES = re.compile(
     r"\[(?P<old>[^,\[\]\s]+), initOffset \d+ to broker BrokerEndPoint\((?P<old_leader>\d+),"
     r"|(?P<name>[^\s,(]+) -> \w*\([^()]*BrokerEndPoint\(id=(?P<leader>\d+),"
 )
-"""In `Added fetcher ...`: whom a partition follows from here on, as 2.0 and 2.8 say it."""
+"""In `Added fetcher` lines of 2.0 and 2.8: a partition and the leader that it now follows."""
 _FETCHER_ADDED = re.compile(
     r"Added fetcher to broker (?:BrokerEndPoint\(id=)?(?P<leader>\d+).*? for partitions "
 )
 _ITS_PARTITIONS = re.compile(r"(?P<name>[^\s,(]+) -> \(offset=")
-"""The same as 2.1 to 2.6 say it: the broker stands once, before all of its partitions."""
+"""In `Added fetcher` lines of 2.1 to 2.6: the partitions.
+
+In these versions the leader appears once, before all partitions.
+"""
 _NO_EFFECT = re.compile(r"(?:partition=|Truncating )(?P<name>[^,\s]+).*? to (?P<offset>\d+) has no")
 _EPOCH_END = re.compile(
     r"EpochEndOffset[({].*leaderEpoch=(?P<epoch>-?\d+), endOffset=(?P<end>-?\d+)"
@@ -106,14 +112,14 @@ _DONE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTruncation:
-    """A broker cut its replica of a partition.
+    """A logged truncation of a broker's replica.
 
     Attributes:
-        wall_clock: When, by the broker's clock, as it stands in the line.
+        wall_clock: The time of the line, by the broker's clock, as text.
         topic: The topic's name.
-        partition: Its number.
-        from_offset: The first offset that was dropped, which is the new end of the log.
-        reason: Why, in words; empty if no line tells.
+        partition: The partition's number.
+        from_offset: The first removed offset, which is the new end of the log.
+        reason: The reason in words; empty if no line has it.
     """
 
     wall_clock: str
@@ -125,16 +131,16 @@ class LoggedTruncation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedLeadership:
-    """A broker began to lead a partition, or to follow its leader.
+    """A logged event: a broker became leader of a partition, or began to follow its leader.
 
     Attributes:
-        wall_clock: When, by the broker's clock, as it stands in the line.
+        wall_clock: The time of the line, by the broker's clock, as text.
         topic: The topic's name.
-        topic_id: A UUID's 36 characters, None if the line has none.
-        partition: Its number.
-        leader: A broker's id: its own if it leads; -1 without a leader; None if no line tells.
-        leader_epoch: The epoch that it acts in.
-        isr: As the new leader takes them over; None in a follower's line.
+        topic_id: A UUID of 36 characters, or None if the line has none.
+        partition: The partition's number.
+        leader: The leader's broker id; -1 without a leader; None if no line has it.
+        leader_epoch: The leader epoch of this event.
+        isr: The ISR that the new leader takes over; None in a follower's line.
     """
 
     wall_clock: str
@@ -147,7 +153,7 @@ class LoggedLeadership:
 
 
 def log_events(lines: Iterable[str]) -> Iterator[LoggedTruncation | LoggedLeadership]:
-    """Find the truncations and changes of leadership in the lines of a broker's log, in order."""
+    """Yield the truncations and leader changes in the lines of a broker's log, in order."""
     truncations, leaderships = _Truncations(), _Leaderships()
     for wall_clock, text in _lines(lines):
         yield from truncations.told(text, wall_clock)
@@ -163,7 +169,11 @@ def _lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 class _Truncations:
-    """Joins deeds with their reasons, which stand before them; the quorum's stand behind."""
+    """Joins each truncation with its reason.
+
+    The reason of a broker's truncation is logged before it. The reason of a truncation of the
+    quorum's log is logged after it.
+    """
 
     def __init__(self) -> None:
         self._reasons: dict[tuple[str, str], str] = {}
@@ -171,7 +181,7 @@ class _Truncations:
         self._waiting: LoggedTruncation | None = None
 
     def told(self, text: str, wall_clock: str) -> Iterator[LoggedTruncation]:
-        """Yield the truncations that are known with this line."""
+        """Yield the truncations that are complete after this line."""
         waiting, why = self._waiting, quorum_truncation(text)
         if waiting is not None and why is not None and why.offset == waiting.from_offset:
             reason = f"follower of controller {why.leader}: the quorum's logs part at that offset"
@@ -197,21 +207,21 @@ class _Truncations:
         return replace(event, reason=why)
 
     def left(self) -> Iterator[LoggedTruncation]:
-        """Yield the truncation that no line behind it explained."""
+        """Yield the last truncation of the quorum's log, if no later line gave its reason."""
         if self._waiting is not None:
             yield self._waiting
         self._waiting = None
 
 
 class _Leaderships:
-    """Joins what a LeaderAndIsr request said with what the broker then did."""
+    """Joins each LeaderAndIsr request with the leader change that the broker logs after it."""
 
     def __init__(self) -> None:
         self._requests: dict[tuple[str, int], LoggedLeadership] = {}
         self._last: dict[tuple[str, int], tuple[int | None, int]] = {}
 
     def told(self, text: str, wall_clock: str) -> Iterator[LoggedLeadership]:
-        """Yield the change of leadership that is known with this line."""
+        """Yield the leader change that is complete after this line, if any."""
         request = _request(text, wall_clock)
         if request is not None:
             self._requests[request.topic, request.partition] = request
@@ -243,7 +253,11 @@ class _Leaderships:
 
 
 def _followed(text: str) -> dict[str, str]:
-    """Return whom partitions follow from here on: a broker's id by partition's name."""
+    """Return the new leader of each partition in an `Added fetcher` line.
+
+    Returns:
+        The leader's broker id by partition name, such as `topic-0`.
+    """
     followed = {
         told["old"] or told["name"]: told["old_leader"] or told["leader"]
         for told in _FETCHES.finditer(text)
@@ -254,7 +268,7 @@ def _followed(text: str) -> dict[str, str]:
 
 
 def _reason(text: str) -> dict[tuple[str, str], str]:
-    """Return why a partition is about to be cut at an offset, by (partition's name, offset)."""
+    """Return the reason of a truncation that follows, by (partition name, offset)."""
     if below := _BELOW.search(text):
         why = f"below its high watermark {below['high_watermark']}"
         return {(below["name"], below["offset"]): why}
@@ -296,7 +310,7 @@ def _request(text: str, wall_clock: str) -> LoggedLeadership | None:
     told = _REQUEST.search(text)
     if told is None:
         return None
-    # 0.11 writes [t,0], 1.x t-0, and later versions name topic and partition inside.
+    # 0.11 writes [t,0], 1.x t-0; later versions write topic and partition as fields.
     name = told["name"].replace(",", "-") if told["name"] else ""
     place = (told["topic"], int(told["partition"])) if told["topic"] else _place(name)
     if place is None:
@@ -334,6 +348,6 @@ def _brokers(listed: str) -> tuple[int, ...]:
 
 
 def _place(name: str) -> tuple[str, int] | None:
-    """Return topic and partition of `topic-0`, None if it is no such name."""
+    """Return topic and partition of a name such as `topic-0`, or None for another name."""
     topic, dash, number = name.rpartition("-")
     return (topic, int(number)) if dash and number.isdecimal() else None

@@ -1,10 +1,12 @@
-"""Messages of magic 0 and 1: how brokers kept their logs before Kafka 0.11 (KIP-32, KIP-98).
+"""Reads messages of magic 0 and 1, the log format before Kafka 0.11 (KIP-32, KIP-98).
 
-Brokers up to 3.x still write them where `log.message.format.version` says so. A set is messages end
-to end, each with its offset, its size and a CRC of its own; there are no batches, no leader epochs,
-no producer ids and no headers. Compressed messages are the value of one more message, the wrapper,
-whose offset is that of the last of them: inside, offsets are absolute in magic 0, and counted from
-the wrapper's first in magic 1 (KIP-31).
+Brokers up to 3.x still write this format if `log.message.format.version` asks for it. A message set
+is a sequence of messages. Each message has its offset, its size and its own CRC. There are no
+batches, leader epochs, producer ids or headers.
+
+Compressed messages are the value of a wrapper message. The wrapper has the offset of the last
+message inside it. In magic 0 the offsets inside are absolute. In magic 1 they count from the
+wrapper's first message (KIP-31).
 
 Layout: https://kafka.apache.org/documentation/#messageset (numbers are big-endian).
 """
@@ -17,10 +19,10 @@ from zlib import crc32
 from cluster.files.compression import CODEC_BITS, Codec, decompressed
 
 PREFIX = struct.Struct(">qi")
-"""Offset and size of what follows: the same in every format."""
+"""Offset of a batch or message and the size of its remaining bytes; equal in all formats."""
 NO_TIMESTAMP = -1
 LOG_APPEND_TIME = 0x08
-"""Of the attributes: the time stamp is the broker's, not the producer's."""
+"""The attribute bit for a timestamp that the broker set, not the producer."""
 
 _CRC = struct.Struct(">I")
 _HEAD = struct.Struct(">bb")
@@ -31,20 +33,20 @@ LEAST_BYTES = {
     magic: _SUMMED_FROM + _HEAD.size + stamp + 2 * _LENGTH.size
     for magic, stamp in ((0, 0), (1, _TIMESTAMP.size))
 }
-"""By magic: of the shortest message, prefix included."""
+"""The size in bytes of the shortest message with its prefix, by magic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message, or a wrapper of some.
+    """One message, or a wrapper with compressed messages.
 
     Attributes:
-        offset: In the partition; a wrapper's is that of its last message.
+        offset: The offset in the partition; for a wrapper, the offset of its last message.
         magic: 0 or 1.
-        attributes: Codec and kind of time stamp: bits.
+        attributes: The bits for codec and timestamp type.
         timestamp: In milliseconds; `NO_TIMESTAMP` in magic 0.
-        key: None if it has none.
-        value: None for a tombstone; of a wrapper the compressed messages.
+        key: None if the message has no key.
+        value: None for a tombstone; for a wrapper, the compressed messages.
     """
 
     offset: int
@@ -56,10 +58,10 @@ class Message:
 
 
 def sound_message(data: memoryview) -> Message | None:
-    """Return the message that some bytes are, prefix included; None if its CRC is wrong.
+    """Parse bytes as one message with its prefix, and return None if the CRC is wrong.
 
     Raises:
-        ValueError: The CRC is right, and yet key and value do not fit in.
+        ValueError: The CRC is correct, but key and value are longer than the message.
     """
     (crc,) = _CRC.unpack_from(data, PREFIX.size)
     if crc32(data[_SUMMED_FROM:]) != crc:
@@ -79,10 +81,11 @@ def sound_message(data: memoryview) -> Message | None:
 
 
 def unwrapped(outer: Message) -> Iterator[Message]:
-    """Yield the messages of a wrapper, with their absolute offsets; or the message itself.
+    """Yield the messages inside a wrapper with absolute offsets; yield other messages unchanged.
 
     Raises:
-        ValueError, IndexError, cramjam.DecompressionError: It does not hold whole messages.
+        ValueError, IndexError, cramjam.DecompressionError: The wrapper does not hold whole
+            messages.
     """
     codec = Codec(outer.attributes & CODEC_BITS)
     if codec is Codec.NONE:

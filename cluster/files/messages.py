@@ -1,8 +1,8 @@
-"""The messages of the metadata log that matter here, declared for kio's reader and writer.
+"""Declares the metadata log's messages that Logquake uses, for the library kio.
 
-Field order, types and tags are those of `metadata/src/main/resources/common/metadata/*.json` in
-Kafka's source, up to 4.3. All versions are flexible (KIP-482): what one version adds to another is
-tagged, but for the two fields that have classes of their own here.
+Field order, types and tags follow `metadata/src/main/resources/common/metadata/*.json` in Kafka's
+source, up to 4.3. All versions are flexible (KIP-482). Later versions add tagged fields only, with
+two exceptions. For these two fields this module declares separate classes.
 """
 
 from dataclasses import dataclass, field
@@ -63,7 +63,7 @@ class RemoveTopicRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecord(_Message):
-    """A partition was created, or (in a snapshot) stands so; version 0, before KIP-858."""
+    """A partition was created, or a snapshot contains it; version 0, before KIP-858."""
 
     partition_id: i32 = field(metadata=_INT32)
     topic_id: UUID | None = field(metadata=_UUID)
@@ -83,14 +83,17 @@ class PartitionRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedPartitionRecord(PartitionRecord):
-    """The same since version 1: with the log folder of each replica."""
+    """A `PartitionRecord` of version 1 or later, with the log folder of each replica."""
 
     directories: tuple[UUID | None, ...] = field(metadata=_UUID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChangeRecord(_Message):
-    """A partition's leader, ISR or replicas changed; None or -2 of what did not."""
+    """A partition's leader, ISR or replicas changed.
+
+    A field without a change is None, or -2 for the leader.
+    """
 
     partition_id: i32 = field(metadata=_INT32)
     topic_id: UUID | None = field(metadata=_UUID)
@@ -109,7 +112,7 @@ class PartitionChangeRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint(_Nested):
-    """Where a broker listens."""
+    """A listener address of a broker."""
 
     name: str = field(metadata=_STRING)
     host: str = field(metadata=_STRING)
@@ -119,7 +122,7 @@ class Endpoint(_Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature(_Nested):
-    """A feature that a broker can do, and in which versions."""
+    """A feature that a broker supports, with the range of its versions."""
 
     name: str = field(metadata=_STRING)
     min_supported_version: i16 = field(metadata=_INT16)
@@ -128,7 +131,10 @@ class Feature(_Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBrokerRecord(_Message):
-    """A broker process registered, as a rule fenced at first (versions since 2, Kafka 3.4)."""
+    """A broker process registered, usually in fenced state.
+
+    The fields are those of record version 2 and later (Kafka 3.4).
+    """
 
     broker_id: i32 = field(metadata=_INT32)
     is_migrating_zk_broker: bool = field(metadata=_BOOL)
@@ -147,7 +153,11 @@ class RegisterBrokerRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistrationChangeRecord(_Message):
-    """A broker was fenced (1) or unfenced (-1), or began to shut down (1); 0: as before."""
+    """A broker was fenced or unfenced, or began a controlled shutdown.
+
+    `fenced` is 1 for fenced and -1 for unfenced; `in_controlled_shutdown` is 1 for a shutdown. The
+    value 0 means no change.
+    """
 
     broker_id: i32 = field(metadata=_INT32)
     broker_epoch: i64 = field(metadata=_INT64)
@@ -161,7 +171,7 @@ class BrokerRegistrationChangeRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureLevelRecord(_Message):
-    """A feature of the whole cluster has this level now."""
+    """A feature of the whole cluster changed to this level."""
 
     name: str = field(metadata=_STRING)
     feature_level: i16 = field(metadata=_INT16)
@@ -169,7 +179,7 @@ class FeatureLevelRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterBrokerRecord(_Message):
-    """A broker will not come back."""
+    """A broker was removed from the cluster for good."""
 
     broker_id: i32 = field(metadata=_INT32)
     broker_epoch: i64 = field(metadata=_INT64)
@@ -177,7 +187,7 @@ class UnregisterBrokerRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecord(_Message):
-    """A config of a topic (resource type 2) or a broker (4); without a value: it is unset."""
+    """A config of a topic (resource type 2) or broker (type 4) was set, or deleted if None."""
 
     resource_type: i8 = field(metadata=_INT8)
     resource_name: str = field(metadata=_STRING)
@@ -187,7 +197,7 @@ class ConfigRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdsRecord(_Message):
-    """All producer ids below this one are given away; the last block to this broker."""
+    """A block of producer ids was assigned to a broker; `next_producer_id` is the first free id."""
 
     broker_id: i32 = field(metadata=_INT32)
     broker_epoch: i64 = field(metadata=_INT64)
@@ -196,7 +206,7 @@ class ProducerIdsRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoOpRecord(_Message):
-    """Nothing: a sign of life of the active controller (KIP-835)."""
+    """An empty record that the active controller writes at intervals (KIP-835)."""
 
 
 Message = (
@@ -228,7 +238,7 @@ _READERS = {
     (17, 0): entity_reader(BrokerRegistrationChangeRecord),
     (20, 0): entity_reader(NoOpRecord),
 }
-"""By a record's type (`apiKey`) and the lowest version that the reader understands."""
+"""Readers by record type (`apiKey`) and by the lowest version that the reader can parse."""
 _LOWEST_FIRST = sorted(_READERS)
 
 _WRITTEN: dict[type[Message], tuple[int, int]] = {
@@ -245,17 +255,17 @@ _WRITTEN: dict[type[Message], tuple[int, int]] = {
     BrokerRegistrationChangeRecord: (17, 2),
     NoOpRecord: (20, 0),
 }
-"""The type and version that a message is written as; log folders are tagged since 3.7."""
+"""The type and version in which each message is written."""
 _WRITERS = {kind: entity_writer(kind) for kind in _WRITTEN}
 
 
 def decode_message(value: bytes) -> Message | None:
-    """Decode a record of the metadata log; None if it is of a type that is not declared here.
+    """Decode a record of the metadata log, or return None if this module does not declare its type.
 
-    Its value is framed by three unsigned varints (KIP-746): frame version, type, version.
+    Three unsigned varints precede the message (KIP-746): frame version, type, version.
 
     Raises:
-        DamagedFileError: The value does not hold what its type and version announce.
+        DamagedFileError: The value does not match its type and version.
     """
     try:
         frame, position = read_unsigned_varint(value, 0)
@@ -275,7 +285,7 @@ def decode_message(value: bytes) -> Message | None:
 
 
 def encode_message(message: Message) -> bytes:
-    """Return the value of a record of the metadata log, as the active controller writes it."""
+    """Encode a message as the value of a metadata log record, as the active controller does."""
     coded = BytesIO()
     for number in (_FRAME_VERSION, *_WRITTEN[type(message)]):
         write_unsigned_varint(coded, uvarint(number))

@@ -1,11 +1,11 @@
-"""The controllers' log, `__cluster_metadata-0`: who was elected when, and was it a clean election.
+"""Reads elections from the controllers' log `__cluster_metadata-0`, and finds unclean ones.
 
-The log is Kafka's own account of leaders, epochs and in-sync replicas; its segments and snapshots
-have the form of any segment. Records carry the controllers' wall clock, which is never used for
-order: the order of what is read here is the offset in the log.
+The log is Kafka's own history of leaders, epochs and in-sync replicas. Its segments and snapshots
+have the format of all log segments. Records have the controllers' wall clock, which never defines
+an order. The order is the offset in the log.
 
-What lies in one node's log need not be committed: a controller that was cut off may have written
-records that it had to drop later. A row is certain once a majority of the nodes have it.
+The log of one node may contain uncommitted records. For example, a controller that was cut off may
+have written records that it later truncated. A row is certain once a majority of nodes have it.
 """
 
 import struct
@@ -35,10 +35,10 @@ _LEADER_CHANGE_HEAD = struct.Struct(">hi")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumLeader:
-    """A controller was elected: it begins its epoch with this control record.
+    """A control record that a newly elected controller writes at the start of its epoch.
 
     Attributes:
-        leader: Its node id.
+        leader: The controller's node id.
     """
 
     leader: int
@@ -49,9 +49,9 @@ class LogEntry:
     """One record of the metadata log.
 
     Attributes:
-        offset: In the metadata log.
-        epoch: Of the quorum, in which it was written.
-        message: What it says.
+        offset: The offset in the metadata log.
+        epoch: The quorum's epoch in which the record was written.
+        message: The decoded content of the record.
     """
 
     offset: int
@@ -61,19 +61,19 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """A partition's leader and in-sync replicas from here on.
+    """A partition's leader and in-sync replicas after one change in the metadata log.
 
     Attributes:
         topic: The topic's name.
-        topic_id: A UUID's 36 characters.
-        partition: Its number.
-        leader: A broker's id, -1 without a leader.
-        leader_epoch: Grows with each election, and when a partition loses its leader.
-        isr: None for the quorum's own partition.
-        elr: Eligible leader replicas (KIP-966): out of the ISR, but known to have all that was
-            committed, so that electing one of them is clean.
-        unclean: Whether this row elects a leader from outside of the ISR and the ELR before it.
-        log_offset: The row's place in the metadata log.
+        topic_id: A UUID of 36 characters.
+        partition: The partition's number.
+        leader: The leader's broker id, or -1 without a leader.
+        leader_epoch: Increases with each election, and when the partition loses its leader.
+        isr: The in-sync replicas; None for the quorum's own partition.
+        elr: Eligible leader replicas (KIP-966). These replicas are outside the ISR but have all
+            committed records, so that electing one of them is clean.
+        unclean: Whether the new leader was outside the previous ISR and ELR.
+        log_offset: The offset of this change in the metadata log.
     """
 
     topic: str
@@ -88,11 +88,11 @@ class Leadership:
 
 
 def log_entries(batches: Iterable[RecordBatch], damage: list[str]) -> Iterator[LogEntry]:
-    """Decode the records of interest of a metadata log or snapshot, in their order.
+    """Decode the relevant records of a metadata log or snapshot, in log order.
 
     Args:
-        batches: Of a segment, as `cluster.files.batches.read_segment` returns them.
-        damage: Gets a sentence for each record or batch that could not be read.
+        batches: The batches of a segment, from `cluster.files.batches.read_segment`.
+        damage: A list to which one sentence for each unreadable record or batch is added.
     """
     for batch in batches:
         try:
@@ -111,7 +111,7 @@ def log_entries(batches: Iterable[RecordBatch], damage: list[str]) -> Iterator[L
 
 
 class Partitions:
-    """The state that a metadata log adds up to; feed it the entries in order."""
+    """The state that results from replaying a metadata log; pass the entries in log order."""
 
     def __init__(self) -> None:
         self._topics: dict[UUID, str] = {}
@@ -119,16 +119,20 @@ class Partitions:
 
     @property
     def topic_ids(self) -> dict[str, str]:
-        """The ids of the topics that exist now, by name."""
+        """The ids of the existing topics, by name."""
         return {name: str(topic_id) for topic_id, name in self._topics.items()}
 
     def replay(self, entry: LogEntry, *, at: int | None = None) -> Leadership | None:
-        """Apply an entry; return the row that it makes, None if it changes no leader and no ISR.
+        """Apply an entry, and return the new state of its partition.
 
         Args:
-            entry: The next of the log, or of the snapshot that the log begins behind.
-            at: The row's place in the log if it is not the entry's: a snapshot's entries have
-                offsets of their own, and stand for the log just below the snapshot's end.
+            entry: The next entry of the log, or of the snapshot before the log's beginning.
+            at: The offset for the returned row, if it differs from the entry's offset. The offsets
+                inside a snapshot are no log offsets, so that the log offset before the snapshot's
+                end is used.
+
+        Returns:
+            None if the entry changes neither a leader nor an ISR.
         """
         offset = entry.offset if at is None else at
         match entry.message:
@@ -172,7 +176,10 @@ class Partitions:
 
 
 def _changed(before: Leadership, change: PartitionChangeRecord, offset: int) -> Leadership:
-    """Apply a change as `PartitionRegistration.merge` does: naming a leader begins an epoch."""
+    """Apply a change as Kafka's `PartitionRegistration.merge` does.
+
+    A change that names a leader increases the leader epoch.
+    """
     elected = change.leader != LEADER_UNCHANGED
     leader = int(change.leader) if elected else before.leader
     elr = change.eligible_leader_replicas
@@ -210,7 +217,7 @@ def _message(record: Record) -> Message | None:
 
 
 def _quorum_leader(record: Record) -> QuorumLeader | None:
-    """Decode a control record: a leader's message is interesting, snapshots' heads are not."""
+    """Decode a leader change control record; return None for another control record."""
     try:
         _, kind = _CONTROL_KEY.unpack_from(record.key or b"")
         if kind != _LEADER_CHANGE_TYPE:

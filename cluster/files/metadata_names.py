@@ -1,4 +1,4 @@
-"""What each record of the metadata log is, by name: for drawings of the quorum's logs.
+"""Names the type of each record in the metadata log, for plots of the quorum's logs.
 
 Numbers and names are those of `MetadataRecordType` and `ControlRecordType` in Kafka 4.3.
 """
@@ -52,13 +52,13 @@ _CONTROL_KEY_BYTES = 4
 
 
 class NamedRecord(NamedTuple):
-    """A record of the metadata log; a plain tuple, too.
+    """A record of the metadata log with the name of its type.
 
     Attributes:
-        offset: In the log.
-        epoch: Of the quorum, in which it was written.
-        name: Its type, `NoOpRecord`; of a topic with its name, `TopicRecord other-1`; of a type
-            that is not known here, `type 99`.
+        offset: The offset in the log.
+        epoch: The quorum's epoch in which the record was written.
+        name: The record type, such as `NoOpRecord`. A topic's record includes the topic's name, as
+            in `TopicRecord other-1`. An unknown type is shown by its number, as in `type 99`.
     """
 
     offset: int
@@ -67,7 +67,7 @@ class NamedRecord(NamedTuple):
 
 
 def metadata_record_names(data: bytes) -> list[NamedRecord]:
-    """Return every record of a segment of the metadata log by name; what is damaged is left out.
+    """Return the type name of every readable record in a segment of the metadata log.
 
     Args:
         data: The bytes of a `.log` file of `__cluster_metadata-0`.

@@ -1,4 +1,4 @@
-"""One node's folder, and what of it turned out to be unreadable."""
+"""Reads the files in one node's folder, and lists the unreadable ones."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,21 +11,22 @@ from cluster.files.damage import DamagedFileError, Problem
 from results.record.reading import read_bytes, read_text
 
 MAX_SEGMENT_BYTES = 1 << 30
-"""Of a segment: Kafka's own `log.segment.bytes`."""
+"""The largest size of a segment, Kafka's default for `log.segment.bytes`."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFiles:
-    """A node's folder; what cannot be read is noted as a problem, and the rest is read.
+    """A node's folder, and the list of files in it that could not be read.
 
     Attributes:
-        root: `nodes/<node>` of a run, with `data/` and `logs/`, or a copy of it.
+        root: The folder `nodes/<node>` of a run, with `data/` and `logs/`, or a copy of this
+            folder.
         node: The node's name.
-        snapshot: How this state of the replicas is called.
-        problems: Gets what could not be read.
-        live: Whether it was copied from under a broker that ran. The end of a segment may be half
-            a batch then, which was being written, and is no problem.
+        snapshot: The label for this state of the replicas.
+        problems: A list to which unreadable files are added.
+        live: Whether the folder was copied while its broker was running. A segment may then end
+            with an incomplete batch, which is not a problem.
     """
 
     root: Path
@@ -37,7 +38,7 @@ class NodeFiles:
 
     @property
     def run(self) -> Path:
-        """The run's folder, or the one of its copies of nodes: below it no folder is a link."""
+        """The run's folder, or the folder of its copied nodes; no folder below it may be a link."""
         return self.root.parent.parent
 
     @property
@@ -46,26 +47,26 @@ class NodeFiles:
         return self.root / "data"
 
     def note(self, path: Path, what: str) -> None:
-        """Tell of a problem, once."""
+        """Add a problem to the list, unless the list has it already."""
         if (path, what) not in self._noted:
             self._noted.add((path, what))
             shown = str(path.relative_to(self.root))
             self.problems.append(Problem(node=self.node, path=shown, what=what))
 
     def note_all(self, path: Path, damage: list[str]) -> None:
-        """Tell of everything that is wrong with a file."""
+        """Add several problems of one file to the list."""
         for what in damage:
             self.note(path, what)
 
     def parsed(
         self, path: Path, reader: Callable[[str], T], *, may_be_missing: bool = False
     ) -> T | None:
-        """Return a text file as its reader returns it; None, and a problem, if it cannot.
+        """Parse a text file with a reader, and return None with a problem if that fails.
 
         Args:
             path: The file.
-            reader: Of `checkpoints`.
-            may_be_missing: Whether a node may well be without it.
+            reader: A function of `checkpoints`.
+            may_be_missing: Whether a missing file is not a problem.
         """
         try:
             return reader(read_text(path, root=self.run))
@@ -77,7 +78,7 @@ class NodeFiles:
         return None
 
     def segment(self, path: Path) -> Segment:
-        """Return the batches of a segment; none, and a problem, if it cannot be read at all."""
+        """Return the batches of a segment, or none and a problem if the file is unreadable."""
         try:
             segment = read_segment(read_bytes(path, max_bytes=MAX_SEGMENT_BYTES, root=self.run))
         except OSError as broken:
@@ -88,13 +89,13 @@ class NodeFiles:
         return segment
 
     def offsets(self, name: str) -> Mapping[tuple[str, int], int]:
-        """Return a checkpoint file of offsets; controllers of their own have none."""
+        """Read a checkpoint file of offsets; a missing file is a problem only on a broker."""
         path = self.data / name
         return self.parsed(path, offset_checkpoint, may_be_missing=not self.is_broker) or {}
 
     @property
     def is_broker(self) -> bool:
-        """Whether any partition but the quorum's own lies here."""
+        """Whether the folder has a partition other than the quorum's own partition."""
         return any(
             folder.name.rpartition("-")[2].isdecimal()
             and not folder.name.startswith("__cluster_metadata-")
@@ -104,6 +105,6 @@ class NodeFiles:
 
     @property
     def by_zookeeper(self) -> bool:
-        """Whether the node is a broker whose cluster's metadata are kept by ZooKeeper."""
+        """Whether the node is a broker of a cluster with ZooKeeper."""
         meta = self.parsed(self.data / "meta.properties", properties, may_be_missing=True) or {}
         return "broker.id" in meta and "node.id" not in meta

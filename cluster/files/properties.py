@@ -1,15 +1,15 @@
-"""Writes Java's properties files, as Kafka and ZooKeeper read them. Pure."""
+"""Writes Java properties files for Kafka and ZooKeeper."""
 
 from collections.abc import Mapping
 
 
 def properties(settings: Mapping[str, str]) -> str:
-    """Return a file with a line a setting."""
+    """Return the text of a properties file, with one setting per line."""
     return "".join(f"{escaped(key)}={escaped(value)}\n" for key, value in settings.items())
 
 
 def escaped(text: str) -> str:
-    """Escape what `java.util.Properties` would read otherwise (its class documentation)."""
+    """Escape the characters that have a special meaning for `java.util.Properties`."""
     text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     if text.startswith((" ", "#", "!")):
         text = "\\" + text

@@ -1,9 +1,10 @@
-"""What a controller's own log tells of the quorum: its states, its votes, what it truncated.
+"""Finds the quorum's states, votes and truncations in a controller's own log files.
 
-Lines of the `RaftManager` in `server.log`: `Completed transition to CandidateState(... epoch=3)
-from ...`, and its answers to who asked for its vote. The wordings are those of real controllers of
-4.3.1 and 3.5.2, and where others differ, of the sources since 3.3. Their times are the controller's
-wall clock; their order is that of the file.
+The `RaftManager` logs these lines in `server.log`. A state change reads `Completed transition to
+CandidateState(... epoch=3) from ...`; the other lines are answers to vote requests. The patterns
+match real controllers of 3.5.2 and 4.3.1. For other versions since 3.3 they follow Kafka's source.
+
+Times are the controller's wall clock. The order of events is the order of lines in the file.
 """
 
 import re
@@ -41,15 +42,15 @@ _ROLES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTransition:
-    """A member of the quorum began to be something.
+    """A logged state change of a quorum member.
 
     Attributes:
-        wall_clock: When, by the controller's clock, as it stands in the line.
+        wall_clock: The time of the line, by the controller's clock, as text.
         role: unattached, voted, prospective, candidate, leader, follower or resigned.
-        epoch: The quorum's.
-        leader: Whom it takes for the leader, None if it knows none.
-        voted_for: Whom it voted for in this epoch, None if for nobody.
-        voted_directory: The log folder voted for, as a UUID's 36 characters (KIP-853).
+        epoch: The quorum's epoch.
+        leader: The leader's node id by the member's knowledge, or None.
+        voted_for: The node id that the member voted for in this epoch, or None if it did not vote.
+        voted_directory: The candidate's log folder id, as a UUID of 36 characters (KIP-853).
     """
 
     wall_clock: str
@@ -62,13 +63,13 @@ class LoggedTransition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedVote:
-    """A member of the quorum answered that it votes for who asked.
+    """A vote that a quorum member granted to a candidate, from a log line.
 
     Attributes:
-        wall_clock: When, by the controller's clock, as it stands in the line.
-        epoch: In which the vote counts.
-        voted_for: Who asked.
-        voted_directory: The asker's log folder, as a UUID's 36 characters (KIP-853).
+        wall_clock: The time of the line, by the controller's clock, as text.
+        epoch: The epoch of the vote.
+        voted_for: The candidate's node id.
+        voted_directory: The candidate's log folder id, as a UUID of 36 characters (KIP-853).
     """
 
     wall_clock: str
@@ -79,11 +80,11 @@ class LoggedVote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumTruncation:
-    """A follower's metadata log was cut where its leader says that the logs part.
+    """A truncation of a follower's metadata log, from the offset where the leader's log differs.
 
     Attributes:
         offset: The new end of the log.
-        leader: Who said so.
+        leader: The node id of the leader that reported the difference.
     """
 
     offset: int
@@ -91,7 +92,7 @@ class QuorumTruncation:
 
 
 def quorum_transitions(lines: Iterable[str]) -> Iterator[LoggedTransition]:
-    """Find the transitions of the quorum's states in the lines of a controller's log, in order."""
+    """Yield the state changes in a controller's log lines, in order."""
     for line in lines:
         told = _LINE.match(line) if "ompleted transition to" in line else None
         if told is not None:
@@ -101,7 +102,7 @@ def quorum_transitions(lines: Iterable[str]) -> Iterator[LoggedTransition]:
 
 
 def quorum_votes(lines: Iterable[str]) -> Iterator[LoggedVote]:
-    """Find the votes that a controller granted, in order; a pre-vote (KIP-996) is none."""
+    """Yield the votes that a controller granted, in order, without pre-votes (KIP-996)."""
     for line in lines:
         told = _VOTE.match(line) if "Vote request" in line else None
         asked = told and _ASKED_BY.search(told["fields"])
@@ -117,7 +118,7 @@ def quorum_votes(lines: Iterable[str]) -> Iterator[LoggedVote]:
 
 
 def quorum_truncation(text: str) -> QuorumTruncation | None:
-    """Return the truncation that a line tells of, None if it tells of none."""
+    """Return the truncation of the quorum's log that a line reports, or None."""
     told = _TRUNCATED.search(text)
     return told and QuorumTruncation(offset=int(told["offset"]), leader=int(told["leader"]))
 

@@ -1,12 +1,14 @@
-"""Everything that one stopped node left behind, as rows of the record's tables.
+"""Reads all files of one stopped node, and returns rows of the run's tables.
 
-A node's folder has Kafka's log folder in `data/` (with the metadata log, unless ZooKeeper keeps the
-metadata) and the broker's own logs in `logs/`. What cannot be read is told, and the rest is read
-all the same: a torn file is what a crash leaves, and must never cost the verdict.
+`data/` is Kafka's log folder. `data/` includes the metadata log unless ZooKeeper keeps the
+metadata. `logs/` has the broker's own log files. An unreadable file is reported and the rest is
+read. A crash may leave an incomplete file, which must not prevent a verdict.
 
-What a node may be without: a controller of its own has no partitions and no checkpoints of theirs;
-a broker with ZooKeeper has no `partition.metadata` before 2.8; and no `leader-epoch-checkpoint`
-stands beside a log of old messages, which have no epochs.
+Some files may be missing without an error:
+
+- A controller that is not a broker has no partitions and no checkpoints for them.
+- A broker with ZooKeeper has no `partition.metadata` before 2.8.
+- A log of old messages has no `leader-epoch-checkpoint`, because these messages have no epochs.
 """
 
 import re
@@ -54,19 +56,20 @@ from results.record.tables import BROKEN
 from results.record.terms import CLEAN_SHUTDOWN, REMADE_PREFIX
 
 MAX_LOG_BYTES = 256 << 20
-"""Of one of a node's own logs, whose lines lie in memory together."""
+"""The largest size in bytes of a log file that is read, because all its lines are held in memory.
+"""
 Rows = tuple[str, pa.RecordBatch]
-"""The name of a table in `results.record.tables.LIVE`, and rows of it."""
+"""The name of a table in `results.record.tables.LIVE`, and rows for this table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Some of a node's replicas, and maybe what else is read of it.
+    """A subset of a node's files to read, so that a large node can be read in several tasks.
 
     Attributes:
-        folders: Names of the replicas' folders; None: all.
-        is_first: Whether the metadata log is told of with them.
-        is_last: Whether the rest is.
+        folders: The folder names of the replicas to read; None means all.
+        is_first: Whether rows from the metadata log are included.
+        is_last: Whether group commits and the node's own log files are included.
     """
 
     folders: frozenset[str] | None = None
@@ -74,7 +77,7 @@ class Share:
     is_last: bool = True
 
     def has(self, folder: Path) -> bool:
-        """Tell whether the replica of a folder is one of them."""
+        """Return whether the subset includes the replica in a folder."""
         return self.folders is None or folder.name in self.folders
 
 
@@ -94,19 +97,19 @@ def read_node(
     topic_ids: Mapping[str, str] | None = None,
     share: Share = ALL,
 ) -> Iterator[Rows]:
-    """Read what a stopped node left behind.
+    """Read the files of a stopped node.
 
-    Yields rows of `replica_records` and `replica_states` (of the quorum's partition too, not of
-    other internal topics), `kept_commits`, `quorum_states`, `leadership` and `truncations`.
+    Yields rows of `replica_records`, `replica_states`, `kept_commits`, `quorum_states`,
+    `leadership` and `truncations`. The first two tables include the quorum's partition, but no
+    other internal topics.
 
     Args:
-        node_dir: `nodes/<node>` of a run, with `data/` and `logs/`.
+        node_dir: The folder `nodes/<node>` of a run, with `data/` and `logs/`.
         node: The node's name, `n1` for broker 1.
-        snapshot: How this state of the replicas is called, `final`.
-        problems: Gets what could not be read, as the iteration comes to it.
-        topic_ids: The ids of topics by name, for those of whose ids no file of the node tells.
-        share: Which replicas are read; with the first ones the metadata log, with the last ones
-            the rest, as it says.
+        snapshot: The label for this state of the replicas, such as `final`.
+        problems: A list to which unreadable files are added during the iteration.
+        topic_ids: Topic ids by name, for topics without an id in the node's files.
+        share: The subset of files to read.
     """
     files = NodeFiles(root=node_dir, node=node, snapshot=snapshot, problems=problems)
     if not files.data.is_dir():
@@ -131,18 +134,19 @@ def read_step(
     topic_ids: Mapping[str, str] | None = None,
     share: Share = ALL,
 ) -> Iterator[Rows]:
-    """Read the copy of a node's `data/` that a step of a scenario made, maybe of a live broker.
+    """Read the copy of a node's `data/` folder that a scenario's step made.
 
-    Yields rows of `replica_records`, `replica_states` and `quorum_states`, as `read_node` does:
-    what the replicas held then. What logs tell, the whole node's folder does.
+    The broker may have been running during the copy. Yields rows of `replica_records`,
+    `replica_states` and `quorum_states`, as `read_node` does. The rows show what the replicas held
+    at that step. The node's own log files are not in the copy; `read_node` reads them.
 
     Args:
-        node_dir: `snapshots/<step>/<node>` of a run, with `data/`.
+        node_dir: The folder `snapshots/<step>/<node>` of a run, with `data/`.
         node: The node's name.
-        snapshot: The step's name, `step-01`.
-        problems: Gets what could not be read, as the iteration comes to it.
-        topic_ids: As of `read_node`.
-        share: Which replicas are read.
+        snapshot: The step's name, such as `step-01`.
+        problems: A list to which unreadable files are added during the iteration.
+        topic_ids: Topic ids by name, for topics without an id in the node's files.
+        share: The subset of replicas to read.
     """
     files = NodeFiles(root=node_dir, node=node, snapshot=snapshot, problems=problems, live=True)
     if not files.data.is_dir():
@@ -151,9 +155,9 @@ def read_step(
 
 
 def replica_bytes(node_dir: Path) -> dict[str, int]:
-    """Return how many bytes the segments of each replica have that is read, by its folder's name.
+    """Return the total size in bytes of each readable replica's segments, by folder name.
 
-    What cannot be seen counts as nothing.
+    A file whose size cannot be determined counts as 0.
     """
     return {
         folder.name: sum(map(_bytes, _segments(folder)))
@@ -169,12 +173,12 @@ def _bytes(path: Path) -> int:
 
 
 def clean_shutdown(data_dir: Path) -> bool:
-    """Tell whether a broker stopped by itself: it leaves `CLEAN_SHUTDOWN` in `data_dir`."""
+    """Return whether a broker shut down cleanly, i.e. left `CLEAN_SHUTDOWN` in `data_dir`."""
     return (data_dir / CLEAN_SHUTDOWN).exists()
 
 
 def _metadata_log(files: NodeFiles, partitions: Partitions) -> Iterator[Leadership]:
-    """Replay the metadata log behind the oldest snapshot that is needed to understand it."""
+    """Replay the metadata log, beginning with the oldest snapshot that the log needs."""
     folder = files.data / f"{METADATA_TOPIC}-0"
     segments = _segments(folder)
     start, snapshot = _snapshot_below(folder, segments)
@@ -190,7 +194,12 @@ def _metadata_log(files: NodeFiles, partitions: Partitions) -> Iterator[Leadersh
 
 
 def _snapshot_below(folder: Path, segments: list[Path]) -> tuple[int, list[Path]]:
-    """Return the oldest snapshot that a log without its beginning needs: its end, its file."""
+    """Return the oldest snapshot that replaces the log's deleted beginning.
+
+    Returns:
+        The snapshot's end offset, and a list with its file. (0, []) if no snapshot is needed or
+        found.
+    """
     if not segments or _base_offset(segments[0]) == 0:
         return 0, []
     for path in sorted(folder.glob("*.checkpoint")):
@@ -228,7 +237,7 @@ def _replicas(files: NodeFiles, topic_ids: Mapping[str, str], share: Share) -> I
 def _replica(
     files: NodeFiles, folder: Path, replica: Replica, bounds: tuple[int | None, int]
 ) -> Iterator[Rows]:
-    """Read a replica of which checkpoints tell the high watermark, and where its log starts."""
+    """Read one replica, with its high watermark and log start offset from the checkpoints."""
     segments = _segments(folder)
     log_end, has_epochs = _base_offset(segments[-1]) if segments else 0, False
     for path in segments:
@@ -251,7 +260,7 @@ def _replica(
 
 
 def _groups(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
-    """Read what groups have committed, of each partition of the topic that keeps it."""
+    """Read the committed offsets of groups from all partitions of `__consumer_offsets`."""
     for folder, _, partition in _partition_folders(files.data, lambda name: name == OFFSETS_TOPIC):
         segments = _segments(folder)
         read = [(path, files.segment(path).batches) for path in segments]
@@ -267,16 +276,17 @@ def _groups(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
 
 
 def _is_whole(batches: Sequence[RecordBatch]) -> bool:
-    """Tell whether batches follow on one another from offset 0: the cleaner took none away."""
+    """Return whether batches begin at offset 0 and have no gaps, i.e. nothing was compacted."""
     ends = [0, *(each.end_offset for each in batches)]
     return [each.base_offset for each in batches] == ends[:-1]
 
 
 def _epochs(files: NodeFiles, folder: Path, *, has_epochs: bool) -> list[EpochStart]:
-    """Return a log's epochs; without any record that has one, the file may be missing.
+    """Return the leader epochs of a log, from `leader-epoch-checkpoint`.
 
-    After a clean stop its absence is the broker's doing, which the check of epochs tells of. That
-    check does not look at the metadata log.
+    A missing file is no problem in two cases: the log has no record with an epoch, or the broker
+    stopped cleanly. In the second case the check of epochs reports the missing file. This check
+    does not cover the metadata log.
     """
     path = folder / "leader-epoch-checkpoint"
     judged = not folder.name.startswith(METADATA_TOPIC) and clean_shutdown(files.data)
@@ -307,7 +317,7 @@ def _quorum(files: NodeFiles, folder: Path, log_end_offset: int) -> Iterator[Row
 
 
 def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
-    """Read the node's own logs, rotated ones too; an event that two of them have counts once."""
+    """Read the node's own log files, including rotated ones, and report each event once."""
     seen: set[LoggedTruncation | LoggedLeadership | LoggedTransition | LoggedVote] = set()
     for path in sorted((files.root / "logs").glob("*.log*")):
         try:
@@ -336,7 +346,7 @@ def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
 
 
 def _is_judged(topic: str) -> bool:
-    """Tell whether the records of a topic's replicas are compared: not of most internal ones."""
+    """Return whether the replicas of a topic are compared, which excludes most internal topics."""
     ours = topic.startswith(REMADE_PREFIX)
     return topic == METADATA_TOPIC or ours or not topic.startswith(_INTERNAL)
 
@@ -344,7 +354,10 @@ def _is_judged(topic: str) -> bool:
 def _partition_folders(
     data: Path, wanted: Callable[[str], bool] = _is_judged
 ) -> Iterator[tuple[Path, str, int]]:
-    """Yield the folders of live replicas; a deleted, stray or future one has a suffix."""
+    """Yield the folders of current replicas.
+
+    Folders of deleted, stray and future replicas have a suffix and are skipped.
+    """
     for folder in sorted(data.glob("*-*")):
         name = _PARTITION_FOLDER.match(folder.name)
         if not name or not folder.is_dir():
@@ -358,5 +371,5 @@ def _segments(folder: Path) -> list[Path]:
 
 
 def _base_offset(segment: Path) -> int:
-    """Return the offset that a segment starts at: its name."""
+    """Return the first offset of a segment, which is its file name."""
     return int(segment.stem)

@@ -1,7 +1,7 @@
-"""From what the readers return to Arrow batches of the record's tables.
+"""Converts the readers' results to Arrow batches of the run's tables.
 
-Schemas are `results.record.tables.LIVE`. Columns that files cannot fill are null: above all the
-times, since files know only their broker's clock.
+The schemas are in `results.record.tables.LIVE`. A column without a value in the files is null. For
+example, all times are null, because files have only the broker's own clock.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,17 +22,17 @@ from results.record.tables import LIVE
 
 ROWS_A_BATCH = 65_536
 _HELD_BYTES = 64 << 20
-"""So much of what records hold waits at most to be looked at."""
+"""The largest number of value bytes that wait for the check of their content."""
 _MAX_VALUE = 0x7FFF_FFFF_FFFF_FFFF
 _DIGITS = 19
-"""The largest of them has so many."""
+"""The number of decimal digits of `_MAX_VALUE`."""
 _INCARNATION = 0
-"""Files outlive their broker's processes, and do not tell which of them wrote what."""
+"""A constant: files do not show which broker process wrote them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """A partition's replica on a node; its names in every row."""
+    """A replica of a partition on a node; these fields are in every row."""
 
     topic: str
     topic_id: str | None
@@ -43,14 +43,14 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """What the files tell of one replica as a whole; a row of `replica_states`.
+    """The state of one whole replica by its files; one row of `replica_states`.
 
     Attributes:
-        replica: Which.
-        log_start_offset: Below it nothing counts, though a segment may still have it.
-        log_end_offset: Behind the last whole batch.
-        high_watermark: As checkpointed, up to 5 s old unless the broker stopped by itself.
-        epochs: The leader epochs of its log.
+        replica: The replica.
+        log_start_offset: The first valid offset. A segment may still contain earlier records.
+        log_end_offset: The offset after the last complete batch.
+        high_watermark: The checkpointed value, up to 5 s old unless the broker stopped by itself.
+        epochs: The leader epochs of the log.
     """
 
     replica: Replica
@@ -74,12 +74,12 @@ class _RecordColumns:
     control: list[bool] = field(default_factory=list)
     damage: list[int | None] = field(default_factory=list)
     waiting: list[tuple[int, Record]] = field(default_factory=list)
-    """Whose damage is not known yet: rows, and what they hold."""
+    """Row numbers and records whose content is not checked for damage yet."""
     held_bytes: int = 0
 
     @property
     def full(self) -> bool:
-        """Whether these are as many rows as belong together."""
+        """Whether the columns hold enough rows or bytes for one Arrow batch."""
         return len(self.offset) >= ROWS_A_BATCH or self.held_bytes >= _HELD_BYTES
 
     def add(self, batch: RecordBatch, *, of_quorum: bool) -> None:
@@ -90,7 +90,7 @@ class _RecordColumns:
                 self.waiting.append((len(self.offset), record))
                 self.held_bytes += len(record.value or b"")
             self.offset.append(record.offset)
-            # What controllers write is none of our values, whatever its first bytes look like.
+            # A controller's record never holds a Logquake value, even if its bytes look like one.
             self.value.append(None if control or of_quorum else _value(record))
             self.record_hash.append(record.record_hash)
             self.sequence.append(batch.sequence_of(record.offset))
@@ -101,9 +101,9 @@ class _RecordColumns:
         self.control += [control] * rows
 
     def look(self) -> None:
-        """Find out what is not as it was sent."""
+        """Compare each waiting record with the content that its client sent; note all damage."""
         self.damage = [None] * len(self.offset)
-        # Formats without headers do not mix with others in a run; nor do those without time stamps.
+        # In one run, either all messages have headers or none; the same holds for timestamps.
         held = [record for _, record in self.waiting]
         found = damage(
             [record.value for record in held],
@@ -128,12 +128,12 @@ class _RecordColumns:
 def replica_records(
     batches: Iterable[RecordBatch], replica: Replica, damage: list[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `replica_records` of a segment, about `ROWS_A_BATCH` at a time.
+    """Yield the rows of `replica_records` for a segment, about `ROWS_A_BATCH` at a time.
 
     Args:
-        batches: The segment's.
-        replica: Whose segment it is.
-        damage: Gets a sentence for each batch that cannot be unpacked.
+        batches: The batches of the segment.
+        replica: The replica that the segment belongs to.
+        damage: A list to which one sentence for each undecodable batch is added.
     """
     columns = _RecordColumns()
     for batch in batches:
@@ -156,14 +156,14 @@ def kept_commits(
     *,
     whole: bool,
 ) -> pa.RecordBatch:
-    """Return rows of `kept_commits` of a segment of `__consumer_offsets`.
+    """Return the rows of `kept_commits` for a segment of `__consumer_offsets`.
 
     Args:
-        batches: The segment's.
-        log: Whose segment it is.
-        topic_ids: By the name of a topic.
-        damage: Gets a sentence for each batch that cannot be unpacked.
-        whole: Whether the log has this segment alone, and begins at offset 0.
+        batches: The batches of the segment.
+        log: The replica of `__consumer_offsets` that the segment belongs to.
+        topic_ids: Topic ids by topic name.
+        damage: A list to which one sentence for each undecodable batch is added.
+        whole: Whether this segment is the whole log and begins at offset 0.
     """
     rows: list[dict[str, object]] = []
     for batch in batches:
@@ -193,14 +193,14 @@ def kept_commits(
 
 
 def _op_of(metadata: str) -> int | None:
-    """Return the op that made a commit, by what our members write beside it."""
-    digits = metadata.rstrip("\0")  # confluent-kafka sends the text's final zero, too.
+    """Return the id of the op that made a commit; Logquake's consumers write it as metadata."""
+    digits = metadata.rstrip("\0")  # confluent-kafka also sends the text's final zero byte.
     known = digits.isdecimal() and digits.isascii() and len(digits) < _DIGITS
     return int(digits) if known else None
 
 
 def replica_states(states: Sequence[ReplicaState]) -> pa.RecordBatch:
-    """Return rows of `replica_states`, high watermarks with source `checkpoint`."""
+    """Return rows of `replica_states`, with `checkpoint` as the source of high watermarks."""
     rows: list[dict[str, object]] = [
         {
             **_names(state.replica),
@@ -263,7 +263,7 @@ def logged_leadership(
 def logged_truncations(
     events: Sequence[LoggedTruncation], *, node: str, source: str, topic_ids: Mapping[str, str]
 ) -> pa.RecordBatch:
-    """Return rows of `truncations`; their old end (`to_offset`) no line tells."""
+    """Return rows of `truncations`, with null as `to_offset`, because no line has the old end."""
     rows: list[dict[str, object]] = [
         {
             "topic": each.topic,
@@ -283,13 +283,13 @@ def logged_truncations(
 def quorum_states(
     state: QuorumState, *, node: str, broker: int | None, log_end_offset: int | None
 ) -> pa.RecordBatch:
-    """Return the row of `quorum_states` that a node's `quorum-state` makes.
+    """Return the row of `quorum_states` for a node's `quorum-state` file.
 
     Args:
-        state: The file.
-        node: Whose.
-        broker: The node's broker id, None if that could not be read.
-        log_end_offset: Of the node's metadata log.
+        state: The content of the file.
+        node: The node that owns the file.
+        broker: The node's broker id, or None if it could not be read.
+        log_end_offset: The log end offset of the node's metadata log.
     """
     row: dict[str, object] = {
         "node": node,
@@ -305,9 +305,9 @@ def quorum_states(
 
 
 def logged_transitions(transitions: Sequence[LoggedTransition], *, node: str) -> pa.RecordBatch:
-    """Return rows of `quorum_states`, in the order of the log: what a controller became, and when.
+    """Return the rows of `quorum_states` for a controller's logged state changes, in log order.
 
-    They have neither times nor ends; those of one epoch stay in their order.
+    The rows have no times and no log end offsets. Rows of the same epoch stay in log order.
     """
     rows: list[dict[str, object]] = [
         {
@@ -325,7 +325,7 @@ def logged_transitions(transitions: Sequence[LoggedTransition], *, node: str) ->
 
 
 def logged_votes(votes: Sequence[LoggedVote], *, node: str) -> pa.RecordBatch:
-    """Return rows of `quorum_states` without a role: what a controller answered to who asked."""
+    """Return rows of `quorum_states`, without a role, for the votes that a controller granted."""
     rows: list[dict[str, object]] = [
         {
             "node": node,
@@ -358,7 +358,10 @@ def _names(replica: Replica) -> dict[str, object]:
 
 
 def _value(record: Record) -> int | None:
-    """Return the value of a record; one that no column can hold is not of ours."""
+    """Return the value that a client of Logquake wrote into a record, or None if there is none.
+
+    A number that does not fit into the column is not from a Logquake client.
+    """
     value = value_in(record.value, None if record.value is not None else mark_of(record.headers))
     return value if value is not None and value <= _MAX_VALUE else None
 
@@ -366,7 +369,7 @@ def _value(record: Record) -> int | None:
 def _batch(
     table: str, varying: Mapping[str, Sequence[object]], fixed: Mapping[str, object], *, length: int
 ) -> pa.RecordBatch:
-    """Make a batch of a table's schema from columns that vary and values that do not."""
+    """Make an Arrow batch of a table from per-row columns and constant values."""
     arrays = [
         pa.array(varying[column.name], type=column.type)
         if column.name in varying

@@ -1,17 +1,29 @@
-"""Real Apache Kafka: fetched, configured, started, observed, and its files put in order.
+"""Downloads, configures, starts and observes real Apache Kafka, and tidies its files.
 
-`fetch` brings a version from Maven Central, `java` finds what runs it, `versions` says how versions
-and modes differ (pure), `configuration` and `log_files` write the settings of a node (pure),
-`storage` formats its disk, `zookeeper` has the server that keeps the metadata of older clusters,
-`layout` puts these together for the nodes of a run, `cluster` starts and hits them behind
-`cluster.protocol`. `dialects` speaks with brokers of every version over connections of `wire`:
-`admin` and `zookeeper_admin` ask a cluster and give it orders, `asking` asks one broker, `observer`
-asks each by itself several times a second for the record. `collect` tidies a node's folder.
+Modules that prepare a node:
 
-May import the rest of `cluster`, and `results.record`; is imported by `harness`.
+- `fetch` downloads a version from Maven Central.
+- `java` (in `cluster`) finds a Java to run it.
+- `versions` describes the differences between versions and modes.
+- `configuration` and `log_files` write the settings of a node.
+- `storage` formats its disk.
+- `zookeeper` runs the ZooKeeper server of older clusters.
+- `layout` combines these modules for all nodes of a run.
+- `cluster` starts the nodes and applies faults to them, behind `cluster.protocol`.
 
-To add a version: nothing, if it is on Maven Central (`--system kafka:VERSION[:MODE]`). If it needs
-other jars or another logging, `versions` is the place; if its settings differ,
-`configuration.server_properties`. Then run `pytest tests/cluster_kafka` with it:
-`LOGQUAKE_KAFKA=VERSION`, or `LOGQUAKE_KAFKA=VERSION:MODE`.
+Modules that send requests:
+
+- `dialects` talks to brokers of every version, over connections of `wire`.
+- `admin` and `zookeeper_admin` query a cluster and administer it.
+- `asking` queries one broker.
+- `observer` queries each broker several times a second for the run's record.
+
+After the run, `collect` tidies a node's folder.
+
+This package may import the rest of `cluster`, and `results.record`. `harness` imports it.
+
+To add a version on Maven Central, no change is needed: use `--system kafka:VERSION[:MODE]`. For
+other jars or another logging library, edit `versions`. For other settings, edit
+`configuration.server_properties`. Then run `pytest tests/cluster_kafka` with
+`LOGQUAKE_KAFKA=VERSION` or `LOGQUAKE_KAFKA=VERSION:MODE`.
 """

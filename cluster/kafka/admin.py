@@ -1,4 +1,4 @@
-"""Asks a cluster about itself and gives it orders, at whichever node answers."""
+"""Queries and administers a KRaft cluster through any node that answers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ from results.record.topics import CreatedTopic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """What one node says of the cluster.
+    """One node's answer about the cluster.
 
     Attributes:
-        node: Who says so.
+        node: The node that answered.
         metadata: Its metadata.
-        quorum_leader: Node that leads the controllers, None if it knows or reaches none.
-        quorum_epoch: Epoch of that; -1 if none.
+        quorum_leader: The leader of the controllers' quorum; None if the node does not know it.
+        quorum_epoch: The epoch of this leader; -1 if there is none.
     """
 
     node: str
@@ -41,14 +41,14 @@ class _Answer:
 
 
 class Admin:
-    """Connections of its own to each broker of a KRaft cluster; safe to use from several threads.
+    """Connections to each broker of a KRaft cluster; several threads may use it at once.
 
     Args:
-        endpoints: Of all brokers.
-        answers: Tells of a node whether asking it is worth the wait.
-        controllers: Names of controllers of their own, one of which may lead the quorum.
-        only: Topics that it asks about, and those that it creates; None: all there are.
-        sees: What brokers may be asked for.
+        endpoints: The addresses of all brokers.
+        answers: Returns whether a node is running and not paused.
+        controllers: The names of controllers that are not brokers. One of them may lead the quorum.
+        only: The topics to ask about, to which created topics are added; None means all topics.
+        sees: What the system under test can report.
     """
 
     def __init__(
@@ -68,17 +68,22 @@ class Admin:
         self._names = self._brokers | {node_id(node): node for node in controllers}
 
     def view(self) -> ClusterView | None:
-        """Ask all nodes at once, and take the answer of the one nearest to the truth.
+        """Ask all nodes at once, and combine their answers to the most recent view of the cluster.
 
-        A broker that is cut off goes on believing what it knew last, and answers so. The quorum's
-        leader knows best: of the answers that name one, that of the highest quorum epoch counts,
-        from the leader itself if it answered. As soon as a majority names the same leader of the
-        same epoch, the others are not waited for. Where it did not, or nobody names one, any of
-        them may be the one that is cut off: of each partition the newest leader counts, and of its
-        epoch the smaller ISR.
+        A broker that is cut off answers with its last, outdated knowledge. This method therefore
+        prefers answers by these rules:
 
-        A system whose quorum cannot be seen is asked for metadata alone, at all nodes, and its
-        controller is whom they name.
+        - An answer with the highest quorum epoch wins, from the quorum's leader itself if it
+          answered.
+        - If the leader did not answer, the answers of that epoch are merged. For each partition the
+          highest leader epoch wins, then the smallest ISR.
+        - As soon as a majority names the same leader and epoch, the method stops waiting.
+
+        A system that does not expose its quorum is asked for metadata only. The metadata then also
+        name the controller.
+
+        Returns:
+            None if no node answers.
         """
         answers = self._ask_all()
         if not answers:
@@ -89,10 +94,10 @@ class Admin:
         return self._as_view(best, [it for it in answers if it.quorum_epoch == best.quorum_epoch])
 
     def lists_itself(self, node: str) -> bool:
-        """Tell whether a node answers and its own metadata list it among the brokers.
+        """Return whether a node answers and its own metadata list it as a broker.
 
-        A broker serves requests only once it has read its new registration from the quorum, and
-        such a registration starts fenced: what it says of itself is never left over from before its
+        A broker serves requests only after it has read its new registration from the quorum, and a
+        new registration starts fenced. The answer is therefore never a leftover from before a
         restart.
         """
         try:
@@ -105,58 +110,58 @@ class Admin:
         """Create topics.
 
         Raises:
-            UserError: Kafka refuses them.
-            ClusterError: Nobody answers.
+            UserError: Kafka refuses the topics.
+            ClusterError: No node answers.
         """
         if self._only is not None:
             self._only |= {str(topic.name) for topic in request.topics}
         return orders.create_topics(self._lines, request, nodes=self._takers())
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete topics; those that there are not are deleted already.
+        """Delete topics; a topic that does not exist is no error.
 
         Raises:
-            ClusterError: The controller refuses, or nobody answers.
+            ClusterError: The controller refuses, or no node answers.
         """
         orders.delete_topics(self._lines, names, nodes=self._takers())
 
     def elect_preferred(self, place: Place) -> None:
-        """Have the first replica of the assignment elected; done when this returns.
+        """Elect the preferred leader, i.e. the first replica of the assignment, and wait for it.
 
         Raises:
-            ClusterError: The controller refuses, or nobody answers.
+            ClusterError: The controller refuses, or no node answers.
         """
         orders.elect(self._lines, place, unclean=False, nodes=self._takers())
 
     def elect_unclean(self, place: Place) -> None:
-        """Have any replica that lives elected, if no member of the ISR does.
+        """Elect any live replica of a partition if no ISR member is alive.
 
         Raises:
-            ClusterError: The controller refuses, or nobody answers.
+            ClusterError: The controller refuses, or no node answers.
         """
         orders.elect(self._lines, place, unclean=True, nodes=self._takers())
 
     def reassign(self, place: Place, replicas: Sequence[str]) -> None:
-        """Give a partition other replicas, or another order of them; returns when it is accepted.
+        """Assign other replicas to a partition, or reorder them, and return once this is accepted.
 
         Raises:
-            ClusterError: The controller refuses, or nobody answers.
+            ClusterError: The controller refuses, or no node answers.
         """
         ids = [node_id(node) for node in replicas]
         orders.reassign(self._lines, place, ids, nodes=self._takers())
 
     def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
-        """Return who coordinates a group or a transactional id; None if nobody is known."""
+        """Return the coordinator's node for a group or transactional id, or None if unknown."""
         return coordinator_of(self._lines, kind, key)
 
     def topics_of(self, node: str) -> frozenset[str] | None:
-        """Return the topics that one broker believes there are; None if it does not answer."""
+        """Return the topics that one broker knows, or None if the broker does not answer."""
         return topics_of(self._lines, node)
 
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
     ) -> dict[Place, int]:
-        """Ask the leaders for their high watermarks or last stable offsets; see `ends`."""
+        """Ask the leaders for their high watermarks or last stable offsets; see module `ends`."""
         return leader_ends(
             self._lines,
             self.view,
@@ -167,7 +172,7 @@ class Admin:
         )
 
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
-        """Ask the leaders whose transactions are open; see `ends`."""
+        """Ask the leaders for open transactions; see module `open_transactions`."""
         return open_transactions(self._lines, self.view, places)
 
     def close(self) -> None:
@@ -177,7 +182,11 @@ class Admin:
         self._lines.close()
 
     def _takers(self) -> Sequence[str]:
-        """Return whom to give an order, in turn: a controller that is hidden may take it alone."""
+        """Return the nodes to which to send a request, in order of preference.
+
+        If the system does not expose its quorum, the controller comes first, because possibly only
+        the controller accepts requests.
+        """
         nodes = self._lines.nodes
         if Sight.QUORUM in self._sees:
             return nodes
@@ -213,12 +222,12 @@ class Admin:
             self._asking += [start(partial(ask, node), "admin") for node in nodes]
         if nodes:
             enough.wait()
-        if bugs:  # A node that seems silent must not be one whose answer we cannot read.
+        if bugs:  # An unreadable answer must not count as a silent node.
             raise bugs[0]
         return answers
 
     def _ask(self, node: str) -> _Answer | None:
-        # A node that keeps an earlier question waiting is not asked again meanwhile.
+        # A node that has not yet answered an earlier request is not asked again.
         about = questions.metadata(None if self._only is None else sorted(self._only))
         try:
             metadata = self._lines.ask(node, about, MetadataResponse, patient=False)
@@ -284,7 +293,11 @@ class Admin:
 
 
 def _age(state: PartitionState) -> tuple[int, int]:
-    """Return what is higher of the newer of two states: a cut-off broker knows of a full ISR."""
+    """Return a sort key that is higher for the newer of two partition states.
+
+    For equal epochs the smaller ISR counts as newer, because a cut-off broker still lists a full
+    ISR.
+    """
     return state.leader_epoch, -len(state.isr)
 
 

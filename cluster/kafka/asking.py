@@ -1,7 +1,7 @@
-"""Asks a broker what it believes, holds and accepts, for scenarios: one question, one answer.
+"""Queries one broker for its metadata, its replicas and its answers to clients, for scenarios.
 
-Everything is asked of the broker that is named and of no other, of any version from 0.11 on. What a
-version cannot tell is None.
+Each method queries only the named broker, of any version since 0.11. A value that a version does
+not report is None.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,11 +26,11 @@ NO_ERROR = "NONE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Belief:
-    """What a broker's own metadata say of a partition.
+    """One broker's own metadata of a partition.
 
     Attributes:
-        leader: A broker's id; -1: none.
-        leader_epoch: None before Kafka 2.1, whose metadata have none.
+        leader: The leader's broker id; -1 if there is none.
+        leader_epoch: None before Kafka 2.1, where metadata have no leader epoch.
         isr: Broker ids, ascending.
     """
 
@@ -41,7 +41,7 @@ class Belief:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaAnswer:
-    """What a broker tells of its own replica; None of what it did not tell."""
+    """The offsets that a broker reports for its own replica; None if not reported."""
 
     log_start_offset: int | None
     log_end_offset: int | None
@@ -51,13 +51,13 @@ class ReplicaAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEnd:
-    """Where an epoch ends in a leader's log (OffsetForLeaderEpoch).
+    """The end of an epoch in a leader's log (OffsetForLeaderEpoch).
 
     Attributes:
-        error: Kafka's constant: `NONE`, `FENCED_LEADER_EPOCH`, `NOT_LEADER_OR_FOLLOWER`, ...
-        leader_epoch: The asked epoch, or the highest one below that the leader has; None if it
-            knows none, or does not say which (before Kafka 2.0).
-        end_offset: None if it knows none.
+        error: Kafka's error name, such as `NONE`, `FENCED_LEADER_EPOCH`, `NOT_LEADER_OR_FOLLOWER`.
+        leader_epoch: The requested epoch, or the highest lower epoch in the log. None if there is
+            none, or if the broker does not report it (before Kafka 2.0).
+        end_offset: The end offset of `leader_epoch`, or None if unknown.
     """
 
     error: str
@@ -67,12 +67,12 @@ class EpochEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a broker says to a client that names the epoch it knows.
+    """A broker's answer to a client that states its known leader epoch.
 
     Attributes:
-        error: Kafka's constant: `NONE`, `FENCED_LEADER_EPOCH`, `UNKNOWN_LEADER_EPOCH`, ...
-        offset: Its high watermark; None with an error.
-        leader_epoch: In which it leads; None if it does not say.
+        error: Kafka's error name, such as `NONE`, `FENCED_LEADER_EPOCH`, `UNKNOWN_LEADER_EPOCH`.
+        offset: The broker's high watermark; None with an error.
+        leader_epoch: The epoch in which the broker leads; None if not reported.
     """
 
     error: str
@@ -82,12 +82,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumAnswer:
-    """What the leader of the controllers' quorum says of it.
+    """The quorum's state, as the quorum's leader reports it.
 
     Attributes:
-        leader, leader_epoch: Node id and epoch.
-        high_watermark: Of the metadata log.
-        voters, observers: Log end offsets by node id; -1 of those that it does not know.
+        leader, leader_epoch: Node id and epoch of the leader.
+        high_watermark: The high watermark of the metadata log.
+        voters, observers: Log end offsets by node id; -1 if the leader does not know the offset.
     """
 
     leader: int
@@ -99,11 +99,11 @@ class QuorumAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumBelief:
-    """Whom a controller takes for the quorum's leader, by itself.
+    """The quorum's leader, by one controller's own knowledge.
 
     Attributes:
-        leader: Node id; -1: it knows none, as while it votes.
-        leader_epoch: The epoch that it is in.
+        leader: The leader's node id; -1 if the controller knows no leader, e.g. during a vote.
+        leader_epoch: The controller's current epoch.
     """
 
     leader: int
@@ -111,14 +111,14 @@ class QuorumBelief:
 
 
 class Asker:
-    """Connections of its own to each node; safe to use from several threads.
+    """Connections for queries to each node; several threads may use it at once.
 
-    Every method raises `WireError` if the node does not answer within its limit, and its subclass
-    `UnknownQuestionError` if it is too old for the question.
+    Every method raises `WireError` if the node does not answer in time. If the node's version does
+    not know the request, the method raises the subclass `UnknownQuestionError`.
 
     Args:
-        endpoints: Of brokers, and of controllers of their own.
-        answers: Tells of a node whether asking it is worth the wait.
+        endpoints: The addresses of brokers, and of controllers that are not brokers.
+        answers: Returns whether a node is running and not paused.
     """
 
     def __init__(self, endpoints: Mapping[str, Endpoint], answers: Callable[[str], bool]) -> None:
@@ -133,18 +133,18 @@ class Asker:
         )
 
     def ask_for_topics(self, node: str, names: Sequence[str], *, timeout_s: float) -> None:
-        """Ask one broker, and no other, for topics of one partition and one replica each.
+        """Ask one broker to create topics with one partition and one replica each.
 
         Raises:
-            WireError: No answer came in time; the topics may come to be all the same.
-            ClusterError: They are refused.
+            WireError: No answer came in time. The topics may still be created.
+            ClusterError: The broker refused the topics.
         """
         orders.ask_for_topics(self._lines, node, names, timeout_s=timeout_s)
 
     def belief(
         self, node: str, place: Place, *, timeout_s: float = ANSWER_TIMEOUT_S
     ) -> Belief | None:
-        """Return what a broker's own metadata say of a partition; None if they do not know it."""
+        """Return a broker's own metadata of a partition, or None if the partition is unknown."""
         answer = self._lines.ask(
             node, questions.metadata([place[0]]), MetadataResponse, timeout_s=timeout_s
         )
@@ -158,7 +158,7 @@ class Asker:
     def replica(
         self, node: str, place: Place, *, timeout_s: float = ANSWER_TIMEOUT_S
     ) -> ReplicaAnswer:
-        """Return what a broker tells of its own replica, whether it leads or follows."""
+        """Return the offsets that a broker reports for its own replica, as a leader or follower."""
         ends = self._lines.ask(
             node, questions.replica_ends([place]), ListOffsetsResponse, timeout_s=timeout_s
         )
@@ -181,14 +181,15 @@ class Asker:
         current_leader_epoch: int | None = None,
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> EpochEnd:
-        """Ask a leader where an epoch ends.
+        """Ask a leader for the end offset of an epoch.
 
         Args:
-            node: Whom.
+            node: The node to ask.
             place: Topic and partition.
-            epoch: Whose end is asked for.
-            current_leader_epoch: The epoch that the asker knows (Kafka 2.1 and later); None: none.
-            timeout_s: The limit.
+            epoch: The epoch in question.
+            current_leader_epoch: The epoch that the client claims to know (Kafka 2.1 and later), or
+                None.
+            timeout_s: The time limit in seconds.
         """
         question = questions.epoch_end(
             place, epoch=epoch, current_leader_epoch=_or_none(current_leader_epoch)
@@ -209,13 +210,14 @@ class Asker:
         current_leader_epoch: int | None,
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> Answer:
-        """Ask as a consumer for the partition's end (ListOffsets), which a leader answers only.
+        """Ask for the partition's end as a consumer does (ListOffsets); only a leader answers.
 
         Args:
-            node: Whom.
+            node: The node to ask.
             place: Topic and partition.
-            current_leader_epoch: The epoch that the asker knows (Kafka 2.1 and later); None: none.
-            timeout_s: The limit.
+            current_leader_epoch: The epoch that the client claims to know (Kafka 2.1 and later), or
+                None.
+            timeout_s: The time limit in seconds.
         """
         question = questions.leader_end(place, current_leader_epoch=_or_none(current_leader_epoch))
         answer = self._lines.ask(node, question, ListOffsetsResponse, timeout_s=timeout_s)
@@ -227,14 +229,14 @@ class Asker:
         )
 
     def quorum(self, node: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> QuorumAnswer | None:
-        """Ask for the controllers' quorum.
+        """Ask a node for the state of the controllers' quorum.
 
-        A broker, and a node that is both, asks the quorum's leader; a controller of its own answers
-        by itself, and only while it believes to lead.
+        A broker, or a combined node, forwards the request to the quorum's leader. A separate
+        controller answers itself, and only while it considers itself the leader.
 
         Returns:
-            None: there is no leader, or the controller does not believe to be it, or the cluster
-            has no such quorum.
+            None if there is no leader, if the controller does not consider itself the leader, or if
+            the cluster has no quorum.
         """
         try:
             answer = self._lines.ask(
@@ -250,12 +252,13 @@ class Asker:
     def quorum_belief(
         self, node: str, *, timeout_s: float = ANSWER_TIMEOUT_S
     ) -> QuorumBelief | None:
-        """Ask a controller, be it combined or of its own, whom it takes for the quorum's leader.
+        """Ask a controller, combined or separate, which node it considers the quorum's leader.
 
-        Unlike `quorum`, it answers by itself, whoever leads.
+        Unlike `quorum`, this method gets the answer from the controller itself, even if it does not
+        lead.
 
         Returns:
-            None: it does not say, or the node is no controller.
+            None if the controller does not report a leader, or if the node is no controller.
         """
         if node not in self._voters.nodes:
             return None
@@ -275,7 +278,7 @@ class Asker:
     def _at_start(
         self, node: str, place: Place, *, timeout_s: float
     ) -> tuple[FetchResponse, int | None]:
-        """Fetch at the log's start, which the answer tells if it is not 0."""
+        """Fetch at the log's start, retrying once with the start offset that the broker reports."""
         start: int | None = None
         for _attempt in range(2):
             answer = self._lines.ask(

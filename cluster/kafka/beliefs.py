@@ -1,4 +1,4 @@
-"""What single brokers say: who coordinates what, and which topics there are."""
+"""Queries single brokers for a coordinator or for the topics that they know."""
 
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
@@ -12,10 +12,11 @@ from cluster.protocol import CoordinatorKind
 
 
 def coordinator_of(lines: Lines, kind: CoordinatorKind, key: str) -> str | None:
-    """Return who coordinates a group or a transactional id, as the first that knows says.
+    """Return the node that coordinates a group or transactional id.
 
-    The coordinator is the leader of the partition of Kafka's own topic that the key falls into;
-    while it has none, or the topic is being made, nobody is named.
+    The function asks the brokers in turn until one knows the coordinator. The coordinator is the
+    leader of the internal topic's partition that stores the id. The result is None while this
+    partition has no leader, or while Kafka creates the internal topic.
     """
     question = questions.coordinator(kind, key)
     names = {node_id(node): node for node in lines.nodes}
@@ -30,7 +31,7 @@ def coordinator_of(lines: Lines, kind: CoordinatorKind, key: str) -> str | None:
 
 
 def topics_of(lines: Lines, node: str) -> frozenset[str] | None:
-    """Return the topics that one broker believes there are; None if it does not answer."""
+    """Return the topics that one broker knows, or None if the broker does not answer."""
     try:
         answer = lines.ask(node, questions.metadata(None), MetadataResponse)
     except WireError:

@@ -1,8 +1,8 @@
-"""What time a broker takes it to be, by the timestamp of a line that it is made to log.
+"""Reads a broker's clock from the timestamp of a line that the broker is made to log.
 
-A connection that begins with a size no request may have is closed at once, and the broker says so
-in its `server.log`, in every version, with the address of whoever knocked: the line is ours, and it
-is written with the broker's own clock. Nothing else comes of it.
+A broker closes a connection at once if the first request has an impossible size. All versions log
+this in `server.log`, with the client's address. The line is thus identifiable, and its timestamp is
+the broker's own clock. The connection has no other effect.
 """
 
 import re
@@ -17,25 +17,26 @@ CONNECT_TIMEOUT_S = 2.0
 SAID_TIMEOUT_S = 5.0
 MOST_KNOCKS = 5
 CLOSE_S = 0.1
-"""An answer that came so soon is close enough; on a busy machine another one may come sooner."""
+"""An answer within this time is accurate enough; a slower answer is followed by another attempt."""
 LOG = "logs/server.log"
 STAMP_FORMAT = "%Y-%m-%d %H:%M:%S,%f"
 _STAMP = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] "
 
 
 def clock_error_s(address: tuple[str, int], disk: Disk, *, node: str) -> float:
-    """Return by how much a broker's clock is ahead of ours, good to some hundredths of a second.
+    """Return by how many seconds a broker's clock is ahead of this machine's clock.
 
-    The zone of time in its log is taken to be ours: on a machine of another zone differences
-    between two answers are true, each by itself is not.
+    The result is accurate to some hundredths of a second. The log is read in this machine's time
+    zone. If the broker's machine has another time zone, only the difference of two results is
+    correct.
 
     Args:
-        address: Of its listener.
+        address: Host and port of the broker's listener.
         disk: The node's files.
-        node: For messages.
+        node: The node's name, for messages.
 
     Raises:
-        ClusterError: It cannot be reached, or says nothing within seconds.
+        ClusterError: The broker cannot be reached, or does not log the line within some seconds.
     """
     told: list[tuple[float, float]] = []
     while len(told) < MOST_KNOCKS and (not told or min(told)[0] > CLOSE_S):
@@ -44,7 +45,7 @@ def clock_error_s(address: tuple[str, int], disk: Disk, *, node: str) -> float:
 
 
 def _asked_once(address: tuple[str, int], disk: Disk, *, node: str) -> tuple[float, float]:
-    """Return how far the answer may be wrong, and by how much the clock is ahead."""
+    """Return the uncertainty of one measurement, and the clock's lead, both in seconds."""
     try:
         start = disk.size(LOG)
     except OSError as unreadable:
@@ -56,7 +57,7 @@ def _asked_once(address: tuple[str, int], disk: Disk, *, node: str) -> tuple[flo
         raise ClusterError(f"{node} could not be asked for the time: {failed}") from failed
     after_s = unix_s()
     stamp_s = _stamp_of(disk, start, port, node=node)
-    # The line was written between the knock and its answer, the end of the connection.
+    # The broker wrote the line between our invalid request and the connection's end.
     return (after_s - before_s) / 2, stamp_s - (before_s + after_s) / 2
 
 

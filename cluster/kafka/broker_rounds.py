@@ -1,4 +1,4 @@
-"""What an observer asks a broker: what it believes, what it leads, what its replicas hold."""
+"""The requests that the observer repeats to a broker: its metadata, leaderships and replicas."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -24,23 +24,28 @@ from results.record.topics import CreatedTopic
 log = logging.getLogger(__name__)
 
 QUORUM_EVERY = 4
-"""The quorum is asked in every fourth round: a broker that is cut off from it keeps us waiting."""
+"""The observer asks about the quorum only in every fourth round.
+
+A broker without a connection to the quorum would answer this request late.
+"""
 
 
 class BrokerRounds:
-    """Implements `Rounds`; `believed`, `claimed` and the rest are replaced whole.
+    """The observer's requests to one broker; implements `Rounds`.
+
+    The attributes `believed` and `claimed` are replaced as a whole, never changed in place.
 
     Args:
-        node: The broker's.
-        cluster: It is of.
-        topics: What about.
-        clock: The run's.
-        beside: Knows the topics beside these of which metadata are asked for; None: there are none.
+        node: The broker's name.
+        cluster: The broker's cluster.
+        topics: The topics to ask about.
+        clock: The run's clock.
+        beside: Knows additional topics whose metadata are requested; None means no such topics.
 
     Attributes:
-        believed: What its metadata said last, of the former topics.
-        claimed: What it said last as a leader; of epoch -1 up to Kafka 2.1.
-        answered_ns: When it answered last.
+        believed: The broker's last metadata of `topics`.
+        claimed: The broker's last answer as a leader; epoch is -1 up to Kafka 2.1.
+        answered_ns: The time of the broker's last answer.
     """
 
     tables: Sequence[str] = ("leadership", "replica_states", "quorum_states")
@@ -62,7 +67,7 @@ class BrokerRounds:
         self._starts = dict.fromkeys(places, 0)
         self._maker = RowMaker(node, {topic.topic: topic.topic_id for topic in topics})
         self._questioner = Questioner(node, cluster.incarnation, clock=clock)
-        # Made once: they are asked several times a second, and are the same each time.
+        # These requests are built once, because they repeat unchanged several times a second.
         self._beside, self._also = beside, frozenset[str]()
         self._about_metadata = questions.metadata([topic.topic for topic in topics])
         self._about_leaders = questions.leader_ends(places)
@@ -70,15 +75,15 @@ class BrokerRounds:
         self._about_starts = questions.log_starts(self._starts)
         self._about_quorum = questions.quorum()
         self._broker = dialogue_with(node, cluster.endpoints[node])
-        # Of its own: a question that the quorum does not answer costs no other its connection.
+        # A separate connection, because an unanswered request closes its connection.
         self._quorum = dialogue_with(node, cluster.endpoints[node])
         self._sees = cluster.sees - ({Sight.QUORUM} if cluster.zookeeper is not None else set())
         self._turn = 0
 
     def look(self, snapshot: str | None, write: Write) -> None:
-        """Ask all that can be seen once, of the quorum at every fourth time; see `Rounds`.
+        """Send every request to the broker once, but the quorum request only in every fourth call.
 
-        Metadata are asked for in any case: they show whether the broker answers.
+        Metadata are always requested, because this shows whether the broker answers. See `Rounds`.
         """
         with_quorum = self._turn % QUORUM_EVERY == 0 or snapshot is not None
         self._turn += 1
@@ -109,7 +114,7 @@ class BrokerRounds:
         write("leadership", (self._maker.leadership("metadata", each, at) for each in said))
 
     def _follow_watched(self) -> None:
-        """Ask about what is watched by now."""
+        """Add newly watched topics to the metadata request."""
         watched = frozenset(self._beside.watched if self._beside else ())
         if watched != self._also:
             self._also = watched
@@ -124,7 +129,7 @@ class BrokerRounds:
         self.claimed = {each.place: each for each in said}
         write(
             "leadership",
-            # Up to Kafka 2.1 a leader does not say in which epoch: that claims nothing.
+            # Up to Kafka 2.1 the answer has no leader epoch, so that it proves nothing.
             (
                 self._maker.leadership("list-offsets", each, at)
                 for each in said
@@ -133,8 +138,8 @@ class BrokerRounds:
         )
 
     def _ask_replicas(self, snapshot: str | None, write: Write) -> None:
-        # The log's end first: it never lags behind the high watermark that is asked for after it by
-        # more than what was appended in between, and a reader can tell which of both is older.
+        # The log end is requested before the high watermark. A log end below the high watermark
+        # is then explained by appends in between, and a reader knows which value is older.
         end_answer, before = self._questioner.ask(
             self._broker, self._about_ends, ListOffsetsResponse, snapshot=snapshot
         )
@@ -165,7 +170,7 @@ class BrokerRounds:
             self._about_starts = questions.log_starts(self._starts)
 
     def _ask_quorum(self, snapshot: str | None, write: Write) -> None:
-        """Ask for the quorum; that it does not answer is no failure of the broker."""
+        """Ask about the quorum; a missing answer is not an error of the broker."""
         try:
             answer, at = self._questioner.ask(
                 self._quorum, self._about_quorum, DescribeQuorumResponse, snapshot=snapshot

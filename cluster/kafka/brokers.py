@@ -1,4 +1,4 @@
-"""The processes of a cluster: started, hit, and never mistaken for one another."""
+"""Starts, stops and signals the processes of a cluster, and detects unexpected ends."""
 
 import logging
 import signal
@@ -15,22 +15,23 @@ from results.record.runtime import new_lock
 log = logging.getLogger(__name__)
 
 ENDED = frozenset({None, "Z", "X"})
-"""Letters of `/proc/PID/stat`: there is no such process, or it waits to be counted."""
+"""States in `/proc/PID/stat` that mean an ended process: none, zombie or dead."""
 STOPPED = "T"
 BY_SIGTERM = 128 + signal.SIGTERM
-"""With this code a JVM ends that was told to stop, and others that catch the signal."""
+"""The exit code of a JVM after SIGTERM, and of other programs that handle the signal."""
 _IN_ORDER = frozenset({0, BY_SIGTERM, -signal.SIGTERM, None})
-"""How who was told to stop ends; None: nobody knows."""
+"""The exit codes of a regular end after SIGTERM; None means that the code is unknown."""
 _KILLED = frozenset({128 + signal.SIGKILL, -signal.SIGKILL, None})
-"""How who was killed ends: any other code is of one that ended by itself just before."""
+"""The exit codes after SIGKILL. Another code means that the process ended just before the signal.
+"""
 KILL_TIMEOUT_S = 10.0
 REAPED_WITHIN_S = 2.0
-"""A process that was sent SIGKILL is gone as soon as the kernel has freed its memory."""
+"""The time in seconds for the kernel to free the memory of a process after SIGKILL."""
 
 
 @dataclass(slots=True)
 class _Broker:
-    """What is known of a node's broker. Only its node's methods write it, under the lock."""
+    """The known state of a node's process; only methods for this node change it, under the lock."""
 
     process: ProcessId
     incarnation: int
@@ -40,29 +41,29 @@ class _Broker:
 
 
 class Waiting(Protocol):
-    """What is known of a process that was told to stop.
+    """Observes a process that was asked to stop.
 
     Attributes:
-        closed: Whether it is known to have closed its logs, once `waits_in_vain` was true.
+        closed: Whether the process has closed its logs; valid after `waits_in_vain` returned true.
     """
 
     closed: bool
 
     def waits_in_vain(self) -> bool:
-        """Tell whether it is known to wait only, for what will not come; raise nothing."""
+        """Return whether the process only waits for an event that cannot occur; never raise."""
 
 
 class BrokerProcesses:
-    """One process a node: a broker, a controller of its own, or ZooKeeper on its machine.
+    """The processes of all nodes: one broker, separate controller or ZooKeeper per node.
 
     Args:
-        hosts: Where they run.
-        command: Makes the command line of a node's process.
-        played_by: Names the node whose process plays a node; None: each is played by its own. What
-            is done to one of several nodes is done to all, and once: to start it, or to stop it,
-            again is no mistake.
-        in_order: Whether one that is told to stop ends with 0, or by the signal: any other code
-            says that it failed.
+        hosts: The machines that run the processes.
+        command: Returns the command line of a node's process.
+        played_by: Returns the node that starts the process for a given node's broker. Nodes that
+            share a process start and stop together, and a repeated start or stop is no error. None
+            means that each node has its own process.
+        in_order: Whether an end after SIGTERM with an unexpected exit code is reported as a
+            failure.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class BrokerProcesses:
         """Start a node's broker.
 
         Raises:
-            ClusterError: It runs already.
+            ClusterError: The broker is already running.
         """
         with self._one_turn if self._played_by else nullcontext():
             return self._started(self._player(node))
@@ -113,26 +114,28 @@ class BrokerProcesses:
         return process
 
     def found(self, node: str, process: ProcessId) -> None:
-        """Take a process that runs already for a node's first."""
+        """Register a process that already runs as the node's first process."""
         with self._lock:
             self._brokers[node] = _Broker(process, 1)
 
     def is_meant_to_answer(self, node: str) -> bool:
-        """Tell whether nobody of ours ended or paused it; without a look at the process."""
+        """Return whether Logquake neither ended nor paused the node, without a process check."""
         broker = self._brokers.get(node)
         return broker is not None and not broker.paused and not broker.ended_by_us
 
     def stop(self, node: str, timeout_s: float, waiting: Waiting | None = None) -> bool:
-        """SIGTERM, then SIGKILL after the limit; a paused broker is resumed, or it could not end.
+        """Stop a node's broker: SIGTERM first, then SIGKILL after the time limit.
+
+        A paused broker is resumed, because it could not end otherwise.
 
         Args:
-            node: Whose it is.
-            timeout_s: The limit.
-            waiting: Tells that it only waits, for what will not come: then it is killed.
+            node: The broker's node.
+            timeout_s: The time limit in seconds.
+            waiting: Detects that the process only waits in vain. The process is then killed early.
 
         Returns:
-            True if it ended by itself after SIGTERM, or was killed as it only waited and had closed
-            its logs; False if it had to be killed otherwise, or was gone.
+            True if the broker ended by itself after SIGTERM, or if it was killed while it waited in
+            vain with its logs closed. False if it was killed in another case or was not running.
         """
         with self._one_turn if self._played_by else nullcontext():
             return self._stopped(self._player(node), timeout_s, waiting)
@@ -170,7 +173,7 @@ class BrokerProcesses:
         return True
 
     def kill(self, node: str) -> None:
-        """SIGKILL a node's broker and see it gone."""
+        """Kill a node's broker with SIGKILL, and wait for its end."""
         broker = self._broker(node)
         if broker is None:
             return
@@ -183,57 +186,57 @@ class BrokerProcesses:
         log.info("%s killed (pid %d)", called(node), broker.process.pid)
 
     def excuse(self, node: str) -> None:
-        """Have the end of a node's broker be of our doing, though nothing is sent to it."""
+        """Treat a later end of the node's broker as intended, without sending a signal."""
         if broker := self._broker(node):
             broker.ended_by_us = True
 
     def pause(self, node: str) -> None:
-        """SIGSTOP a node's broker.
+        """Pause a node's broker with SIGSTOP.
 
         Raises:
-            ClusterError: There is none to pause.
+            ClusterError: The broker is not running.
         """
         broker = self._broker(node)
         if broker is not None:
-            broker.paused = True  # Before it stands still, so that nobody takes that for a hit.
+            broker.paused = True  # Set first: no check may report an unexpected halt.
         if broker is None or not self._hosts.send_signal(broker.process, signal.SIGSTOP):
             if broker is not None:
                 broker.paused = False
             raise ClusterError(f"{called(node)} cannot be paused: it does not run")
 
     def resume(self, node: str) -> None:
-        """SIGCONT a node's broker. Idempotent."""
+        """Resume a node's broker with SIGCONT. Idempotent."""
         if broker := self._broker(node):
             self._hosts.send_signal(broker.process, signal.SIGCONT)
             broker.paused = False
 
     def send_signal(self, node: str, number: signal.Signals) -> None:
-        """Send a signal that ends nobody to a node's process, if there is one."""
+        """Send a signal that does not end the process to a node's process, if it exists."""
         if broker := self._broker(node):
             self._hosts.send_signal(broker.process, number)
 
     def process(self, node: str) -> ProcessId | None:
-        """Return the process that was started last."""
+        """Return the node's most recently started process."""
         broker = self._broker(node)
         return broker.process if broker else None
 
     def incarnation(self, node: str) -> int:
-        """Return how often the node's broker was started."""
+        """Return how many times the node's broker was started."""
         broker = self._broker(node)
         return broker.incarnation if broker else 0
 
     def runs(self, node: str) -> bool:
-        """Tell whether the node's broker exists; a paused one does."""
+        """Return whether the node's broker process exists, running or paused."""
         broker = self._broker(node)
         return broker is not None and self._is_running(broker.process)
 
     def answers(self, node: str) -> bool:
-        """Tell whether it is worth asking: it exists, and is not paused."""
+        """Return whether the node's broker exists and is not paused, so that it can answer."""
         broker = self._broker(node)
         return broker is not None and not broker.paused and self._is_running(broker.process)
 
     def exited(self) -> Mapping[str, ProcessId]:
-        """Return the brokers that ended though nobody stopped or killed them, by node."""
+        """Return the broker processes that ended without a stop or kill by Logquake, by node."""
         with self._lock:
             brokers = dict(self._brokers)
         return {
@@ -243,12 +246,12 @@ class BrokerProcesses:
         }
 
     def lives(self) -> int:
-        """Return how many processes were started."""
+        """Return the total number of process starts."""
         with self._lock:
             return sum(broker.incarnation for broker in self._brokers.values())
 
     def ended(self) -> Sequence[Ended]:
-        """Return what ended, or stands still, by itself or by strangers; earlier lives included."""
+        """Return the processes that ended or halted without Logquake, with earlier incarnations."""
         with self._lock:
             brokers = dict(self._brokers)
         found = [*self._replaced]
@@ -265,7 +268,7 @@ class BrokerProcesses:
             seen = self._hosts.exit_of(node, broker.process)
             return None if seen is None else (seen,)
 
-        # A process whose threads still wait for a disk is a zombie that nobody can reap yet.
+        # A process with threads that wait for a disk is a zombie and has no exit code yet.
         with suppress(WaitTimeoutError):
             (seen,) = wait_until(code, timeout_s=REAPED_WITHIN_S, what="an exit code")
             return Ended(node=node, incarnation=broker.incarnation, code=seen)

@@ -1,4 +1,7 @@
-"""Topics by single requests to single brokers; implements `cluster.protocol.TopicsByHand`."""
+"""Creates, deletes and queries topics with single requests to single brokers.
+
+The class implements `cluster.protocol.TopicsByHand`.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -19,17 +22,16 @@ from results.record.runtime import new_lock
 
 
 class TopicsByHand:
-    """Requests about topics on connections of their own.
+    """Sends topic requests over separate connections, so that other clients need not wait.
 
-    The observer and the clients do not wait for its answers. Its own requests to one broker do: one
-    is under way at a time.
+    Requests to the same broker are sent one at a time.
 
     Args:
-        endpoints: Of all brokers.
-        answers: Tells of a node whether asking it is worth the wait.
+        endpoints: The addresses of all brokers.
+        answers: Returns whether a node is running and not paused.
 
     Attributes:
-        watched: The topics that the observer asks about, too.
+        watched: The additional topics that the observer asks about.
     """
 
     def __init__(self, endpoints: Mapping[str, Endpoint], answers: Callable[[str], bool]) -> None:
@@ -39,8 +41,8 @@ class TopicsByHand:
         self._names = {node_id(node): node for node in endpoints}
 
     def watch(self, name: str) -> None:
-        """Have the observer ask each broker about a topic, from now on."""
-        with self._watching:  # Faults of two lanes may be at it.
+        """Add a topic to the ones that the observer asks each broker about."""
+        with self._watching:  # Two fault lanes may call this at once.
             self.watched |= {name}
 
     def create(
@@ -51,22 +53,23 @@ class TopicsByHand:
         configs: Mapping[str, str],
         known: Collection[str],
     ) -> str:
-        """Create a topic, wait for none of its replicas, and return its id.
+        """Create a topic without waiting for its replicas, and return its id.
 
-        Where an answer is late, a broker sends the order to its controller again, and hears that
-        the topic is there; so it is the one that was to be made.
+        If an answer is late, a broker may send the request to its controller twice. The second
+        request then fails because the topic exists. This method treats that topic as the created
+        one.
 
-        With KRaft a replica may be assigned to a broker that is registered and fenced, if another
-        one of its partition is not (KIP-841).
+        With KRaft, a replica may be assigned to a fenced broker if another replica of the partition
+        is on an unfenced broker (KIP-841).
 
         Args:
-            name: Its name; none of that name is there.
-            assignment: The nodes of each partition.
-            configs: Its settings.
-            known: The ids of topics that had this name before.
+            name: The topic's name; no topic of this name may exist.
+            assignment: The nodes of each partition's replicas.
+            configs: The topic's settings.
+            known: The ids of earlier topics with this name.
 
         Raises:
-            ClusterError: Kafka refuses it, or nobody answers.
+            ClusterError: Kafka refuses the topic, or no broker answers.
         """
         request = questions.new_topic(
             name,
@@ -81,7 +84,7 @@ class TopicsByHand:
         return created.topic_id
 
     def _made_already(self, name: str, known: Collection[str], refused: TopicExistsError) -> str:
-        """Return the id of a topic that is there, as soon as a broker knows it."""
+        """Wait until a broker knows the existing topic, and return the topic's id."""
 
         def made() -> str | None:
             told = (self.told_by(node, name) for node in self._lines.nodes)
@@ -95,19 +98,23 @@ class TopicsByHand:
             raise refused from None
 
     def delete(self, name: str) -> None:
-        """Delete a topic: one broker is asked, once.
+        """Delete a topic with one request to one broker.
 
-        A request without an answer may be carried out later. So no other broker is asked: a topic
-        that was created in between would be deleted.
+        Kafka may process a request later even if no answer came. Asking a second broker could then
+        delete a topic that was recreated in between.
 
         Raises:
-            ClusterError: Kafka refuses it, or no answer comes.
+            ClusterError: Kafka refuses the request, or no answer comes.
         """
         nodes = [node for node in self._lines.nodes if self._lines.answers(node)]
         orders.delete_topics(self._lines, [name], nodes=nodes[:1])
 
     def told_by(self, node: str, name: str) -> ToldTopic | None:
-        """Return a topic as a broker knows it; None if it knows none, or does not answer."""
+        """Return a topic as one broker knows it.
+
+        Returns:
+            None if the broker does not know the topic or does not answer.
+        """
         try:
             answer = self._lines.ask(node, questions.metadata([name]), MetadataResponse)
         except WireError:
@@ -132,7 +139,7 @@ class TopicsByHand:
         return None
 
     def end_at(self, node: str, place: Place) -> int | None:
-        """Return the high watermark that a broker reports as leader; None if it reports none."""
+        """Return the high watermark that a broker reports as leader, or None if it reports none."""
         try:
             answer = self._lines.ask(node, questions.leader_ends([place]), ListOffsetsResponse)
         except WireError:
@@ -140,10 +147,10 @@ class TopicsByHand:
         return rows.log_ends(answer).get(place)
 
     def send(self, node: str, place: Place, payload: bytes, *, timeout_s: float) -> int:
-        """Send a record to the leader with acks=all, once, and return its offset.
+        """Send one record to the leader with acks=all and without retry, and return its offset.
 
         Raises:
-            ClusterError: It was not acknowledged; it may be stored all the same.
+            ClusterError: The record was not acknowledged; it may still be stored.
         """
         return produce(self._lines, node, place, payload, timeout_s=timeout_s)
 

@@ -1,4 +1,7 @@
-"""Has Java keep the classes of a version of Kafka (`classes.py`): a broker lives just for that."""
+"""Creates the Java class archive of a Kafka version by starting and stopping a broker.
+
+The module `classes` finds the archive; brokers start faster with it.
+"""
 
 import os
 import socket
@@ -30,7 +33,7 @@ from results.record.clock import wait_until
 from results.record.terms import Mode
 
 LIFE_S = 90
-"""So long such a broker may live, whatever becomes of who started it."""
+"""The longest lifetime in seconds of this broker, even if the process that started it dies."""
 START_S = 60
 END_S = 60
 
@@ -38,14 +41,16 @@ END_S = 60
 def keep_classes(
     java: Java, distribution: Distribution, *, progress: Callable[[str], None]
 ) -> None:
-    """Have the classes of a version kept, if they are not; what fails costs later starts only.
+    """Create the class archive of a version unless it exists.
+
+    A failure is ignored, because it only makes later starts slower.
 
     Args:
-        java: That will run it.
-        distribution: A version that runs with KRaft.
-        progress: Is told that it takes a while.
+        java: The Java that will use the archive.
+        distribution: A version of Kafka that runs with KRaft.
+        progress: Called with a message before the slow work begins.
     """
-    with suppress(UserError):  # There may be no folder to keep anything in.
+    with suppress(UserError):  # The user may have no cache folder.
         archive = archive_of(java, distribution)
         if is_settled(archive):
             return
@@ -60,7 +65,7 @@ def keep_classes(
 
 
 def _make(archive: Path, java: Java, distribution: Distribution) -> None:
-    """Start a broker, and end it when it listens; then its Java writes the file."""
+    """Start a broker, and stop it once it listens; its Java then writes the archive."""
     folder = archive.parent / "n1"
     folder.mkdir()
     port, controllers = _free_ports()
@@ -80,11 +85,11 @@ def _make(archive: Path, java: Java, distribution: Distribution) -> None:
             stderr=subprocess.DEVNULL,
         )
         undo.callback(broker.wait)
-        undo.callback(broker.terminate)  # It passes that on, and kills what does not end.
+        undo.callback(broker.terminate)  # `timeout` forwards SIGTERM, later kills.
         wait_until(
             lambda: broker.poll() is not None or _listens(port), timeout_s=START_S, what="a broker"
         )
-        if broker.poll() is not None:  # It leaves a file all the same, of what it came to.
+        if broker.poll() is not None:  # Its archive is incomplete, but exists.
             raise NotThisTimeError(f"it ended with {broker.poll()} before it listened")
         broker.terminate()
         if (code := broker.wait(END_S)) not in (0, BY_SIGTERM):

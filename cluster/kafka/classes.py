@@ -1,4 +1,4 @@
-"""Kafka's classes as Java keeps them ready-made: `class_keeping.py` has them kept."""
+"""Finds the Java class archive of a Kafka version, which `class_keeping.py` creates."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ from cluster.protocol import UserError
 
 
 def class_flags(java: Java, distribution: Distribution) -> tuple[str, ...]:
-    """Return what tells a Java where the classes of a version are kept; nothing if they are not."""
-    if java.elsewhere:  # What is kept here is not there.
+    """Return the Java flags that load the class archive of a version; empty without one."""
+    if java.elsewhere:  # The archive is on this machine only.
         return ()
     try:
         archive = archive_of(java, distribution)
@@ -20,10 +20,10 @@ def class_flags(java: Java, distribution: Distribution) -> tuple[str, ...]:
 
 
 def archive_of(java: Java, distribution: Distribution) -> Path:
-    """Return where the classes of a version are kept.
+    """Return the path of the class archive of a version.
 
     Raises:
-        UserError: This user has no folder for a cache.
+        UserError: The user has no cache folder.
     """
     name = f"{distribution.version}-{java.major}"
     return archive_at(name, java.path, distribution.classpath)

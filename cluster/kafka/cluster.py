@@ -1,4 +1,4 @@
-"""A cluster of real Kafka on hosts: brokers `n1`, `n2`, ..., and who keeps their metadata."""
+"""Runs a cluster of real Kafka on hosts: brokers `n1`, `n2`, ..., controllers and ZooKeeper."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -50,30 +50,30 @@ START_TIMEOUT_S = 90.0
 GRANT_TIMEOUT_S = 5.0
 ZOOKEEPER_STOP_S = 10.0
 SESSION_GRACE_S = 15.0
-"""By how much ZooKeeper may be late to end a session on a busy machine."""
+"""The extra seconds that ZooKeeper may need to end a session on a busy machine."""
 
 
 class KafkaCluster:
-    """Implements `Cluster`, `CanKill` and `CanPause` of `cluster.protocol`.
+    """A running Kafka cluster with the protocols `Cluster`, `CanKill` and `CanPause`.
 
-    What is said of nodes holds for controllers of their own as for brokers, unless it says broker.
+    A node is a broker or a separate controller, unless a docstring says broker.
 
     Args:
-        plan: What decides the run.
-        hosts: They are up already, one machine for each of `cluster.nodes.machines`.
-        programs: What the servers are.
-        paths: The run's folder; a node's files lie in `nodes/<node>`, ZooKeeper's in `zookeeper`.
+        plan: The run's plan.
+        hosts: The running hosts, with one machine for each of `cluster.nodes.machines`.
+        programs: The server programs.
+        paths: The run's folder; node files are in `nodes/<node>`, ZooKeeper's in `zookeeper`.
 
     Attributes:
         nodes: The brokers.
-        controllers: Controllers of their own, `n101`, ...; none in the other modes.
-        mode: Who keeps the metadata.
-        reads_all_at_start: Whether its servers read all of their logs as they start.
-        sees: What they may be asked for.
-        zookeeper: `host:port`, None without it.
-        endpoints: Where brokers and controllers of their own listen.
-        logs: Knows its nodes' files.
-        by_hand: Takes requests for single topics.
+        controllers: The separate controllers `n101`, ...; empty in other modes.
+        mode: Where the metadata are kept.
+        reads_all_at_start: Whether servers read all their logs when they start.
+        sees: What can be observed of the servers.
+        zookeeper: `host:port` of ZooKeeper, or None.
+        endpoints: The addresses of brokers and separate controllers.
+        logs: Reads the nodes' log files.
+        by_hand: Sends single topic requests.
     """
 
     logs = KafkaLogs()
@@ -105,26 +105,26 @@ class KafkaCluster:
 
     @property
     def zookeeper(self) -> str | None:
-        """Return `host:port` of ZooKeeper, None without it."""
+        """Return `host:port` of ZooKeeper, or None without it."""
         at = self._layout.zookeeper
         return f"{at[0]}:{at[1]}" if at else None
 
     @property
     def keeper(self) -> str | None:
-        """Return ZooKeeper's node, None without it."""
+        """Return the name of ZooKeeper's node, or None without it."""
         return ZOOKEEPER_MACHINE if self._layout.zookeeper else None
 
     def start(self, first: Sequence[str] = (), *, inherited: bool = False) -> None:
-        """Prepare the disks, start all nodes, wait until each is registered and answers.
+        """Prepare the disks, start all nodes, and wait until each broker is registered and answers.
 
         Args:
-            first: Brokers that are started before the others, one after another, each as soon as
-                the one before it is registered: so the first of them becomes the controller in
-                ZooKeeper mode. With combined nodes none can be waited for, as one makes no quorum.
-            inherited: The nodes' folders have the data of an earlier cluster of the plan.
+            first: Brokers to start before the others, one after another. Each waits until the
+                previous ones are registered, so that the first becomes controller in ZooKeeper
+                mode. Combined nodes do not wait, because one alone has no quorum.
+            inherited: Whether the nodes' folders hold data of an earlier cluster of this plan.
 
         Raises:
-            UserError: A node does not start for a reason that is the user's to mend.
+            UserError: A node fails to start for a reason that the user can fix.
             ClusterError: A node ended, or is not ready within `START_TIMEOUT_S`.
         """
         self._layout.prepare(inherited=inherited)
@@ -143,18 +143,17 @@ class KafkaCluster:
             raise
 
     def played_with(self, node: str) -> tuple[str, ...]:
-        """Return the nodes that a node's process plays, itself among them."""
+        """Return all nodes that share one process with a node, including this node."""
         return self._layout.played_with(node)
 
     def start_node(self, node: str) -> ProcessId:
-        """Start one node's server; return as soon as the process runs. Its disk is prepared.
+        """Start one node's server, and return as soon as the process runs; `zk` is ZooKeeper.
 
-        ZooKeeper keeps the registration of a broker that was killed until its session ends, and
-        refuses the next one of the same id as long (NodeExists): that is waited for. `zk` is
-        ZooKeeper itself.
+        ZooKeeper keeps the registration of a killed broker until its session ends, and refuses a
+        new one until then (NodeExists). This method waits for that end. The disk must be prepared.
 
         Raises:
-            ClusterError: It runs already, or its old registration stays.
+            ClusterError: The server is already running, or its old registration stays.
         """
         of_broker = node != ZOOKEEPER_MACHINE and not self._processes.runs(node)
         if of_broker and isinstance(self._admin, ZooKeeperAdmin):
@@ -162,29 +161,26 @@ class KafkaCluster:
         return self._processes.start(node)
 
     def stop_node(self, node: str, timeout_s: float) -> bool:
-        """SIGTERM; SIGKILL after the limit. Return whether it ended by itself; log it."""
+        """Stop a node with SIGTERM, later SIGKILL; return whether it ended by itself."""
         return self._processes.stop(node, timeout_s)
 
     def stop(self, timeout_s: float) -> dict[str, bool]:
-        """Stop all nodes for good, so that each can end by itself; ZooKeeper last.
+        """Stop all nodes for good, in an order that lets each end by itself; ZooKeeper is last.
 
-        A broker ends when its controller has granted its wish. Who grants them:
+        A broker ends after its controller permits its shutdown:
 
-        - of controllers of their own the leader, so that all brokers may be told at once;
-        - in ZooKeeper mode one of the brokers, which is told last;
-        - of combined nodes a majority, which ends with its brokers. So they are told at once, too:
-          their wishes are granted within some 50 ms then, and a broker takes longer to close its
-          files, for which its controller waits. Told one after another, the last one may wait for
-          a quorum that is gone, and is killed. On a machine that is too busy that can still be.
-
-        The last ones of a quorum would wait 5 s for voters that are gone; see `stopping`.
+        - Separate controllers: their leader permits it. All brokers stop at once.
+        - ZooKeeper mode: one broker is the controller. This broker stops last.
+        - Combined nodes: a majority permits it, within 50 ms. All stop at once, because closing
+          files takes longer. If they stopped one after another, the last one would wait 5 s for a
+          lost quorum; see `stopping`. On a busy machine this can still happen.
 
         Args:
-            timeout_s: The limit of each node, after which it is killed.
+            timeout_s: The time limit in seconds for each node, after which it is killed.
 
         Returns:
-            Of each node whether it ended by itself, or had closed its broker's logs when it was
-            killed as it waited for a quorum that is gone.
+            For each node, whether it ended by itself. Also true for a node that was killed while it
+            waited for a lost quorum with its broker's logs closed.
         """
         view = self._admin.view() if self.mode is Mode.ZOOKEEPER else None
         last = [node for node in self.nodes if view and node == view.controller]
@@ -200,93 +196,94 @@ class KafkaCluster:
         return {node: ended[node] for node in (*self.nodes, *self.controllers)}
 
     def observer(self, topics: Sequence[CreatedTopic], *, clock: RunClock, live: Path) -> Observer:
-        """Return who will ask each broker about topics; see `Observer`."""
+        """Return an observer that asks each broker about topics; see `Observer`."""
         return Observer(self, topics, clock=clock, live=live, beside=self.by_hand)
 
     def collect(self, folder: Path) -> None:
-        """Tidy a node's folder when all has stopped; see `collect`."""
+        """Tidy a node's folder after the stop; see module `collect`."""
         collect(folder, sees=self.sees)
 
     def close(self) -> None:
-        """Close our connections; processes stay as they are. Idempotent; `stop` does it too."""
+        """Close all connections; processes go on running. Idempotent; `stop` does it too."""
         for connections in (self._admin, self._quorum, self.by_hand):
             connections.close()
 
     def kill_node(self, node: str) -> None:
-        """SIGKILL the node's broker."""
+        """Kill the node's broker with SIGKILL."""
         self._processes.kill(node)
 
     def excuse_end(self, node: str) -> None:
-        """Take the end of a node's broker for a fault's, though no signal of ours comes first."""
+        """Treat a later end of the node's broker as caused by a fault, without sending a signal."""
         self._processes.excuse(node)
 
     def pause_node(self, node: str) -> None:
-        """SIGSTOP the node's broker."""
+        """Pause the node's broker with SIGSTOP."""
         self._processes.pause(node)
 
     def resume_node(self, node: str) -> None:
-        """SIGCONT the node's broker. Idempotent."""
+        """Resume the node's broker with SIGCONT. Idempotent."""
         self._processes.resume(node)
 
     def process(self, node: str) -> ProcessId | None:
-        """Return the broker process that was started last on a node, None before the first."""
+        """Return the node's most recently started broker process, or None before a start."""
         return self._processes.process(node)
 
     def incarnation(self, node: str) -> int:
-        """Return how often the node's broker was started: 1 for the first."""
+        """Return how many times the node's broker was started; 1 after the first start."""
         return self._processes.incarnation(node)
 
     def answers(self, node: str) -> bool:
-        """Tell whether a node's broker runs and is not paused, as far as processes show."""
+        """Return whether a node's broker process runs and is not paused."""
         return self._processes.answers(node)
 
     def exited(self) -> Mapping[str, ProcessId]:
-        """Return what ended though nobody stopped or killed it, ZooKeeper (`zk`) included."""
+        """Return the processes, including ZooKeeper (`zk`), that ended without a stop or kill."""
         return self._processes.exited()
 
     def ended(self) -> Sequence[Ended]:
-        """Return what ended, or stands still, by itself; ZooKeeper (`zk`) and earlier lives too."""
+        """Return all processes, also earlier incarnations, that ended or halted by themselves."""
         return self._processes.ended()
 
     def lives(self) -> int:
-        """Return how many servers were started, each start counted."""
+        """Return the total number of server starts."""
         return self._processes.lives()
 
-    def complaints(self, node: str) -> list[str]:
-        """Return the last lines of a server that tell of an error, and its very last one."""
-        return self._layout.complaints(node)
+    def complaints(self, node: str, *, life: int = 0) -> list[str]:
+        """Return the last lines of a server that report an error, and its very last line.
+
+        Args:
+            node: The server's node.
+            life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+        """
+        return self._layout.complaints(node, life=life)
 
     def stacks(self) -> dict[str, str]:
-        """Have each JVM that runs print its threads' stacks; return the deadlocks found, by node.
-
-        Nodes of the reference cluster are no JVMs.
-        """
+        """Make running JVMs print their stacks; return their deadlocks by node, if any."""
         if not self._plan.is_kafka:
             return {}
         running = [node for node in (*self.nodes, *self.controllers) if self.answers(node)]
         return printed_stacks(running, self._layout.disk, self._processes.send_signal)
 
     def last_words(self, node: str) -> str:
-        """Return the end of what a server wrote: its log, then its standard output."""
+        """Return the end of a server's log, then of its standard output."""
         return self._layout.last_words(node)
 
     def view(self) -> ClusterView | None:
-        """Ask all nodes that run and are not paused; None if nobody answers (in under 2 s).
+        """Return the cluster's state as the nodes report it, or None if none answers (within 2 s).
 
-        In ZooKeeper mode ZooKeeper alone is asked. Otherwise `registered` is what the node nearest
-        to the quorum's leader believes. Either way a broker that was killed, paused or cut off
-        stays in it until its session ends (3 s), and one that comes back sooner was never out of
-        it. Whether a restarted broker is back, `is_back` tells.
+        In ZooKeeper mode only ZooKeeper is asked. Otherwise `registered` comes from the node with
+        the latest knowledge of the quorum. A killed, paused or cut-off broker stays registered
+        until its session ends (3 s). To find out whether a restarted broker is back, use `is_back`.
         """
         return self._admin.view()
 
     def is_back(self, node: str) -> bool:
-        """Tell whether a node is registered anew since its start, serves, and the quorum knows.
+        """Return whether a node is registered again after its start, and answers requests.
 
-        It has to list itself, which it cannot do on the strength of an earlier registration (see
-        `Admin.lists_itself`), and the node nearest to the quorum's leader has to list it too. A
-        controller of its own is back when it answers, ZooKeeper when it serves, names a controller
-        and has all brokers that run.
+        A broker has to list itself, which proves a new registration (see `Admin.lists_itself`). The
+        node with the latest knowledge of the quorum has to list it too. A separate controller is
+        back when it answers. ZooKeeper is back when it serves, has a controller, and has all
+        running brokers.
         """
         at = self._layout.zookeeper
         if node == ZOOKEEPER_MACHINE:
@@ -298,12 +295,12 @@ class KafkaCluster:
         return self._is_whole([node])
 
     def _is_whole(self, nodes: Sequence[str]) -> bool:
-        """Tell whether a controller is known, and each of some brokers that runs is registered."""
+        """Return whether a controller is known and each running broker of `nodes` is registered."""
         view, run = self._admin.view(), {*filter(self.answers, nodes)}
         return view is not None and view.controller is not None and run <= view.registered
 
     def bootstrap(self) -> str:
-        """Return `host:port,...` for clients."""
+        """Return the bootstrap servers `host:port,...` for clients."""
         return ",".join(
             f"{at.host}:{at.broker_port}" for at in map(self.endpoints.__getitem__, self.nodes)
         )
@@ -316,17 +313,17 @@ class KafkaCluster:
         replication: int,
         configs: Mapping[str, str] | None = None,
     ) -> list[CreatedTopic]:
-        """Create topics and wait until every partition of them has a leader and a full ISR.
+        """Create topics, and wait until each of their partitions has a leader and a full ISR.
 
         Args:
-            names: Of the topics.
-            partitions: Of each topic.
-            replication: Replicas of each partition.
-            configs: Settings of the topics, beside the brokers' defaults.
+            names: The topics' names.
+            partitions: The number of partitions per topic.
+            replication: The number of replicas per partition.
+            configs: The topics' settings, in addition to the brokers' defaults.
 
         Raises:
-            UserError: Kafka refuses them.
-            ClusterError: Nobody answers, or they are not ready in time.
+            UserError: Kafka refuses the topics.
+            ClusterError: No node answers, or the topics are not ready in time.
         """
         return make_topics(
             self._admin, names, partitions=partitions, replication=replication, configs=configs
@@ -335,76 +332,76 @@ class KafkaCluster:
     def create_topic(
         self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
     ) -> CreatedTopic:
-        """Create a topic with its replicas where they are wanted, and wait for them.
+        """Create a topic with a given replica assignment, and wait until it is ready.
 
         Args:
-            name: Its name.
-            assignment: Brokers by partition; the first of each is its preferred leader.
-            configs: Settings of the topic, beside the brokers' defaults.
+            name: The topic's name.
+            assignment: The brokers of each partition; the first one is the preferred leader.
+            configs: The topic's settings, in addition to the brokers' defaults.
 
         Raises:
-            UserError: Kafka refuses it.
-            ClusterError: Nobody answers, or it is not ready in time.
+            UserError: Kafka refuses the topic.
+            ClusterError: No node answers, or the topic is not ready in time.
         """
         return make_topic(self._admin, name, assignment=assignment, configs=configs)
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics; those that there are not are deleted already. Returns when it is ordered.
+        """Delete topics, without waiting for the deletion; a topic that does not exist is no error.
 
         Raises:
-            ClusterError: The controller refuses, or nobody answers.
+            ClusterError: The controller refuses, or no node answers.
         """
         self._admin.delete(names)
 
     def topics_of(self, node: str) -> frozenset[str] | None:
-        """Return the topics that one broker believes there are; None if it does not answer."""
+        """Return the topics that one broker knows, or None if the broker does not answer."""
         return self._admin.topics_of(node)
 
     def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
-        """Return who coordinates a group or a transactional id now; None if nobody is known."""
+        """Return the current coordinator of a group or transactional id, or None if unknown."""
         return self._admin.coordinator(kind, key)
 
     def clock_error_s(self, node: str) -> float:
-        """Return by how much a node's clock, by its own word, is ahead of ours; see `broker_clock`.
+        """Return by how many seconds a node's clock is ahead of this machine's; see `broker_clock`.
 
         Raises:
-            ClusterError: It does not say.
+            ClusterError: The node does not answer.
         """
         at = self.endpoints[node]
         port = at.controller_port if is_controller(node) else at.broker_port
         return clock_error_s((at.host, port), self._layout.disk(node), node=node)
 
     def elect_preferred(self, place: Place) -> None:
-        """Have the first replica of a partition's assignment elected."""
+        """Elect the preferred leader, i.e. the first replica of the partition's assignment."""
         self._admin.elect_preferred(place)
 
     def elect_unclean(self, place: Place) -> None:
-        """Have any replica that lives elected, if no member of the ISR does."""
+        """Elect any live replica of a partition if no ISR member is alive."""
         self._admin.elect_unclean(place)
 
     def reassign(self, place: Place, replicas: Sequence[str]) -> None:
-        """Give a partition other replicas, or another order of them."""
+        """Assign other replicas to a partition, or reorder them."""
         self._admin.reassign(place, replicas)
 
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
     ) -> dict[Place, int]:
-        """Ask each partition's leader for its end, again and again until all have answered.
+        """Ask each partition's leader for its end offset, repeatedly until all have answered.
 
         Args:
-            places: (topic, partition) each.
-            committed: True: the last stable offset, where a read_committed consumer ends, once it
-                has caught up with the end of the log; False: the high watermark.
-            timeout_s: After so long, what was answered last is returned.
+            places: The partitions, as (topic, partition).
+            committed: True for the last stable offset, once it has reached the end of the log; a
+                read_committed consumer stops there. False for the high watermark.
+            timeout_s: The time limit in seconds, after which the latest answers are returned.
         """
         return self._admin.leader_ends(places, committed=committed, timeout_s=timeout_s)
 
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
-        """Return whose transactions are open, a sentence each, as the partitions' leaders tell."""
+        """Return one sentence per open transaction of each partition, by the leaders' reports."""
         return self._admin.open_transactions(places)
 
     def share_lags(self, group: str, places: Collection[Place]) -> dict[Place, int]:
-        """Return how many records of each partition a share group is not done with, if known."""
+        """Return the number of records that a share group has still to process, by partition."""
         brokers = {node: self.endpoints[node] for node in self.nodes}
         return share_lags(brokers, self.answers, group, places)
 
@@ -465,7 +462,7 @@ class KafkaCluster:
     def _stop_brokers(
         self, order: Sequence[Sequence[str]], stop: Callable[[str], bool]
     ) -> dict[str, bool]:
-        """Tell groups of brokers to stop, each as soon as the one before it is listed no more."""
+        """Stop groups of brokers in order; each group waits for the previous one to unregister."""
         tasks: dict[str, Task[bool]] = {}
         try:
             for group in order:
@@ -473,7 +470,7 @@ class KafkaCluster:
                     self._wait_unlisted(list(tasks))
                 stops = {node: partial(stop, node) for node in group}
                 tasks |= {node: start(each, "stop", awaited=True) for node, each in stops.items()}
-        finally:  # Nobody tidies up under brokers that others are still told to stop.
+        finally:  # No cleanup may begin while brokers are still stopping.
             for task in tasks.values():
                 task.join()
         return {node: task.result() for node, task in tasks.items()}
@@ -491,7 +488,7 @@ class KafkaCluster:
             view = self._admin.view()
             return view is None or view.registered.isdisjoint(nodes)
 
-        with suppress(WaitTimeoutError):  # Then the others are told all the same.
+        with suppress(WaitTimeoutError):  # The next group then stops anyway.
             wait_until(
                 are_unlisted,
                 timeout_s=GRANT_TIMEOUT_S,

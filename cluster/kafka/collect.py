@@ -1,8 +1,9 @@
-"""Tidies a node's folder for the record after the stop; of a run that died just as well.
+"""Tidies a node's folder after a run, including a run that crashed.
 
-What stays: `server.properties`, `log4j2.properties`, `logs/`, and in `data/` all segments
-(`*.log`), the checkpoint files, `meta.properties`, `quorum-state` and the quorum's snapshots. What
-goes can be made again from the segments, indexes and producer snapshots, and temporary files.
+These files stay: `server.properties`, `log4j2.properties` and `logs/`. In `data/` the segments
+(`*.log`), checkpoint files, `meta.properties`, `quorum-state` and the quorum's snapshots stay.
+Indexes and producer snapshots, which can be rebuilt from the segments, are deleted. Temporary files
+are deleted too.
 """
 
 import shutil
@@ -11,19 +12,20 @@ from pathlib import Path
 from results.record.declared import Sight
 
 TEMPORARY = "tmp"
-"""The folder of a broker's temporary files, in its node's."""
+"""The folder for a broker's temporary files, inside the node's folder."""
 BULK = frozenset({".index", ".timeindex", ".txnindex", ".snapshot", ".lock"})
 
 
 def collect(folder: Path, *, sees: frozenset[Sight] = frozenset(Sight)) -> int:
-    """Remove what the record does not need from a node's folder. Idempotent.
+    """Delete the files in a node's folder that the run's record does not need. Idempotent.
 
     Args:
-        folder: `nodes/<node>`; its broker has ended.
-        sees: What can be seen of the system: where its logs are not Kafka's, names say nothing.
+        folder: The folder `nodes/<node>`; its broker has ended.
+        sees: What can be observed of the system. If its logs are not in Kafka's format, file names
+            have no meaning, and only temporary files are deleted.
 
     Returns:
-        How many files were removed.
+        The number of deleted files.
     """
     bulk = []
     if Sight.REPLICA_LOGS in sees:

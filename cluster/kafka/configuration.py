@@ -1,8 +1,7 @@
-"""The settings of one node: a broker, a controller, or both; with KRaft or with ZooKeeper. Pure.
+"""Writes the settings of one node: a broker, a controller or both, with KRaft or ZooKeeper.
 
-What is set differs from Kafka's defaults for two reasons only: faults last seconds here, so that
-what waits for tens of seconds by default would hide them; and nodes share one machine with their
-clients.
+Settings differ from Kafka's defaults for two reasons. Faults in a run last seconds, so that default
+timeouts of tens of seconds would hide them. And all nodes share one machine with their clients.
 """
 
 from collections.abc import Mapping
@@ -21,18 +20,19 @@ CONTROLLER_LISTENER = "CONTROLLER"
 BROKER_LISTENER = "BROKER"
 JVM_FLAGS = (
     "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",  # Starts in half the time; a run is too short to win it back.
-    "-XX:+ExitOnOutOfMemoryError",  # A broker that limps on is not a fault of the schedule.
+    "-XX:TieredStopAtLevel=1",  # Halves the start time; a short run gains nothing from C2.
+    "-XX:+ExitOnOutOfMemoryError",  # A half-broken broker is no planned fault.
     "-Djava.awt.headless=true",
     "-XX:-UsePerfData",  # A killed Java would leave its file in /tmp/hsperfdata_USER.
 )
 JAVA_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
-"""In the locale C, as under cron, Java finds no file whose path has letters beyond ASCII."""
+"""The environment of every JVM. In the locale C, Java cannot open files with non-ASCII paths."""
 
+HEARTBEAT_INTERVAL = "broker.heartbeat.interval.ms"
 _SECOND_SCALE = {
     LAG_TIME: OURS[LAG_TIME],
     "replica.fetch.wait.max.ms": "250",
-    # A dropped packet is never answered: how long a node waits for one that is cut off.
+    # How long a node waits for an answer from a node that is cut off.
     "replica.socket.timeout.ms": "5000",
     "controller.socket.timeout.ms": "3000",
     "controlled.shutdown.retry.backoff.ms": "500",
@@ -44,18 +44,23 @@ _SECOND_SCALE_SINCE_2_7 = {
     "socket.connection.setup.timeout.max.ms": "2000",
 }
 _SECOND_SCALE_OF_KRAFT = {
-    # Told to stop, a broker may be asked to wait for its next heartbeat, and those that need not
-    # wait, of whom its quorum consists, end within 300 ms.
-    "broker.heartbeat.interval.ms": "100",
+    # A stopping broker may have to wait for its next heartbeat. Combined nodes that need not
+    # wait end within 300 ms, and the quorum ends with them.
+    HEARTBEAT_INTERVAL: "100",
     SESSION_TIMEOUT_OF_KRAFT: OURS[SESSION_TIMEOUT_OF_KRAFT],
     "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.fetch.timeout.ms": "2000",
     "controller.quorum.election.backoff.max.ms": "1000",
     "controller.quorum.request.timeout.ms": "2000",
 }
+_SECOND_SCALE_OF_KRAFT_SINCE_4_1 = {
+    # From 4.1 on also the time in which a controller must answer (KAFKA-19294). In 100 ms, a busy
+    # machine does not: a broker then ends itself after a minute, since it could not register.
+    HEARTBEAT_INTERVAL: "250",
+}
 _SECOND_SCALE_OF_ZOOKEEPER = {
     SESSION_TIMEOUT: OURS[SESSION_TIMEOUT],
-    # By default the session's, which is too short for a Java that starts on a busy machine.
+    # The default, the session timeout, is too short while Java starts on a busy machine.
     "zookeeper.connection.timeout.ms": "30000",
 }
 _SMALL_MACHINE = {
@@ -64,18 +69,18 @@ _SMALL_MACHINE = {
     "num.replica.fetchers": "1",
     "num.recovery.threads.per.data.dir": "1",
     "background.threads": "4",
-    "log.cleaner.dedupe.buffer.size": "4194304",  # By default a quarter of the heap, at once.
+    "log.cleaner.dedupe.buffer.size": "4194304",  # The default takes a quarter of the heap.
     "log.index.size.max.bytes": "1048576",
     "log.preallocate": "false",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
 }
 _SECOND_SCALE_SINCE_4 = {
-    # Of the consumer protocol (KIP-848): what clients say of classic groups, brokers say here.
+    # In the new consumer protocol (KIP-848) brokers set the timeouts that clients used to set.
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.heartbeat.interval.ms": "1000",
-    "group.consumer.heartbeat.interval.ms": "2000",  # Also a client's patience for the answer.
+    "group.consumer.heartbeat.interval.ms": "2000",  # Also a client's timeout for the answer.
 }
 _SMALL_MACHINE_SINCE_4 = {"share.coordinator.state.topic.num.partitions": "2"}
 
@@ -88,14 +93,14 @@ def server_properties(
     data: Path,
     zookeeper: str | None = None,
 ) -> str:
-    """Return `server.properties` of a node; the plan's settings win over all of it.
+    """Return the text of a node's `server.properties`; the plan's settings override the defaults.
 
     Args:
-        plan: What decides the run.
-        node: `n1`.
-        endpoints: Of all nodes, by name.
-        data: The folder for logs of topics and of metadata.
-        zookeeper: `host:port` in ZooKeeper mode.
+        plan: The run's plan.
+        node: The node's name, such as `n1`.
+        endpoints: The addresses of all nodes, by name.
+        data: The folder for the logs of topics and of metadata.
+        zookeeper: `host:port` of ZooKeeper, in ZooKeeper mode.
     """
     if zookeeper is not None:
         identity = _identity_in_zookeeper(node, endpoints, zookeeper)
@@ -118,13 +123,15 @@ def server_properties(
 
 
 def session_timeout_s(plan: Plan, node: str) -> float:
-    """Return after how long ZooKeeper forgets a broker of this node that was killed."""
+    """Return the seconds after which ZooKeeper ends the session of a killed broker."""
     settings = {**_SECOND_SCALE_OF_ZOOKEEPER, **plan.broker, **plan.node.get(node, {})}
     return int(settings[SESSION_TIMEOUT]) / 1000
 
 
 def _second_scale(plan: Plan) -> dict[str, str]:
     of_mode = _SECOND_SCALE_OF_KRAFT
+    if plan.version_numbers >= (4, 1):
+        of_mode = of_mode | _SECOND_SCALE_OF_KRAFT_SINCE_4_1
     if plan.mode is Mode.ZOOKEEPER:
         of_mode = _SECOND_SCALE_OF_ZOOKEEPER
     newer = _SECOND_SCALE_SINCE_2_7 if plan.version_numbers >= (2, 7) else {}

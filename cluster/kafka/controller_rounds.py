@@ -1,4 +1,4 @@
-"""What an observer asks a controller of its own: whom it believes to lead, and what leaders say."""
+"""The requests that the observer repeats to a separate controller: its view of the leader."""
 
 import logging
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ log = logging.getLogger(__name__)
 
 
 class ControllerRounds:
-    """Implements `Rounds`.
+    """The observer's requests to one separate controller; implements `Rounds`.
 
-    A controller tells by itself whom it takes for the leader, in every round. Log ends and the high
-    watermark are what that leader tells of it.
+    In every round the controller reports the leader that it knows. Log end offset and high
+    watermark of the controller come from that leader.
 
     Args:
-        node: The controller's.
-        cluster: It is of.
-        clock: The run's.
+        node: The controller's name.
+        cluster: The controller's cluster.
+        clock: The run's clock.
     """
 
     tables: Sequence[str] = ("quorum_states",)
@@ -49,7 +49,10 @@ class ControllerRounds:
         self._turn = 0
 
     def look(self, snapshot: str | None, write: Write) -> None:
-        """Ask whom it takes for the leader, and at every fourth time that leader; see `Rounds`."""
+        """Ask the controller for its leader, and write a row; see `Rounds`.
+
+        In every fourth round, or for a snapshot, this leader is asked for the log ends, too.
+        """
         with_leader = self._turn % QUORUM_EVERY == 0 or snapshot is not None
         self._turn += 1
         answer, at = self._questioner.ask(

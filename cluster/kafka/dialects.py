@@ -1,11 +1,11 @@
-"""Speaks with brokers of every version in one form of words: kio's messages of one version each.
+"""Sends requests to brokers of every version, converting between message versions.
 
-A question is written once, in the version that `questions` imports. A broker that knows only older
-ones is asked in the newest that it knows: what that version lacks is left out, unless the question
-needs it. Its answer is brought into the version that was expected; what an older broker does not
-tell is then what Kafka's definitions give as the default (as a rule -1).
+`questions` defines each request once, in one version. If a broker supports only older versions, the
+newest supported version is used. Fields that this version lacks are dropped, unless the request
+needs them. The answer is converted to the expected version. Missing fields then get the default
+from Kafka's definitions, usually -1.
 
-Which versions a broker knows, it says by itself (ApiVersions), and is asked once a connection.
+A broker reports its supported versions (ApiVersions) once per connection.
 """
 
 from collections.abc import Mapping
@@ -30,15 +30,15 @@ E = TypeVar("E", bound=Entity)
 
 
 class UnknownQuestionError(WireError):
-    """A broker does not know a question, or not in a version that can say what is asked."""
+    """A broker does not support a request, or supports only versions that lack a needed field."""
 
 
 class Dialogue:
-    """A connection to a broker of any version. Not for use by several threads at once.
+    """A connection to a broker of any version; only one thread at a time may use it.
 
     Args:
-        host: Address of the broker.
-        port: Its port.
+        host: The broker's address.
+        port: The broker's port.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -47,16 +47,16 @@ class Dialogue:
         self._versions: Mapping[int, tuple[int, int]] = {}
 
     def ask(self, question: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
-        """Ask, and return the answer in the version that is expected.
+        """Send a request, and return the answer converted to the expected version.
 
         Args:
-            question: A request, in the newest version in which it may be asked.
+            question: A request, in the newest version that may be used.
             answer: The response's type, of the same version.
-            timeout_s: Limit for all of it.
+            timeout_s: The time limit in seconds for the whole call.
 
         Raises:
-            UnknownQuestionError: The broker cannot be asked this.
-            WireError: No whole answer came within the limit.
+            UnknownQuestionError: The broker does not support this request.
+            WireError: No complete answer came in time.
         """
         deadline_s = stopwatch_s() + timeout_s
         if not self._connection.is_open():
@@ -74,7 +74,7 @@ class Dialogue:
         self._connection.close()
 
     def _asked_versions(self, timeout_s: float) -> dict[int, tuple[int, int]]:
-        # Every broker since 0.10 answers version 0, whatever else it knows.
+        # Every broker since 0.10 supports version 0.
         said = self._connection.ask(ApiVersionsRequest(), ApiVersionsResponse, timeout_s=timeout_s)
         return {each.api_key: (each.min_version, each.max_version) for each in said.api_keys}
 
@@ -95,7 +95,7 @@ class Dialogue:
 
 
 def recast(said: Entity, form: type[E]) -> E:
-    """Return a message in another version of it: fields by name, defaults where there are none."""
+    """Convert a message to another version: copy fields by name, use defaults for others."""
     values = {
         name: _recast_value(getattr(said, name), inner) if known else default
         for name, inner, known, default in _plan(type(said), form)
@@ -104,7 +104,12 @@ def recast(said: Entity, form: type[E]) -> E:
 
 
 def inexpressible(question: Entity, form: type[Entity]) -> str | None:
-    """Return the name of a field that says something and that a version lacks; None if none."""
+    """Return a field with a non-default value that another message version lacks, or None.
+
+    Args:
+        question: The message.
+        form: The message's class in the other version.
+    """
     there = {each.name: each for each in fields(form)}
     nested = _nested(form)
     for each in fields(question):
@@ -131,7 +136,12 @@ def _recast_value(value: Any, inner: type[Entity] | None) -> Any:  # noqa: ANN40
 def _plan(
     source: type[Entity], form: type[Entity]
 ) -> tuple[tuple[str, type[Entity] | None, bool, object], ...]:
-    """Return of each field of a form: its name, its entity, whether the source has it, default."""
+    """Return how to fill each field of `form` when converting from `source`.
+
+    Returns:
+        For each field: its name, the class of nested messages, whether `source` has it, its
+        default.
+    """
     there = {each.name for each in fields(source)}
     nested = _nested(form)
     return tuple(
@@ -144,7 +154,7 @@ def _plan(
 
 @cache
 def _nested(form: type[Entity]) -> Mapping[str, type[Entity]]:
-    """Return which fields of a message hold messages, and of which type."""
+    """Return the fields of a message class that hold nested messages, with their classes."""
     hints = get_type_hints(form)
     found = {each.name: _entity(hints[each.name]) for each in fields(form)}
     return MappingProxyType({name: entity for name, entity in found.items() if entity})
@@ -164,7 +174,7 @@ _DEFAULTS: Mapping[str, object] = {
     "bool": False,
     "int8": 0,
 }
-"""Of fields for which kio's classes have none; what Kafka's own classes take."""
+"""Defaults, equal to those of Kafka's own classes, for fields without a default in kio."""
 
 
 def _default(missing: "Field[Any]") -> object:

@@ -1,4 +1,4 @@
-"""Asks the leaders of partitions where their logs end, until all have answered."""
+"""Asks partition leaders for the ends of their logs, until all have answered."""
 
 from collections.abc import Callable, Iterable
 
@@ -24,19 +24,19 @@ def leader_ends(
     of_replicas: bool = True,
     timeout_s: float,
 ) -> dict[Place, int]:
-    """Ask the leaders for their high watermarks or last stable offsets.
+    """Ask the leaders for high watermarks or last stable offsets, and return them by partition.
 
-    A last stable offset is asked for again until it has caught up with the leader's log: with
-    acks 1 a record is acknowledged before it is committed.
+    A last stable offset is requested again until it reaches the leader's log end. With acks=1 a
+    record is acknowledged before it is committed, so that this may take some time.
 
     Args:
-        lines: To the brokers.
-        view: Tells who leads.
-        places: (topic, partition) each.
-        committed: True: last stable offsets; False: high watermarks.
-        of_replicas: Whether they tell where their own logs end, as replicas do; if not, a last
-            stable offset has to catch up with the high watermark.
-        timeout_s: After so long, what was answered last is returned.
+        lines: Connections to the brokers.
+        view: Returns a view of the cluster with the current leaders.
+        places: The partitions, as (topic, partition).
+        committed: True for last stable offsets, False for high watermarks.
+        of_replicas: Whether leaders report their log end offsets, as replicas do. If not, a last
+            stable offset has to reach the high watermark.
+        timeout_s: The time limit in seconds, after which the latest answers are returned.
     """
     missing = set(places)
     found: dict[Place, int] = {}
@@ -60,7 +60,7 @@ def leader_ends(
 
 
 def by_leader(view: ClusterView | None, places: Iterable[Place]) -> dict[str, list[Place]]:
-    """Return which of the places each node leads, those without a leader left out."""
+    """Group partitions by their leader's node, without the partitions that have no leader."""
     grouped: dict[str, list[Place]] = {}
     for place in sorted(places):
         state = view.partitions.get(place) if view else None

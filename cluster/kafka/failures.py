@@ -1,4 +1,4 @@
-"""What a broker's last words mean, in one sentence with the remedy. Pure."""
+"""Translates the last output of a failed Kafka process to one sentence with a remedy."""
 
 import re
 
@@ -43,11 +43,11 @@ LAST_LINES = 5
 
 
 def sentence(what: str, text: str) -> ClusterError:
-    """Return the error to raise for a program of Kafka that ended.
+    """Return the error to raise for a Kafka program that ended.
 
     Args:
-        what: How the sentence begins: "the broker of n1 ended".
-        text: What it wrote last.
+        what: The beginning of the message, such as "the broker of n1 ended".
+        text: The program's last output.
     """
     for pattern, meaning in _MEANINGS:
         if match := re.search(pattern, text):

@@ -1,12 +1,12 @@
-"""Brings a version of Kafka from Maven Central, once, and never takes a broken file for good.
+"""Downloads a version of Kafka from Maven Central once, and verifies every file.
 
-For the versions that Logquake was tried with, `hashes/` has one file each, in the format of
-sha256sum. It lists all jars that are taken: a repository is asked for these and nothing else. For
-another version the repository's descriptions say which jars there are, and a checksum beside each
-jar what it has to be; later fetches are compared with what the first brought.
+For each tested version, `hashes/` has a file in the format of sha256sum. The file lists all needed
+jars, and only these are downloaded. For another version the POMs in the repository list the jars,
+and the checksum beside each jar verifies it. Later downloads are compared with the first one.
 
-A manifest with the sizes and hashes of all jars is written last and in one step: without it nothing
-was fetched, and a file that no longer matches it is fetched again. With it, a run needs no network.
+A manifest with the sizes and hashes of all jars is written last, in one atomic step. Without a
+manifest a version counts as not downloaded. A file that differs from its manifest is downloaded
+again. With a complete manifest, a run needs no network.
 """
 
 import hashlib
@@ -37,11 +37,11 @@ from cluster.protocol import UserError
 
 Progress = Callable[[str], None]
 _Wanted = tuple[Jar, bool]
-"""A jar, and whether only tools need it."""
+"""A jar, and whether only Kafka's tools need it."""
 
 MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
 REPOSITORY_VARIABLE = "LOGQUAKE_MAVEN_REPOSITORY"
-"""Names a mirror of Maven Central, for networks that cannot reach it itself."""
+"""The environment variable with the address of a Maven Central mirror, for closed networks."""
 TIMEOUT_S = 20
 PARALLEL_DOWNLOADS = 8
 SAY_EVERY = 10
@@ -54,11 +54,11 @@ class Distribution:
     """A version of Kafka on this machine.
 
     Attributes:
-        version: `4.3.1`.
+        version: The version, such as `4.3.1`.
         classpath: The server's jars, all verified.
-        tools: What DumpLogSegments needs beside them.
-        commit: That it was built from, where the jars tell; empty: they do not, or are a release's.
-        own: Those of the server's jars that are the user's.
+        tools: The additional jars for DumpLogSegments.
+        commit: The commit of the build, if the jars name one. Empty for a release or if unknown.
+        own: The server's jars that come from the user, not from the repository.
     """
 
     version: str
@@ -83,23 +83,23 @@ class _File:
 
 
 class _ChecksumError(Exception):
-    """A file that was downloaded twice is twice not what it has to be."""
+    """A file was downloaded twice and had a wrong checksum both times."""
 
 
 def fetch_kafka(version: str, *, progress: Progress, repository: str | None = None) -> Distribution:
-    """Return a version of Kafka, from the cache if it is there whole, otherwise from Maven Central.
+    """Return a version of Kafka from the cache, or download it from Maven Central.
 
-    Proxies and certificates are those of the environment (`HTTPS_PROXY`, `REQUESTS_CA_BUNDLE`,
-    ...).
+    Proxy and certificates come from the environment (`HTTPS_PROXY`, `REQUESTS_CA_BUNDLE`, ...).
 
     Args:
-        version: `4.3.1`.
-        progress: Is told in a few words how far it is.
-        repository: Address of a Maven repository; None: that of `LOGQUAKE_MAVEN_REPOSITORY`, or
-            else Maven Central.
+        version: The version, such as `4.3.1`.
+        progress: Called with short progress messages.
+        repository: The address of a Maven repository. None means the value of
+            `LOGQUAKE_MAVEN_REPOSITORY`, or Maven Central.
 
     Raises:
-        UserError: There is no such version, no network, no room; a sentence with the remedy.
+        UserError: The version does not exist, or network or disk space is missing. The message
+            names a remedy.
     """
     cache = cache_folder()
     at_hand = _from_manifest(version, cache)
@@ -116,11 +116,11 @@ def fetch_kafka(version: str, *, progress: Progress, repository: str | None = No
         except UserError:
             if at_hand is None:
                 raise
-            return at_hand  # Fetched by an earlier Logquake: it runs, it lacks the tools only.
+            return at_hand  # An older Logquake downloaded it; only the tools are missing.
 
 
 def cached_versions() -> list[str]:
-    """Return the versions that were fetched before, the newest first."""
+    """Return the versions in the cache, newest first."""
     found = [path.stem for path in (cache_folder() / "kafka").glob("*.json")]
     return sorted(found, key=_order, reverse=True)
 
@@ -136,7 +136,7 @@ def _from_manifest(version: str, cache: Path) -> Distribution | None:
 
 
 def _listed(manifest: Path) -> list[_File]:
-    """Return the files of a manifest; none if it is not there, or of an earlier Logquake."""
+    """Return the files of a manifest; empty if it is missing or from an older Logquake."""
     try:
         return [_File(**row) for row in json.loads(manifest.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):
@@ -144,7 +144,7 @@ def _listed(manifest: Path) -> list[_File]:
 
 
 def _shipped(version: str) -> dict[str, str]:
-    """Return the SHA-256 of each jar of a version, by its path; none if Logquake has none of it."""
+    """Return the SHA-256 that Logquake ships for each jar of a version, by path; may be empty."""
     file = _HASHES / f"{version}.sha256"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     pairs = (line.split() for line in text.splitlines())
@@ -152,7 +152,7 @@ def _shipped(version: str) -> dict[str, str]:
 
 
 def _known(cache: Path) -> dict[str, str]:
-    """Return the SHA-256 of each jar that was fetched before, by its path."""
+    """Return the SHA-256 of each previously downloaded jar, by path."""
     manifests = sorted((cache / "kafka").glob("*.json"))
     return {file.path: file.sha256 for manifest in manifests for file in _listed(manifest)}
 
@@ -174,7 +174,7 @@ def _manifest(version: str, cache: Path) -> Path:
 
 
 class _Fetch:
-    """One version on its way from the repository to the cache; the cache is locked."""
+    """The download of one version to the cache; the caller holds the cache's lock."""
 
     def __init__(self, version: str, cache: Path, address: str, *, progress: Progress) -> None:
         self._version = version
@@ -193,7 +193,7 @@ class _Fetch:
         )
 
     def fetch(self) -> Distribution:
-        """Resolve, download, verify; write the manifest last."""
+        """Find the needed jars, download and verify them, and write the manifest last."""
         files = self._download(self._listed_jars() if self._shipped else self._asked_for())
         self._write_manifest(files)
         return _distribution(self._version, self._maven, files)
@@ -202,14 +202,14 @@ class _Fetch:
         self._progress(f"fetching Kafka {self._version}: {what}")
 
     def _listed_jars(self) -> list[_Wanted]:
-        """Return the jars that `hashes/` lists: Kafka's own first, and nobody has to be asked."""
+        """Return the jars in Logquake's hash file of this version, with Kafka's own jars first."""
         tools = {jar.partition(":")[2].replace(":", "/") for jar in jars_of_tools(self._numbers)}
         paths = [Path(path).parent for path in self._shipped]
-        paths.sort(key=lambda path: path.parent.parent != _KAFKA)  # The others keep their order.
+        paths.sort(key=lambda path: path.parent.parent != _KAFKA)  # Others keep their order.
         return [(self._jar_at(path), "/".join(path.parts[-2:]) in tools) for path in paths]
 
     def _jar_at(self, path: Path) -> Jar:
-        """Return the jar in a folder of a repository: its group, its name, its version."""
+        """Return the jar at a repository path, which consists of group, name and version."""
         *group, name, version = path.parts
         return self._context.create_dependency(f"{'.'.join(group)}:{name}:{version}")
 
@@ -240,7 +240,7 @@ class _Fetch:
 
     @contextmanager
     def _no_half_descriptions(self) -> Iterator[None]:
-        """Drop all POMs if an earlier resolution was cut off: one of them may be half a file."""
+        """Delete all POMs if an earlier download was interrupted, because one may be incomplete."""
         mark = self._maven / "unfinished"
         self._maven.mkdir(parents=True, exist_ok=True)
         if mark.exists():
@@ -276,7 +276,7 @@ class _Fetch:
         return [task.result() for task in tasks]
 
     def _whole_file(self, jar: Jar, *, tool: bool) -> _File:
-        """Download a jar unless it is there; twice, if the first does not match its checksum."""
+        """Return a verified jar, downloading it if needed; retry once after a wrong checksum."""
         cached = self._maven / jar.artifact.component.path_prefix / jar.artifact.filename
         path = cached.relative_to(self._maven).as_posix()
         published = None if self._shipped else self._published_sha1(path)
@@ -301,7 +301,10 @@ class _Fetch:
         raise _ChecksumError(f"{path} does not match its published checksum")
 
     def _resolved(self, jar: Jar, path: str) -> Path:
-        """Download a jar; jgo calls everything missing that it does not get."""
+        """Download a jar, and raise the real HTTP error if jgo reports it as missing.
+
+        jgo reports every failed download as a missing file.
+        """
         try:
             return jar.artifact.resolve()
         except RuntimeError:
@@ -328,7 +331,7 @@ class _Fetch:
 
 @contextmanager
 def _explained(version: str, address: str) -> Iterator[None]:
-    """Turn what can go wrong between here and the repository into a sentence with the remedy."""
+    """Convert download errors to user errors with a remedy."""
     try:
         yield
     except requests.exceptions.SSLError as untrusted:
@@ -352,7 +355,7 @@ def _explained(version: str, address: str) -> Iterator[None]:
             f"Kafka {version} arrived broken: {broken}; try again later, or from another repository"
             f" ({REPOSITORY_VARIABLE}, now {address})"
         ) from broken
-    except RuntimeError as missing:  # What jgo raises when a repository lacks a file.
+    except RuntimeError as missing:  # jgo raises this if a repository lacks a file.
         raise UserError(
             f"Kafka {version} cannot be had whole from {address}:"
             f" {_lacking(missing)}; take another version, e.g. --system kafka:4.3.1"

@@ -1,6 +1,7 @@
-"""Where the servers of a cluster listen, where their files lie, and how they are started."""
+"""Assigns addresses, folders and command lines to the servers of a cluster."""
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,7 +32,10 @@ from results.record.terms import NO_HANDLE, Mode
 
 TAIL_BYTES = 32_768
 WIDE_BYTES = 262_144
-"""The reason may stand far before the end, because a line for each partition follows it."""
+"""The size in bytes of a log's end that is searched for a missing file handle.
+
+The reason may lie far before the end, because one line per partition follows it.
+"""
 MAX_COMPLAINTS = 6
 _COMPLAINT = re.compile(
     r"FATAL|ERROR|OutOfMemoryError|Terminating due|fatal error has been|hs_err_|Error:|Traceback"
@@ -45,16 +49,16 @@ class Layout:
     """The addresses, files and command lines of a run's servers.
 
     Args:
-        plan: What decides the run.
-        hosts: They are up already, one machine for each of `cluster.nodes.machines`.
-        programs: What to run.
+        plan: The run's plan.
+        hosts: The running hosts, with one machine for each of `cluster.nodes.machines`.
+        programs: The server programs to run.
         paths: The run's folder; a node's files lie in `nodes/<node>`.
 
     Attributes:
-        brokers: Nodes with a broker.
-        controllers: Nodes with a controller of their own.
-        endpoints: Of both.
-        zookeeper: Where ZooKeeper listens, None without it.
+        brokers: The nodes with a broker.
+        controllers: The nodes with a separate controller.
+        endpoints: The addresses of brokers and controllers.
+        zookeeper: Host and port of ZooKeeper, or None without it.
     """
 
     def __init__(self, plan: Plan, hosts: Hosts, *, programs: Programs, paths: RunPaths) -> None:
@@ -74,26 +78,33 @@ class Layout:
             node: self._endpoint(node, place) for node, place in places.items()
         }
         self._inner_ports = {node: place.controller_port for node, place in places.items()}
-        self._starts: dict[str, Mapping[str, int]] = {}
-        """By node, and by log: how large it was when the server was started last."""
+        self._starts = defaultdict[str, list[Mapping[str, int]]](list)
+        """By node, and for each start of its server: the sizes of its logs at that moment."""
 
     def played_by(self, node: str) -> str:
-        """Return the node whose process plays a node; one process that plays all is the first's."""
+        """Return the node that starts the process for a given node's broker.
+
+        This is usually the node itself. If one process runs all brokers, this is always the first
+        node.
+        """
         return self.brokers[0] if self._programs.one_process and node in self.brokers else node
 
     def played_with(self, node: str) -> tuple[str, ...]:
-        """Return the nodes that a node's process plays, itself among them."""
+        """Return all brokers' nodes that share one process with a node, including this node.
+
+        Usually each broker has its own process, so that the result is only the node itself.
+        """
         together = [each for each in self.brokers if self.played_by(each) == self.played_by(node)]
         return tuple(together) or (node,)
 
     def prepare(self, *, inherited: bool = False) -> None:
-        """Write all configurations, and format the disks where KRaft wants them formatted.
+        """Write all configuration files, and format the disks if KRaft needs that.
 
         Args:
-            inherited: The data are there: copies of what an earlier cluster of the plan left.
+            inherited: Whether the disks hold copied data from an earlier cluster of this plan.
 
         Raises:
-            UserError: A path that Kafka would misunderstand, a full disk, a refused setting.
+            UserError: Kafka cannot use a path or a setting, or the disk is full.
         """
         for node, folder in self._folders.items():
             _refuse_comma(folder)
@@ -103,12 +114,12 @@ class Layout:
         if self.zookeeper is not None:
             prepare_zookeeper(self._zookeeper_folder, self.zookeeper, self._plan.kafka_version)
         if self.zookeeper is None and not inherited:
-            # A controller first: its disk may need more than a broker's, which ignores the rest.
+            # A controller's disk comes first and is copied: a broker ignores its extra content.
             self._format([*self.controllers, *self.brokers])
         self._provide()
 
     def _provide(self) -> None:
-        """Bring what was prepared to machines that do not share our files, all at once."""
+        """Copy the prepared files to machines with their own file system, all at once."""
         hosts, software = self._hosts, self._programs.software
         if isinstance(hosts, HasFiles):
             all_of([partial(hosts.provide, node, software) for node in self._folders], "provide")
@@ -117,12 +128,12 @@ class Layout:
         self._programs.format([self._seat(node) for node in nodes])
 
     def command(self, node: str) -> Command:
-        """Return how a node's server is started, or ZooKeeper on its machine.
+        """Return the command that starts a node's server, or ZooKeeper on its machine.
 
-        Lines that its logs have now are an earlier life's, and not among its last words.
+        The method notes the current log sizes, so that `last_words` skips earlier lines.
         """
         disk, logs = self._logs(node)
-        self._starts[node] = {log: _size(disk, log) for log in logs}
+        self._starts[node].append({log: _size(disk, log) for log in logs})
         if node == ZOOKEEPER_MACHINE:
             return self._zookeeper_command(self._java(node))
         seat = self._seat(node)
@@ -142,7 +153,11 @@ class Layout:
         return zookeeper_command(own, programs.distribution, self._zookeeper_folder)
 
     def _clock_of(self, node: str) -> Mapping[str, str]:
-        """Return what a server is started with in a run that may shift its clock, and no other."""
+        """Return the environment variables that a run with clock faults needs; empty otherwise.
+
+        Args:
+            node: The server's node.
+        """
         if not self._plan.shifts_clocks or not isinstance(self._hosts, CanShiftClock):
             return {}
         return self._hosts.clock_environment(node)
@@ -151,23 +166,43 @@ class Layout:
         """Return a node's files."""
         return self._hosts.disk(node)
 
-    def last_words(self, node: str, size: int = TAIL_BYTES) -> str:
-        """Return the end of what a server wrote since its start: its log, then its output."""
-        disk, logs = self._logs(node)
-        starts = self._starts.get(self.played_by(node), {})
-        return "\n".join(_tail(disk, log, size, since=starts.get(log, 0)) for log in logs)
+    def last_words(self, node: str, size: int = TAIL_BYTES, *, life: int = 0) -> str:
+        """Return the end of a server's log, then of its output.
 
-    def complaints(self, node: str) -> list[str]:
-        """Return the last lines of a server that tell of an error, and its very last one."""
-        lines = [line.strip() for line in self.last_words(node).splitlines() if line.strip()]
+        Args:
+            node: The server's node.
+            size: How many bytes of each file are returned at most.
+            life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+        """
+        disk, logs = self._logs(node)
+        starts = self._starts[self.played_by(node)]
+        born, dead = starts[life - 1 : life or None], starts[life : life + 1] if life else []
+        return "\n".join(
+            _tail(
+                disk, log, size,
+                since=born[0].get(log, 0) if born else 0,
+                until=dead[0].get(log) if dead else None,
+            )
+            for log in logs
+        )  # fmt: skip
+
+    def complaints(self, node: str, *, life: int = 0) -> list[str]:
+        """Return the last lines of a server that report an error, and its very last line.
+
+        Args:
+            node: The server's node.
+            life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+        """
+        written = self.last_words(node, life=life).splitlines()
+        lines = [line.strip() for line in written if line.strip()]
         bad = [line for line in lines if _COMPLAINT.search(line)][-MAX_COMPLAINTS:]
         said = [*bad, *(line for line in lines[-1:] if line not in bad)]
-        wide = self.last_words(node, WIDE_BYTES).splitlines()
+        wide = self.last_words(node, WIDE_BYTES, life=life).splitlines()
         want = [line.strip() for line in wide if NO_HANDLE in line][-1:]
         return [*(line for line in want if line not in said), *said]
 
     def _logs(self, node: str) -> tuple[Disk, tuple[str, str]]:
-        """Return where a server, or ZooKeeper, writes its log and its standard output."""
+        """Return the disk of a server or ZooKeeper, and paths of its log and standard output."""
         if node == ZOOKEEPER_MACHINE:
             return LocalDisk(self._zookeeper_folder), ("logs/zookeeper.log", "logs/stdout.log")
         return self._hosts.disk(self.played_by(node)), ("logs/server.log", "logs/stdout.log")
@@ -190,12 +225,14 @@ class Layout:
 
 
 def _places(hosts: Hosts, names: Sequence[str], *, at: Mapping[str, str]) -> dict[str, Endpoint]:
-    """Return two ports of each node: the usual ones if each machine has an address of its own.
+    """Return two ports for each node: one for its broker and one for its controller.
+
+    If each machine has its own address, these are the default ports. Otherwise they are free ports.
 
     Args:
-        hosts: They are up.
-        names: Of all machines.
-        at: On whose machine a node's server runs.
+        hosts: The running hosts.
+        names: The names of all machines.
+        at: The machine that runs a node's server, by node.
     """
     own = {hosts.address(name) for name in names}
     addresses = {name: hosts.address(at.get(name, name)) for name in names}
@@ -232,11 +269,13 @@ def _size(disk: Disk, path: str) -> int:
         return 0
 
 
-def _tail(disk: Disk, path: str, size: int, *, since: int) -> str:
-    """Return the end of a file, of what was written behind an offset; all if it was cut since."""
+def _tail(disk: Disk, path: str, size: int, *, since: int, until: int | None) -> str:
+    """Return the end of a file between two offsets, or of the whole file if it is now shorter."""
     try:
-        end = disk.size(path)
-        start = max(since if since <= end else 0, end - size)
-        return disk.read(path, at=start).decode("utf-8", errors="replace")
+        written = disk.size(path)
+        shrank = max(since, until or 0) > written
+        end = written if until is None or shrank else until
+        start = max(0 if shrank else since, end - size)
+        return disk.read(path, at=start)[: end - start].decode("utf-8", errors="replace")
     except OSError:
         return ""

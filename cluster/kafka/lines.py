@@ -1,4 +1,4 @@
-"""One line to each broker, for questions from several threads: one question at a time each."""
+"""One connection to each node, which several threads share, one request at a time."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,11 +15,11 @@ ANSWER_TIMEOUT_S = 0.8
 
 
 class Lines:
-    """Dialogues with brokers, and with controllers of their own; safe to use from several threads.
+    """Connections to brokers and separate controllers; several threads may use it at once.
 
     Args:
-        endpoints: By node.
-        answers: Tells of a node whether asking it is worth the wait.
+        endpoints: The nodes' addresses, by node.
+        answers: Returns whether a node is running and not paused.
     """
 
     def __init__(self, endpoints: Mapping[str, Endpoint], answers: Callable[[str], bool]) -> None:
@@ -29,7 +29,7 @@ class Lines:
         self._locks = {node: new_lock() for node in endpoints}
 
     def answers(self, node: str) -> bool:
-        """Tell whether asking a node is worth the wait."""
+        """Return whether a node is running and not paused, so that a request is worthwhile."""
         return self._answers(node)
 
     def ask(
@@ -41,17 +41,17 @@ class Lines:
         timeout_s: float = ANSWER_TIMEOUT_S,
         patient: bool = True,
     ) -> A:
-        """Ask a node; see `Dialogue.ask`.
+        """Send a request to a node, and return its answer; see `Dialogue.ask`.
 
         Args:
-            node: Whom.
-            question: What.
-            answer: The type of its answer.
-            timeout_s: Limit, with the wait for earlier questions.
-            patient: False: fails at once while another question is under way.
+            node: The node to ask.
+            question: The request.
+            answer: The type of the answer.
+            timeout_s: The time limit in seconds, including the wait for earlier requests.
+            patient: False means to fail at once while another request is in progress.
 
         Raises:
-            WireError: No whole answer came within the limit.
+            WireError: No complete answer came in time.
         """
         deadline_s = stopwatch_s() + timeout_s
         if not self._answers(node):
@@ -65,12 +65,12 @@ class Lines:
             self._locks[node].release()
 
     def close(self) -> None:
-        """Close all of them; whoever asks again opens them again. Idempotent."""
+        """Close all connections; a later request opens them again. Idempotent."""
         for node, dialogue in self._dialogues.items():
             with self._locks[node]:
                 dialogue.close()
 
 
 def dialogue_with(node: str, at: Endpoint) -> Dialogue:
-    """Return a dialogue with a broker, or with a controller of its own at its controllers' port."""
+    """Return a connection to a broker, or to a separate controller at its controller port."""
     return Dialogue(at.host, at.controller_port if is_controller(node) else at.broker_port)

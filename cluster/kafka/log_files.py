@@ -1,7 +1,7 @@
-"""Makes servers write Kafka's usual log files, whichever logging library their version has. Pure.
+"""Configures servers to write Kafka's usual log files, with log4j 1 or log4j 2.
 
-All versions write the lines that `cluster.files.logs` reads: a time with milliseconds, the level,
-the message, and the logger in parentheses.
+All versions write lines in the format that `cluster.files.logs` reads: the time with milliseconds,
+the level, the message, and the logger in parentheses.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ PATTERN = "[%d{yyyy-MM-dd HH:mm:ss,SSS}] %p %m (%c)%n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFile:
-    """A file, and who writes into it.
+    """A log file, and the loggers that write to it.
 
     Attributes:
-        name: `controller.log`.
-        loggers: Those whose lines go there, and nowhere else; none: everybody else's.
-        level: From this level on.
+        name: The file name, such as `controller.log`.
+        loggers: The loggers that write only to this file. Empty means all other loggers.
+        level: The lowest level that is written.
     """
 
     name: str
@@ -32,12 +32,12 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logging:
-    """How a server logs.
+    """The logging configuration of a server.
 
     Attributes:
-        file: Where its configuration is to be written.
-        text: That configuration.
-        java_property: What tells the server's Java of it.
+        file: The path of the configuration file to write.
+        text: The content of this file.
+        java_property: The Java option that makes the server use this file.
     """
 
     file: Path
@@ -49,9 +49,10 @@ ZOOKEEPER_FILES = (LogFile(name="zookeeper.log"),)
 
 
 def node_files(mode: Mode) -> tuple[LogFile, ...]:
-    """Return the log files of a broker, or of a controller of its own.
+    """Return the log files of a broker, or of a separate controller.
 
-    In ZooKeeper mode a broker says at trace only, until 2.x, that it becomes leader or follower.
+    In ZooKeeper mode the level of `state-change.log` is trace. Up to 2.x a broker logs new leaders
+    and followers only at this level.
     """
     level = "trace" if mode is Mode.ZOOKEEPER else "info"
     controllers = ("org.apache.kafka.controller", "kafka.controller")
@@ -63,12 +64,12 @@ def node_files(mode: Mode) -> tuple[LogFile, ...]:
 
 
 def logging_to(folder: Path, files: Sequence[LogFile], numbers: Numbers) -> Logging:
-    """Return how a server logs into `folder/logs`.
+    """Return the configuration that makes a server log into `folder/logs`.
 
     Args:
-        folder: The node's.
-        files: The first has no loggers of its own.
-        numbers: The version.
+        folder: The node's folder.
+        files: The log files; the first one has no loggers of its own.
+        numbers: The Kafka version.
     """
     logs = folder / "logs"
     if logs_by_log4j2(numbers):
@@ -81,7 +82,7 @@ def logging_to(folder: Path, files: Sequence[LogFile], numbers: Numbers) -> Logg
 
 
 def _log4j2(logs: Path, files: Sequence[LogFile]) -> str:
-    # Log4j's own hook would end the log at SIGTERM, before the server has said how it stopped.
+    # Log4j's own hook would end the log at SIGTERM, before the server logs its stop.
     lines = ["status = error", "shutdownHook = disable"]
     lines.append("appenders = " + ", ".join(_appender(file) for file in files))
     for file in files:

@@ -1,4 +1,4 @@
-"""What an observer needs of a cluster."""
+"""The interface that an observer needs of a cluster."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -8,23 +8,23 @@ from results.record.declared import Sight
 
 
 class Observed(Protocol):
-    """A cluster whose nodes can be asked."""
+    """A cluster whose nodes answer requests."""
 
     nodes: Sequence[str]
-    """The brokers."""
+    """The brokers' names."""
     controllers: Sequence[str]
-    """Controllers of their own."""
+    """The names of the separate controllers."""
     endpoints: Mapping[str, Endpoint]
-    """Of both."""
+    """The addresses of brokers and separate controllers."""
     sees: frozenset[Sight]
-    """What they may be asked for."""
+    """What can be observed of the nodes."""
 
     @property
     def zookeeper(self) -> str | None:
-        """Return `host:port` of ZooKeeper, None without it."""
+        """Return `host:port` of ZooKeeper, or None without it."""
 
     def incarnation(self, node: str) -> int:
-        """Return how often the node's server was started."""
+        """Return how many times the node's server was started."""
 
     def answers(self, node: str) -> bool:
-        """Tell whether the node's server runs and is not paused."""
+        """Return whether the node's server runs and is not paused."""

@@ -1,8 +1,8 @@
-"""Asks each broker by itself, several times a second, and writes what it says to the record.
+"""Asks each broker several times a second, and writes its answers to the run's record.
 
-A client library would ask whichever broker it likes and believe the newest answer; what is wrong
-with a cluster shows where brokers answer differently. So every broker has a thread and connections
-of its own, with short limits: one that is paused or cut off delays no other.
+A client library would ask any broker and believe the newest answer. But problems of a cluster show
+where brokers disagree. Each broker therefore has its own thread and connections with short time
+limits, so that a paused or cut-off broker does not delay others.
 """
 
 import logging
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 
 
 class Observer:
-    """One thread a broker, a controller of its own, and ZooKeeper, from `start` to `stop`.
+    """The observer threads: one per broker, per separate controller, and for ZooKeeper.
 
     Args:
-        cluster: Whom to ask.
-        topics: What about.
-        clock: The run's.
-        live: The run's `record/live`; it is there.
-        beside: Knows the topics beside these whose leaders and ISRs are asked for.
+        cluster: The cluster to observe.
+        topics: The topics to ask about.
+        clock: The run's clock.
+        live: The run's existing folder `record/live`.
+        beside: Knows additional topics whose leaders and ISRs are requested.
     """
 
     def __init__(
@@ -66,43 +66,43 @@ class Observer:
         self._one_snapshot = new_lock()
 
     def start(self) -> None:
-        """Start asking."""
+        """Start all observer threads."""
         for watch in self._watches.values():
             watch.start(self._live)
 
     def stop(self) -> None:
-        """Stop asking, and end the streams. Idempotent."""
+        """Stop all observer threads, and close their output files. Idempotent."""
         for watch in self._watches.values():
             watch.ask_to_stop()
         for watch in self._watches.values():
             watch.stop()
 
     def note(self, timeout_s: float) -> frozenset[str]:
-        """Take the last look before the stop: every replica and every leader gets a row.
+        """Take the last snapshot before the stop, with a row for every replica and leader.
 
         Rows of `replica_states` have the snapshot `noted`.
 
         Args:
-            timeout_s: The limit.
+            timeout_s: The time limit in seconds.
 
         Returns:
-            The nodes of which a whole round was written; others did not answer in time.
+            The nodes with a completely written state; other nodes did not answer in time.
         """
         return self.snapshot(rows.NOTED, timeout_s)
 
     def snapshot(self, name: str, timeout_s: float) -> frozenset[str]:
-        """Have every replica's state, every belief and every leader's claim written, now.
+        """Write the current state of every replica, all metadata and all leaders' answers.
 
         Rows of `replica_states` have the name in `snapshot`; `leadership` and `quorum_states` have
-        no such column. Nothing is written under the name after the return. May be called again,
-        with any name; one at a time.
+        no such column. After the return no more rows are written under this name. Repeated calls
+        are allowed, but only one at a time.
 
         Args:
-            name: Of the snapshot.
-            timeout_s: The limit; nodes that are down or paused are not waited for.
+            name: The snapshot's name.
+            timeout_s: The time limit in seconds; nodes that are down or paused are not waited for.
 
         Returns:
-            The nodes of which a whole round was written; others did not answer in time.
+            The nodes with a completely written state; other nodes did not answer in time.
         """
         with self._one_snapshot:
             wishes = {node: watch.want(name) for node, watch in self._watches.items()}
@@ -129,16 +129,16 @@ class Observer:
         ]
 
     def failures(self) -> list[str]:
-        """Return why observers ended before `stop`: the disk is full, or the like; else none."""
+        """Return why observer threads ended before `stop`, e.g. a full disk; usually empty."""
         return [watch.failure for watch in self._watches.values() if watch.failure is not None]
 
     def latest(self) -> Summary:
-        """Return what is known now."""
+        """Return the latest known state of all partitions and brokers."""
         brokers = self._brokers.values()
         believed = [each for rounds in brokers for each in rounds.believed.values()]
         claimed = [each for rounds in brokers for each in rounds.claimed.values()]
         if self._zookeeper is not None:
-            # Last: of the same epoch, its ISR is the newest.
+            # ZooKeeper comes last, because within an epoch its ISR is the newest.
             believed += self._zookeeper.believed.values()
         answered = {
             node: rounds.answered_ns

@@ -1,7 +1,7 @@
-"""Messages of old brokers that kio does not have: OffsetForLeaderEpoch before version 2.
+"""Defines versions 0 and 1 of OffsetForLeaderEpoch, which the library kio lacks.
 
-Kafka 0.11 knows version 0, Kafka 2.0 versions 0 and 1 (KIP-101, KIP-279); later ones version 2.
-Field order and types are those of `OffsetForLeaderEpoch*.json` in Kafka's source.
+Kafka 0.11 supports version 0, and Kafka 2.0 versions 0 and 1 (KIP-101, KIP-279). Later Kafkas
+support version 2. Field order and types follow `OffsetForLeaderEpoch*.json` in Kafka's source.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class _Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedPartition(_Asked):
-    """The partition, and the epoch whose end is asked for."""
+    """A requested partition, and the epoch whose end is requested."""
 
     partition: i32 = field(metadata=_INT32)
     leader_epoch: i32 = field(metadata=_INT32)
@@ -51,7 +51,7 @@ class AskedPartition(_Asked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedTopic(_Asked):
-    """The partitions of a topic."""
+    """The requested partitions of a topic."""
 
     topic: TopicName = field(metadata=_STRING)
     partitions: tuple[AskedPartition, ...]
@@ -59,7 +59,7 @@ class AskedTopic(_Asked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRequestV0(_Asked):
-    """Where do these epochs end?"""
+    """A request for the end offsets of leader epochs, in version 0."""
 
     __type__: ClassVar = EntityType.request
     topics: tuple[AskedTopic, ...]
@@ -67,14 +67,14 @@ class EpochRequestV0(_Asked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRequestV1(EpochRequestV0):
-    """The same; version 1 differs in its answer."""
+    """The request in version 1, which differs from version 0 only in its response."""
 
     __version__: ClassVar[i16] = i16(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndV0(_Told):
-    """Where the epoch ends; -1 if it is not known."""
+    """The end offset of an epoch in version 0; -1 if unknown."""
 
     error_code: ErrorCode = field(metadata=_ERROR)
     partition: i32 = field(metadata=_INT32)
@@ -83,7 +83,10 @@ class EndV0(_Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndV1(_Told):
-    """The same, and of which epoch it is the end: the asked one, or the highest below (KIP-279)."""
+    """The end offset of an epoch in version 1.
+
+    `leader_epoch` is the requested epoch, or the highest lower epoch in the log (KIP-279).
+    """
 
     error_code: ErrorCode = field(metadata=_ERROR)
     partition: i32 = field(metadata=_INT32)
@@ -93,7 +96,7 @@ class EndV1(_Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldTopicV0(_Told):
-    """The answers of a topic."""
+    """The end offsets for a topic's partitions, in version 0."""
 
     topic: TopicName = field(metadata=_STRING)
     partitions: tuple[EndV0, ...]
@@ -101,7 +104,7 @@ class ToldTopicV0(_Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldTopicV1(_Told):
-    """The answers of a topic."""
+    """The end offsets for a topic's partitions, in version 1."""
 
     topic: TopicName = field(metadata=_STRING)
     partitions: tuple[EndV1, ...]
@@ -109,7 +112,7 @@ class ToldTopicV1(_Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochResponseV0(_Told):
-    """Where epochs end."""
+    """The response with end offsets of leader epochs, in version 0."""
 
     __type__: ClassVar = EntityType.response
     topics: tuple[ToldTopicV0, ...]
@@ -117,7 +120,7 @@ class EpochResponseV0(_Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochResponseV1(_Told):
-    """Where epochs end."""
+    """The response with end offsets of leader epochs, in version 1."""
 
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = i16(1)
@@ -128,4 +131,4 @@ OLD_MESSAGES: Mapping[tuple[int, int], tuple[type[RequestPayload], type[Response
     (_KEY, 0): (EpochRequestV0, EpochResponseV0),
     (_KEY, 1): (EpochRequestV1, EpochResponseV1),
 }
-"""By key and version of the request."""
+"""Request and response classes, by the request's API key and version."""

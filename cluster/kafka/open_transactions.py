@@ -1,4 +1,4 @@
-"""Whose transactions are open, by the leaders and by the transactions' coordinators (KIP-664)."""
+"""Finds open transactions through partition leaders and transaction coordinators (KIP-664)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -22,11 +22,12 @@ from cluster.protocol import ClusterView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Coordinated:
-    """What coordinators tell of the transactions of some producers.
+    """The coordinators' reports about the transactions of some producers.
 
     Attributes:
-        told: By producer id, the coordinator's node and what it says.
-        all_answered: Whether every broker did: what none of them knows, nobody coordinates.
+        told: The coordinator's node and its report, by producer id.
+        all_answered: Whether every broker answered. If so, a producer without a report has no
+            coordinator.
     """
 
     told: Mapping[int, tuple[str, TransactionState]]
@@ -36,15 +37,16 @@ class _Coordinated:
 def open_transactions(
     lines: Lines, view: Callable[[], ClusterView | None], places: Iterable[Place]
 ) -> dict[Place, list[str]]:
-    """Ask leaders whose transactions are open, one sentence each, and coordinators what they know.
+    """Return one sentence for each open transaction, by partition.
 
-    A transaction that is open in a partition and that no coordinator has open there hangs: nobody
-    will end it. Brokers before 2.8 tell nothing, those before 3.0 nothing of coordinators.
+    Leaders report open transactions, and coordinators report their state. A transaction that is
+    open in a partition but not at any coordinator is hanging: it will never end. Brokers before 2.8
+    cannot report open transactions. Brokers before 3.0 cannot report the coordinator's state.
 
     Args:
-        lines: To the brokers.
-        view: Tells who leads.
-        places: (topic, partition) each.
+        lines: Connections to the brokers.
+        view: Returns a view of the cluster with the current leaders.
+        places: The partitions, as (topic, partition).
     """
     found: dict[Place, list[str]] = {}
     writers: dict[Place, list[tuple[str, ProducerState]]] = {}

@@ -1,4 +1,4 @@
-"""Orders by wire: topics, elections, reassignments. What is refused becomes a `ClusterError`."""
+"""Sends requests for topics, elections and reassignments; a refusal raises `ClusterError`."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -44,11 +44,11 @@ _USERS_FAULT = {
 
 
 class NotControllerError(ClusterError):
-    """The broker that was asked is not the controller, which alone takes orders (ZooKeeper)."""
+    """The broker is not the controller; in ZooKeeper mode only the controller accepts requests."""
 
 
 class TopicExistsError(ClusterError):
-    """A topic of that name is there."""
+    """A topic of this name already exists."""
 
 
 def create_topics(
@@ -57,13 +57,13 @@ def create_topics(
     """Create topics.
 
     Args:
-        lines: To the brokers.
-        request: Which.
-        nodes: Whom to ask: the first that answers decides.
+        lines: Connections to the brokers.
+        request: The request with the topics.
+        nodes: The nodes to ask in turn; the first answer counts.
 
     Raises:
-        UserError: Kafka refuses them, for a reason that is the user's to mend.
-        ClusterError: Nobody answers, or the controller cannot make them.
+        UserError: Kafka refuses the topics for a reason that the user can fix.
+        ClusterError: No node answers, or the controller cannot create the topics.
     """
     answer = _first(lines, nodes, request, CreateTopicsResponse, what="creates the topics")
     counts = {
@@ -74,11 +74,11 @@ def create_topics(
 
 
 def ask_for_topics(lines: Lines, node: str, names: Sequence[str], *, timeout_s: float) -> None:
-    """Ask one broker for topics of one partition and one replica each.
+    """Ask one broker to create topics with one partition and one replica each.
 
     Raises:
-        WireError: No answer came in time; the topics may come to be all the same.
-        ClusterError: They are refused.
+        WireError: No answer came in time. The topics may still be created.
+        ClusterError: The broker refused the topics.
     """
     request = questions.new_topics(
         names, partitions=1, replication=1, configs={}, timeout_s=ORDER_TIMEOUT_S
@@ -89,10 +89,10 @@ def ask_for_topics(lines: Lines, node: str, names: Sequence[str], *, timeout_s: 
 
 
 def delete_topics(lines: Lines, names: Sequence[str], *, nodes: Sequence[str]) -> None:
-    """Delete topics; those that there are not are deleted already.
+    """Delete topics; a topic that does not exist is no error.
 
     Raises:
-        ClusterError: Nobody answers, or the controller refuses.
+        ClusterError: No node answers, or the controller refuses.
     """
     request = DeleteTopicsRequest(
         topic_names=tuple(TopicName(name) for name in names),
@@ -106,10 +106,10 @@ def delete_topics(lines: Lines, names: Sequence[str], *, nodes: Sequence[str]) -
 
 
 def elect(lines: Lines, place: Place, *, unclean: bool, nodes: Sequence[str]) -> None:
-    """Have a leader elected: the first replica of the assignment, or any that lives (KIP-460).
+    """Elect a partition's leader: the preferred one, or with `unclean` any live replica (KIP-460).
 
     Raises:
-        ClusterError: Nobody answers, or the controller refuses.
+        ClusterError: No node answers, or the controller refuses.
     """
     request = ElectLeadersRequest(
         election_type=UNCLEAN if unclean else PREFERRED,
@@ -125,10 +125,10 @@ def elect(lines: Lines, place: Place, *, unclean: bool, nodes: Sequence[str]) ->
 
 
 def reassign(lines: Lines, place: Place, replicas: Sequence[int], *, nodes: Sequence[str]) -> None:
-    """Give a partition other replicas, or another order of them (KIP-455).
+    """Assign other replicas to a partition, or reorder them (KIP-455).
 
     Raises:
-        ClusterError: Nobody answers, or the controller refuses.
+        ClusterError: No node answers, or the controller refuses.
     """
     partition = ReassignablePartition(
         partition_index=i32(place[1]), replicas=tuple(BrokerId(each) for each in replicas)
@@ -149,7 +149,7 @@ def reassign(lines: Lines, place: Place, replicas: Sequence[int], *, nodes: Sequ
 
 
 def refusal(what: str, message: str | None, code: ErrorCode) -> ClusterError:
-    """Return the error to raise for an order that Kafka refused."""
+    """Return the error to raise for a request that Kafka refused."""
     sentence = f"{what}: {message or code.name.upper()}"
     if code is ErrorCode.not_controller:
         return NotControllerError(sentence)
@@ -159,14 +159,14 @@ def refusal(what: str, message: str | None, code: ErrorCode) -> ClusterError:
 
 
 def text(place: Place) -> str:
-    """Return a partition's name as Kafka writes it: `log-0-3`."""
+    """Return a partition's name in Kafka's notation, such as `log-0-3`."""
     return f"{place[0]}-{place[1]}"
 
 
 def _first(
     lines: Lines, nodes: Sequence[str], request: RequestPayload, answer: type[A], *, what: str
 ) -> A:
-    """Return the answer of the first node that gives one."""
+    """Return the answer of the first node that answers."""
     failure: WireError | None = None
     for node in nodes:
         try:

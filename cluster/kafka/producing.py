@@ -1,4 +1,4 @@
-"""One record in one Produce request, with acks=all: nothing is batched, and nothing sent again."""
+"""Sends one record in one Produce request with acks=all, without batching or retries."""
 
 import io
 from datetime import UTC, datetime, timedelta
@@ -21,21 +21,21 @@ from cluster.protocol import ClusterError
 from results.record.clock import unix_s
 
 ANSWER_LIMIT_S = 10.0
-"""Of one request: a broker answers acks=all once all replicas have it."""
+"""The time limit in seconds of one request; with acks=all the broker waits for all replicas."""
 _OF_BROKER = 0.8
-"""The share of that limit in which the replicas must have it: the refusal then arrives in time."""
+"""The share of the time limit that replicas get, so that a broker's refusal arrives in time."""
 NO_PRODUCER = (ProducerId(-1), i16(-1))
-"""Without idempotence."""
+"""The producer id and epoch of a record without idempotence."""
 _ALL_REPLICAS = i16(-1)
 _TRANSACTIONAL = i16(0x10)
-"""The bit of a batch's attributes."""
+"""The transactional bit in a batch's attributes."""
 
 
 class RefusedError(ClusterError):
     """A broker refused a request.
 
     Attributes:
-        error: Kafka's constant: `INVALID_TXN_STATE`.
+        error: Kafka's error name, such as `INVALID_TXN_STATE`.
     """
 
     def __init__(self, what: str, error: ErrorCode) -> None:
@@ -54,21 +54,21 @@ def produce(
     sequence: int = -1,
     timeout_s: float = ANSWER_LIMIT_S,
 ) -> int:
-    """Send a record to a broker, and return the offset at which it is stored.
+    """Send a record to a broker, and return its offset.
 
     Args:
-        lines: To the brokers.
-        node: The broker.
-        place: The partition, which it leads.
+        lines: Connections to the brokers.
+        node: The node to send to.
+        place: The partition, which the node must lead.
         payload: The record's value.
-        transactional_id: None: the record is of no transaction.
-        producer: Its id and epoch.
-        sequence: The record's number in that epoch; -1 without idempotence.
-        timeout_s: Of the answer.
+        transactional_id: None for a record outside a transaction.
+        producer: The producer's id and epoch.
+        sequence: The record's sequence number in this epoch; -1 without idempotence.
+        timeout_s: The time limit for the answer, in seconds.
 
     Raises:
         WireError: No answer came.
-        RefusedError: The broker refuses it.
+        RefusedError: The broker refuses the record.
     """
     topic, partition = place
     batch = _batch(payload, producer, sequence, of_transaction=transactional_id is not None)

@@ -1,4 +1,4 @@
-"""What the servers of a cluster are: Java with Kafka's jars, or the reference cluster's own."""
+"""The programs that a cluster's servers run: Apache Kafka on Java, or the reference cluster."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,15 +23,15 @@ SETTINGS = "server.properties"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """Where a node's server runs, and beside whom.
+    """The place of a node's server, and the addresses of all nodes.
 
     Attributes:
-        plan: What decides the run.
-        node: `n1`.
-        folder: Of its files.
-        endpoints: Of all nodes.
-        inner_ports: A second port of each node's machine, which nobody listens on yet.
-        zookeeper: `host:port` in ZooKeeper mode.
+        plan: The run's plan.
+        node: The node's name, such as `n1`.
+        folder: The folder of the node's files.
+        endpoints: The addresses of all nodes.
+        inner_ports: A second port on each node's machine, which is still free.
+        zookeeper: `host:port` of ZooKeeper, in ZooKeeper mode.
     """
 
     plan: Plan
@@ -43,11 +43,11 @@ class Seat:
 
     @property
     def data(self) -> Path:
-        """Where it keeps records."""
+        """The folder in which the server keeps records."""
         return self.folder / "data"
 
     def write_settings(self) -> None:
-        """Write Kafka's settings of the node."""
+        """Write the node's `server.properties`."""
         settings = server_properties(
             self.plan,
             self.node,
@@ -59,36 +59,36 @@ class Seat:
 
 
 class Programs(Protocol):
-    """How servers are prepared and started.
+    """The interface for preparing and starting servers of one kind.
 
     Attributes:
-        software: Files that a machine needs which does not share ours.
-        reads_all_at_start: Whether they read all of their logs as they start.
-        one_process: Whether one process, on the first node's machine, plays all brokers.
-        sees: What observers may ask them for, and their files show.
+        software: The files that a machine with its own file system needs.
+        reads_all_at_start: Whether servers read all their logs when they start.
+        one_process: Whether one process on the first node's machine runs all brokers.
+        sees: What requests and files can show of the servers.
     """
 
     @property
     def reads_all_at_start(self) -> bool:
-        """As `cluster.protocol.ReadsAllAtStart`."""
+        """Whether servers read all their logs at start; see `cluster.protocol.ReadsAllAtStart`."""
 
     @property
     def one_process(self) -> bool:
-        """Whether one process plays all brokers."""
+        """Whether one process runs all brokers."""
 
     @property
     def sees(self) -> frozenset[Sight]:
-        """What can be seen of them."""
+        """What can be observed of the servers."""
 
     @property
     def software(self) -> Sequence[Path]:
-        """What has to be brought to machines."""
+        """The files to copy to machines with their own file system."""
 
     def environment(self, seat: Seat) -> Mapping[str, str]:
-        """Return what a node's process is started with."""
+        """Return the environment variables for a node's process."""
 
     def configure(self, seat: Seat) -> None:
-        """Write what a server needs."""
+        """Write the configuration files of a server."""
 
     def format(self, seats: Sequence[Seat]) -> None:
         """Format the data folders of nodes."""
@@ -97,19 +97,20 @@ class Programs(Protocol):
         """Return the command line of a node's server.
 
         Args:
-            seat: Where it runs.
-            java: Asks a machine that does not share our files for its Java; None: it does.
+            seat: The place of the server.
+            java: Returns the Java of a machine with its own file system, or None for this machine's
+                Java.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaPrograms:
-    """Apache Kafka.
+    """Prepares and starts Apache Kafka.
 
     Attributes:
-        plan: What decides the run.
-        distribution: The Kafka to run.
-        java: The Java to run it with.
+        plan: The run's plan.
+        distribution: The Kafka version to run.
+        java: The Java that runs it.
     """
 
     plan: Plan
@@ -118,17 +119,17 @@ class KafkaPrograms:
 
     @property
     def reads_all_at_start(self) -> bool:
-        """No: of a log that was closed in order nothing is read, of others the last segments."""
+        """False: Kafka skips cleanly closed logs, and reads only the last segments of others."""
         return False
 
     @property
     def one_process(self) -> bool:
-        """No: each broker is one."""
+        """False: each broker has its own process."""
         return False
 
     @property
     def sees(self) -> frozenset[Sight]:
-        """All."""
+        """Everything can be observed."""
         return frozenset(Sight)
 
     @property
@@ -137,17 +138,17 @@ class KafkaPrograms:
         return self.distribution.classpath
 
     def environment(self, seat: Seat) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
-        """Return what Java needs."""
+        """Return the environment variables for Java."""
         return JAVA_ENVIRONMENT
 
     def configure(self, seat: Seat) -> None:
-        """Write the settings, and the configuration of its logging."""
+        """Write `server.properties` and the logging configuration."""
         seat.write_settings()
         logging = self._logging(seat.folder)
         logging.file.write_text(logging.text, encoding="utf-8")
 
     def format(self, seats: Sequence[Seat]) -> None:
-        """Have Kafka's own tool format the disks."""
+        """Format the disks with Kafka's StorageTool."""
         format_storage(
             self.java,
             self.distribution,
@@ -157,13 +158,13 @@ class KafkaPrograms:
         )
 
     def argv(self, seat: Seat, java: Callable[[], Path | None]) -> list[str]:
-        """Return the command line of `kafka.Kafka`."""
+        """Return the command line of the Java class `kafka.Kafka`."""
         own = java()
         return java_argv(
             replace(self.java, path=own, elsewhere=True) if own else self.java,
             self.distribution,
             self._logging(seat.folder).java_property,
-            # Where compression's native libraries are unpacked; a killed Java leaves them there.
+            # Java unpacks native compression libraries here, and leaves them if killed.
             f"-Djava.io.tmpdir={seat.folder / TEMPORARY}",
             "kafka.Kafka",
             str(seat.folder / SETTINGS),
@@ -173,12 +174,12 @@ class KafkaPrograms:
     def _logging(self, folder: Path) -> Logging:
         numbers = self.plan.version_numbers
         if any(jar.name.startswith("reload4j-") for jar in self.distribution.classpath):
-            numbers = min(numbers, LAST_WITH_LOG4J1)  # Snapshots of 4.0 had it for a while.
+            numbers = min(numbers, LAST_WITH_LOG4J1)  # Some 4.0 snapshots used reload4j.
         return logging_to(folder, node_files(self.plan.mode), numbers)
 
 
 class ReferencePrograms:
-    """The reference cluster: this Python, and nothing else."""
+    """Prepares and starts the reference cluster, which needs only this Python."""
 
     software: Sequence[Path] = ()
     reads_all_at_start = True
@@ -186,11 +187,11 @@ class ReferencePrograms:
     sees = frozenset(Sight)
 
     def environment(self, seat: Seat) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
-        """Return nothing: it is this Python."""
+        """Return no variables, because the reference cluster needs none."""
         return {}
 
     def configure(self, seat: Seat) -> None:
-        """Write the settings, which are all that it needs."""
+        """Write `server.properties`, the only file that the server needs."""
         seat.write_settings()
 
     def format(self, seats: Sequence[Seat]) -> None:
@@ -205,8 +206,8 @@ class ReferencePrograms:
             raise unwritable(error.filename, error) from error
 
     def argv(self, seat: Seat, java: Callable[[], Path | None]) -> list[str]:
-        """Return the command line of a node."""
+        """Return the command line of a reference node."""
         del java
         settings = str(seat.folder / SETTINGS)
-        # -P: the node's folder, where it runs, has no modules.
+        # -P: do not import modules from the node's folder, the working directory.
         return [sys.executable, "-P", "-m", "cluster.reference.process", settings]

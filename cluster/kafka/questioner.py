@@ -1,4 +1,4 @@
-"""Asks one node for an observer: an answer that may be of either of two incarnations is none."""
+"""Sends the observer's requests to a node, and rejects answers that span a restart."""
 
 from collections.abc import Callable
 
@@ -12,12 +12,12 @@ from results.record.clock import RunClock
 
 
 class Questioner:
-    """Asks a node, and tells when.
+    """Sends requests to a node, and records their times.
 
     Args:
-        node: Who.
-        incarnation: Tells how often a node's server was started.
-        clock: The run's.
+        node: The node's name.
+        incarnation: Returns how many times a node's server was started.
+        clock: The run's clock.
     """
 
     def __init__(self, node: str, incarnation: Callable[[str], int], *, clock: RunClock) -> None:
@@ -33,10 +33,10 @@ class Questioner:
         *,
         snapshot: str | None,
     ) -> tuple[A, Moment]:
-        """Ask over a dialogue.
+        """Send a request, and return the answer with its times and the node's incarnation.
 
         Raises:
-            WireError: No answer came in time, or the node was restarted meanwhile.
+            WireError: No answer came in time, or the node was restarted in the meantime.
         """
         incarnation = self._incarnation(self._node)
         asked_ns = self._clock.now_ns()

@@ -1,6 +1,6 @@
-"""The questions that Logquake asks a broker, in a version that Kafka 4.0 and later know.
+"""Builds the requests that Logquake sends, in versions that Kafka 4.0 and later support.
 
-Brokers that know only older ones are asked in those: see `dialects`.
+For brokers that only support older versions, `dialects` converts the requests.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 from cluster.protocol import CoordinatorKind
 
 Place = tuple[str, int]
-"""A topic's name and a partition."""
+"""A topic's name and a partition number."""
 
 METADATA_TOPIC = TopicName("__cluster_metadata")
 METADATA_TOPIC_ID = UUID(int=1)
@@ -50,12 +50,11 @@ LATEST = i64(-1)
 CONSUMER = BrokerId(-1)
 NO_EPOCH = -1
 ANY_REPLICA = BrokerId(-2)
-"""Kafka's "debugging consumer": the only one to whom a replica that does not lead tells its log's
-end."""
+"""Kafka's "debugging consumer". A follower reports its log end offset only to this replica id."""
 
 
 def metadata(topics: Sequence[str] | None) -> MetadataRequest:
-    """Ask which brokers are registered and not fenced, and who leads; None: of all topics."""
+    """Ask for the unfenced brokers and the leaders of topics; None means all topics."""
     asked = None
     if topics is not None:
         asked = tuple(MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in topics)
@@ -65,16 +64,17 @@ def metadata(topics: Sequence[str] | None) -> MetadataRequest:
 
 
 def quorum() -> DescribeQuorumRequest:
-    """Ask for the controllers' quorum; a broker forwards it to the one that leads."""
+    """Ask for the controllers' quorum; a broker forwards this request to the quorum's leader."""
     partition = QuorumPartition(partition_index=i32(0))
     topic = QuorumTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
     return DescribeQuorumRequest(topics=(topic,))
 
 
 def quorum_belief() -> QuorumFetchRequest:
-    """Ask a controller whom it takes for the leader: a fetch of no epoch, which none serves.
+    """Ask a controller for the quorum's leader, by a fetch request without an epoch.
 
-    Whatever it answers has the leader and the epoch that it knows (KIP-595).
+    The controller serves no data for this request. Its answer, whatever the error, names the leader
+    and the epoch that the controller knows (KIP-595).
     """
     partition = QuorumFetchPartition(
         partition=i32(0), fetch_offset=i64(0), partition_max_bytes=i32(1)
@@ -89,19 +89,19 @@ def quorum_belief() -> QuorumFetchRequest:
 
 
 def coordinator(kind: CoordinatorKind, key: str) -> FindCoordinatorRequest:
-    """Ask who coordinates a group or a transactional id (KIP-98)."""
+    """Ask for the coordinator of a group or transactional id (KIP-98)."""
     return FindCoordinatorRequest(
         key=key, key_type=i8(1 if kind is CoordinatorKind.TRANSACTION else 0)
     )
 
 
 def leader_ends(places: Iterable[Place], *, committed: bool = False) -> ListOffsetsRequest:
-    """Ask for high watermarks (or last stable offsets), which only a partition's leader answers."""
+    """Ask for high watermarks or last stable offsets; only a partition's leader answers."""
     return _ends(places, CONSUMER, i8(1 if committed else 0))
 
 
 def producers(places: Iterable[Place]) -> DescribeProducersRequest:
-    """Ask a leader who writes to partitions, and whose transactions are open there (KIP-664)."""
+    """Ask a leader for the producers and open transactions of partitions (KIP-664)."""
     return DescribeProducersRequest(
         topics=tuple(
             ProducersTopic(name=TopicName(topic), partition_indexes=tuple(map(i32, partitions)))
@@ -118,24 +118,25 @@ def transactions_of(producer_ids: Iterable[int]) -> ListTransactionsRequest:
 
 
 def transactions(transactional_ids: Iterable[TransactionalId]) -> DescribeTransactionsRequest:
-    """Ask a coordinator for the state and the partitions of transactions (KIP-664)."""
+    """Ask a coordinator for the state and partitions of transactions (KIP-664)."""
     return DescribeTransactionsRequest(transactional_ids=tuple(transactional_ids))
 
 
 def replica_ends(places: Iterable[Place]) -> ListOffsetsRequest:
-    """Ask for log end offsets, which every replica answers."""
+    """Ask for log end offsets; every replica answers."""
     return _ends(places, ANY_REPLICA, i8(0))
 
 
 def log_starts(starts: Mapping[Place, int]) -> FetchRequest:
-    """Fetch at each log's start as little as can be: the answer has the replica's high watermark.
+    """Fetch a minimum of data at each log's start, to get the replica's high watermark.
 
-    Past its end a follower answers OFFSET_OUT_OF_RANGE without a high watermark; its start is in
-    every log. At most one batch comes back, however many partitions are asked for (KIP-74). Before
-    2.4 (KIP-392) a follower answers the debugging consumer only.
+    Every fetch response has the high watermark. The log's start is used because it exists in every
+    replica: a fetch beyond a follower's log end returns OFFSET_OUT_OF_RANGE without a high
+    watermark. The response has at most one batch for all partitions (KIP-74). Before 2.4 (KIP-392)
+    a follower answers only the debugging consumer.
 
     Args:
-        starts: Log start offset by place.
+        starts: The log start offset of each partition.
     """
     topics = tuple(
         FetchTopic(
@@ -156,7 +157,7 @@ def log_starts(starts: Mapping[Place, int]) -> FetchRequest:
         max_wait=i32Timedelta.parse(timedelta()),
         min_bytes=i32(0),
         max_bytes=i32(1),
-        # Before 2.3 only the answer to a read_committed consumer has the last stable offset.
+        # Before 2.3 only answers to read_committed consumers have the last stable offset.
         isolation_level=i8(1),
         topics=topics,
         forgotten_topics_data=(),
@@ -164,10 +165,10 @@ def log_starts(starts: Mapping[Place, int]) -> FetchRequest:
 
 
 def leader_end(place: Place, *, current_leader_epoch: int = NO_EPOCH) -> ListOffsetsRequest:
-    """Ask as a consumer for a partition's high watermark, with the epoch that the asker knows.
+    """Ask for a partition's high watermark as a consumer that states its known leader epoch.
 
-    A leader of a newer epoch answers FENCED_LEADER_EPOCH, one of an older epoch
-    UNKNOWN_LEADER_EPOCH (KIP-320); -1 asks without any.
+    A leader in a newer epoch answers FENCED_LEADER_EPOCH. A leader in an older epoch answers
+    UNKNOWN_LEADER_EPOCH (KIP-320). The value -1 states no epoch.
     """
     asked = ListOffsetsPartition(
         partition_index=i32(place[1]),
@@ -181,7 +182,7 @@ def leader_end(place: Place, *, current_leader_epoch: int = NO_EPOCH) -> ListOff
 def epoch_end(
     place: Place, *, epoch: int, current_leader_epoch: int = NO_EPOCH
 ) -> OffsetForLeaderEpochRequest:
-    """Ask a leader where an epoch ends in its log, as a follower does (KIP-101, KIP-279)."""
+    """Ask a leader for the end offset of an epoch, as a follower does (KIP-101, KIP-279)."""
     asked = OffsetForLeaderPartition(
         partition=i32(place[1]),
         current_leader_epoch=i32(current_leader_epoch),
@@ -198,7 +199,7 @@ def new_topic(
     configs: Mapping[str, str],
     timeout_s: float,
 ) -> CreateTopicsRequest:
-    """Ask for a topic whose replicas are placed by hand: broker ids by partition."""
+    """Ask for a new topic with a given assignment of broker ids by partition."""
     topic = CreatableTopic(
         name=TopicName(name),
         num_partitions=i32(-1),
@@ -223,7 +224,7 @@ def new_topics(
     configs: Mapping[str, str],
     timeout_s: float,
 ) -> CreateTopicsRequest:
-    """Ask for topics to be made, their replicas wherever the controller likes."""
+    """Ask for new topics, and let the controller choose the brokers of their replicas."""
     settings = tuple(CreatableTopicConfig(name=key, value=configs[key]) for key in configs)
     topics = tuple(
         CreatableTopic(
@@ -254,7 +255,7 @@ def _ends(places: Iterable[Place], who: BrokerId, isolation: i8) -> ListOffsetsR
 
 
 def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
-    """Return the partitions of each topic."""
+    """Return the partition numbers of each topic."""
     grouped: dict[str, list[int]] = {}
     for topic, partition in places:
         grouped.setdefault(topic, []).append(partition)

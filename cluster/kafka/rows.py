@@ -1,4 +1,4 @@
-"""Turns a broker's answers into rows of the record. Pure."""
+"""Converts brokers' answers to rows of the run's tables."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,21 +18,24 @@ from results.record.clock import NS_PER_S
 from results.record.tables import LIVE
 
 NOTED = "noted"
-"""The snapshot of a run's last look before the stop."""
+"""The name of the last snapshot before a run's stop."""
 LEADER_REPEAT_NS = 2 * NS_PER_S
-"""A leader that goes on leading says so at least so often: a high watermark that stays is news to
-whoever read beyond it."""
+"""The longest time between two rows about an unchanged leader.
+
+A repeated row shows that the high watermark is still the same. This matters for a check of
+consumers that read beyond it.
+"""
 Row = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """When, and of which life of a broker, an answer came.
+    """The times of a broker's answer, and the broker's incarnation.
 
     Attributes:
-        asked_ns, observed_ns: Before the question, and after its answer.
-        incarnation: Of the broker.
-        snapshot: Set: every row is due.
+        asked_ns, observed_ns: The times before the request and after the answer.
+        incarnation: How many times the broker was started.
+        snapshot: A snapshot's name, for which every row is written. None means only changes.
     """
 
     asked_ns: int
@@ -43,7 +46,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """Who leads a partition, as somebody said; leader -1 is none, epoch -1 is not said."""
+    """A report about a partition's leader; leader -1 means none, epoch -1 means not reported."""
 
     place: Place
     topic_id: str
@@ -55,7 +58,7 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaEnds:
-    """What Fetch tells of a replica: its own high watermark, last stable offset, log start."""
+    """A replica's own high watermark, last stable offset and log start, from a Fetch response."""
 
     high_watermark: int
     last_stable_offset: int
@@ -64,12 +67,12 @@ class ReplicaEnds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """What is known of a node's part in the controllers' quorum.
+    """A node's state in the controllers' quorum.
 
     Attributes:
-        role: leader, follower (a voter), observer (no voter); None: it knows no leader.
-        epoch, leader: Node id; -1: none.
-        high_watermark, log_end_offset: As the leader tells them; None: not told.
+        role: leader, follower (a voter) or observer (no voter). None if no leader is known.
+        epoch, leader: The quorum's epoch, and the leader's node id or -1.
+        high_watermark, log_end_offset: The values that the leader reports; None if not reported.
     """
 
     role: str | None
@@ -80,11 +83,11 @@ class QuorumState:
 
 
 def beliefs(answer: MetadataResponse, topic_ids: Mapping[str, str]) -> Iterator[Leadership]:
-    """Yield what a broker's metadata say, of each partition that it knows.
+    """Yield the leader and ISR of each partition in a broker's metadata.
 
     Args:
-        answer: Of the broker.
-        topic_ids: By topic, where the broker tells none (before Kafka 2.8).
+        answer: The broker's answer.
+        topic_ids: Topic ids by topic, for brokers that do not report ids (before Kafka 2.8).
     """
     for topic in answer.topics:
         for state in topic.partitions:
@@ -100,9 +103,10 @@ def beliefs(answer: MetadataResponse, topic_ids: Mapping[str, str]) -> Iterator[
 def claims(
     answer: ListOffsetsResponse, node: str, topic_ids: Mapping[str, str]
 ) -> Iterator[Leadership]:
-    """Yield what a broker claims by answering as leader; errors claim nothing.
+    """Yield the partitions that a broker claims to lead, because it answers as their leader.
 
-    Up to Kafka 2.1 the answer does not say of which epoch it is: -1.
+    Partitions with an error are skipped. Up to Kafka 2.1 the answer has no leader epoch; the value
+    is then -1.
     """
     for topic in answer.topics:
         for each in topic.partitions:
@@ -117,7 +121,7 @@ def claims(
 
 
 def log_ends(answer: ListOffsetsResponse) -> dict[Place, int]:
-    """Return log end offsets of the replicas that the broker has."""
+    """Return the log end offsets of a broker's replicas."""
     return {
         (str(topic.name), int(each.partition_index)): int(each.offset)
         for topic in answer.topics
@@ -127,7 +131,7 @@ def log_ends(answer: ListOffsetsResponse) -> dict[Place, int]:
 
 
 def replica_ends(answer: FetchResponse) -> dict[Place, ReplicaEnds]:
-    """Return high watermarks and the like of the replicas that the broker has."""
+    """Return the high watermark, last stable offset and log start of a broker's replicas."""
     return {
         (str(topic.topic), int(each.partition_index)): ReplicaEnds(
             high_watermark=int(each.high_watermark),
@@ -141,7 +145,7 @@ def replica_ends(answer: FetchResponse) -> dict[Place, ReplicaEnds]:
 
 
 def quorum_state(answer: DescribeQuorumResponse, node: str) -> QuorumState | None:
-    """Return what the quorum's leader knows of a node; None if it was not reached."""
+    """Return a node's state by the quorum leader's report, or None without a report."""
     if answer.error_code is not ErrorCode.none or not answer.topics:
         return None
     state = answer.topics[0].partitions[0]
@@ -162,9 +166,10 @@ def quorum_state(answer: DescribeQuorumResponse, node: str) -> QuorumState | Non
 
 
 def quorum_belief(answer: QuorumFetchResponse, node: str) -> QuorumState | None:
-    """Return whom a controller takes for the leader; None if it does not say.
+    """Return the quorum's leader that a controller knows, or None if it does not report one.
 
-    It says so with whatever error: the question names no epoch, and none is served.
+    The controller includes the leader in an error response. An error is normal, because the request
+    states no epoch.
     """
     told = [each for topic in answer.responses for each in topic.partitions]
     if not told or told[0].current_leader.leader_epoch < 0:
@@ -180,11 +185,11 @@ def quorum_belief(answer: QuorumFetchResponse, node: str) -> QuorumState | None:
 
 @dataclass(slots=True)
 class RowMaker:
-    """Makes the rows of one node's observer that are worth writing.
+    """Makes the rows of one node's observer, and skips rows without news.
 
     Attributes:
-        node: The node that is asked.
-        topic_ids: By topic.
+        node: The observed node.
+        topic_ids: Topic ids by topic.
     """
 
     node: str
@@ -195,7 +200,7 @@ class RowMaker:
     _quorum: Thinning = field(default_factory=lambda: Thinning(repeat_ns=LEADER_REPEAT_NS))
 
     def leadership(self, source: str, said: Leadership, at: Moment) -> Row | None:
-        """Return a row of `leadership`, or None if it would say nothing new."""
+        """Return a row of `leadership`, or None if it has no news."""
         deciding = (said.topic_id, said.leader, said.leader_epoch, said.isr, at.incarnation)
         growing = () if said.high_watermark is None else (said.high_watermark,)
         thinning = self._claims if source == "list-offsets" else self._beliefs
@@ -221,7 +226,7 @@ class RowMaker:
     def replica(
         self, place: Place, end: int | None, *, ends: ReplicaEnds | None, at: Moment
     ) -> Row | None:
-        """Return a row of `replica_states`, or None if it would say nothing new."""
+        """Return a row of `replica_states`, or None if it has no news."""
         high = ends.high_watermark if ends else None
         stable = ends.last_stable_offset if ends and ends.last_stable_offset >= 0 else None
         start = ends.log_start_offset if ends and ends.log_start_offset >= 0 else None
@@ -251,7 +256,7 @@ class RowMaker:
         )
 
     def quorum(self, state: QuorumState, at: Moment) -> Row | None:
-        """Return a row of `quorum_states`, or None if it would say nothing new."""
+        """Return a row of `quorum_states`, or None if it has no news."""
         due = self._quorum.is_due(
             "quorum",
             at_ns=at.observed_ns,

@@ -1,7 +1,7 @@
-"""Who we are, as a broker wants to know it: SASL's PLAIN, SCRAM and OAUTHBEARER.
+"""Authenticates to a broker with SASL PLAIN, SCRAM or OAUTHBEARER.
 
 PLAIN is RFC 4616, SCRAM is RFC 5802 and RFC 7677, OAUTHBEARER is RFC 7628 (KIP-255, KIP-768).
-Settings have librdkafka's names, so that clients and observers are told the same.
+Settings have librdkafka's names, so that clients and observers share the same settings.
 """
 
 import base64
@@ -18,24 +18,24 @@ from cluster.protocol import ClusterError
 from results.record.clock import unix_s
 
 Ask = Callable[[bytes], bytes]
-"""Sends a message of the mechanism, and returns the broker's."""
+"""Sends a message of the SASL mechanism, and returns the broker's answer."""
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 TOKEN_TIMEOUT_S = 10.0
 TOKEN_LIFE_S = 3600
 _EARLY_S = 30.0
-"""A token is asked for anew so long before its end."""
+"""The time in seconds before a token's expiry at which a new token is requested."""
 
 
 class SaslError(ClusterError):
-    """A broker does not prove that it knows the password, or there is no token: one sentence."""
+    """The broker does not prove that it knows the password, or no token is available."""
 
 
 @dataclass(slots=True)
 class Sasl:
-    """One user of a cluster; makes the messages of one mechanism.
+    """The credentials of one user, for one SASL mechanism.
 
     Args:
-        settings: librdkafka's, secrets put in.
+        settings: librdkafka settings, including secrets.
     """
 
     settings: Mapping[str, str]
@@ -49,13 +49,14 @@ class Sasl:
         return named.upper()
 
     def prove(self, ask: Ask) -> None:
-        """Tell a broker who we are.
+        """Authenticate to a broker.
 
         Args:
-            ask: Sends a message, and returns the answer; it raises what the broker refuses.
+            ask: Sends a message, and returns the answer. If the broker refuses, it raises an error.
 
         Raises:
-            SaslError: The broker does not know the password itself, or there is no token.
+            SaslError: The broker does not prove that it knows the password, or no token is
+                available.
         """
         user = self.settings.get("sasl.username", "")
         password = self.settings.get("sasl.password", "")
@@ -89,7 +90,7 @@ def _prove_by_scram(ask: Ask, user: str, password: str, hash_name: str) -> None:
     salted = hashlib.pbkdf2_hmac(
         hash_name, password.encode(), base64.b64decode(told["s"]), int(told["i"])
     )
-    closing = f"c=biws,r={told['r']}"  # biws: no channel is bound (`n,,` in base64).
+    closing = f"c=biws,r={told['r']}"  # biws: no channel binding (`n,,` in base64).
     signed = f"{opening},{challenge},{closing}".encode()
     client_key = hmac.digest(salted, b"Client Key", hash_name)
     signature = hmac.digest(hashlib.new(hash_name, client_key).digest(), signed, hash_name)
@@ -106,7 +107,7 @@ def _attributes(message: str) -> dict[str, str]:
 
 
 def _unsecured_token(config: str) -> str:
-    """Return a token that nobody signed, as librdkafka makes it of `principal=NAME ...`."""
+    """Return an unsigned token for a setting `principal=NAME ...`, as librdkafka makes it."""
     told = dict(each.partition("=")[::2] for each in config.split())
     begun = int(unix_s())
     life_s = int(told.get("lifeSeconds", TOKEN_LIFE_S))
@@ -126,7 +127,7 @@ def _encoded(values: Mapping[str, object]) -> str:
 
 
 def _fetched_token(settings: Mapping[str, str]) -> tuple[str, float]:
-    """Return a token of the endpoint, and for how long it holds, in seconds (RFC 6749, 4.4)."""
+    """Request a token, and return it with its lifetime in seconds (RFC 6749, section 4.4)."""
     url = settings.get("sasl.oauthbearer.token.endpoint.url", "")
     asked = {"grant_type": "client_credentials"}
     if scope := settings.get("sasl.oauthbearer.scope"):

@@ -1,6 +1,6 @@
-"""A connection by TLS, with SASL, or both: `wire.dialling` is given it for a secured cluster.
+"""A connection with TLS, SASL or both, for secured clusters; used through `wire.dialling`.
 
-Settings have librdkafka's names and mean the same: `security.protocol`, `ssl.*`, `sasl.*`.
+Settings have librdkafka's names and meaning: `security.protocol`, `ssl.*`, `sasl.*`.
 """
 
 import socket
@@ -24,20 +24,24 @@ from cluster.protocol import UserError
 from results.record.clock import stopwatch_s
 
 GREETING_S = 3.0
-"""So long TLS and SASL may take, beside the question: cut short they would begin anew each time."""
+"""The time limit in seconds for the TLS and SASL handshake.
+
+This limit is separate from the request's limit, which is usually shorter. Under the request's limit
+a slow handshake would be interrupted at every attempt.
+"""
 SESSION_SHARE = 0.8
-"""A connection is opened anew when so much of the time is over that its broker grants it."""
+"""The share of the broker's session lifetime after which a connection is reopened."""
 
 
 class RefusedError(WireError):
-    """A broker, or its certificate, is not who it should be; or we are not, as it says."""
+    """A certificate check or an authentication failed."""
 
 
 def dial_by(settings: Mapping[str, str]) -> Dial:
-    """Return what makes channels as settings of clients have it.
+    """Return a function that opens connections according to client settings.
 
     Raises:
-        UserError: A file cannot be read, or a setting has no meaning here.
+        UserError: A file cannot be read, or a setting is not supported here.
     """
     protocol = settings.get("security.protocol", "plaintext").lower()
     if protocol not in {"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"}:
@@ -50,10 +54,10 @@ def dial_by(settings: Mapping[str, str]) -> Dial:
 
 
 def tls_context(settings: Mapping[str, str]) -> ssl.SSLContext:
-    """Return how certificates are shown and looked at.
+    """Return the TLS context with certificates and their checks.
 
     Raises:
-        UserError: A file cannot be read, or holds something else.
+        UserError: A file cannot be read, or has the wrong content.
     """
     if "ssl.keystore.location" in settings:
         raise UserError(
@@ -80,25 +84,25 @@ def tls_context(settings: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def _show_ours(context: ssl.SSLContext, settings: Mapping[str, str]) -> None:
-    """Have a context show our own certificate, if we have one."""
+    """Load the client's own certificate into a TLS context, if the settings name one."""
     password = settings.get("ssl.key.password")
     if certificate := settings.get("ssl.certificate.location"):
         context.load_cert_chain(certificate, settings.get("ssl.key.location"), password=password)
     elif pem := settings.get("ssl.certificate.pem"):
-        with TemporaryDirectory() as folder:  # Python reads keys from files only; 0700.
+        with TemporaryDirectory() as folder:  # Python reads keys only from files; mode 0700.
             both = Path(folder) / "own.pem"
             both.write_text(f"{pem}\n{settings.get('ssl.key.pem', '')}", encoding="ascii")
             context.load_cert_chain(both, password=password)
 
 
 class SecureConnection(Connection):
-    """A connection that begins with a look at certificates, with a password, or with both.
+    """A connection that begins with a TLS handshake, SASL authentication or both.
 
     Args:
-        host: Address of the broker.
-        port: Its port.
-        context: Of TLS; None: without.
-        sasl: Who we are; None: the broker does not ask.
+        host: The broker's address.
+        port: The broker's port.
+        context: The TLS context; None means no TLS.
+        sasl: The SASL credentials; None means no authentication.
     """
 
     def __init__(
@@ -110,7 +114,10 @@ class SecureConnection(Connection):
         self._until_s: float | None = None
 
     def is_open(self) -> bool:
-        """Tell whether the next question goes over the connection of the last one (KIP-368)."""
+        """Return whether the next request can use the open connection.
+
+        The connection is closed first if its session is about to expire (KIP-368).
+        """
         if self._until_s is not None and stopwatch_s() >= self._until_s:
             self.close()
         return super().is_open()
@@ -121,7 +128,7 @@ class SecureConnection(Connection):
         super().close()
 
     def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
-        """Send a request and return its answer; a greeting before it has a limit of its own."""
+        """Send a request and return its answer; a handshake before it has its own time limit."""
         if not self.is_open():
             self._greet(type(request).__name__)
         return super().ask(request, answer, timeout_s=timeout_s)

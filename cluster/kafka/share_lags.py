@@ -1,4 +1,4 @@
-"""How many records of each partition a share group is not done with (KIP-932, KIP-1226)."""
+"""Finds how many records of each partition a share group has not finished (KIP-932, KIP-1226)."""
 
 from collections.abc import Callable, Collection, Mapping
 
@@ -19,7 +19,7 @@ from cluster.kafka.wire import WireError
 from cluster.protocol import CoordinatorKind, Endpoint
 
 _ANSWER_S = 5.0
-"""The coordinator asks leaders and the share coordinator before it answers."""
+"""The time limit in seconds. The coordinator first asks leaders and the share coordinator."""
 
 
 def share_lags(
@@ -28,17 +28,17 @@ def share_lags(
     group: str,
     places: Collection[Place],
 ) -> dict[Place, int]:
-    """Ask a share group's coordinator how far the group is.
+    """Ask a share group's coordinator for the group's lag on each partition.
 
     Args:
-        endpoints: Of all brokers.
-        answers: Tells of a node whether asking it is worth the wait.
-        group: Its id.
-        places: (topic, partition) each.
+        endpoints: The addresses of all brokers.
+        answers: Returns whether a node is running and not paused.
+        group: The group's id.
+        places: The partitions, as (topic, partition).
 
     Returns:
-        Of each partition of which it is known, how many records below its end are neither accepted,
-        rejected nor given up.
+        For each partition with a known lag: the number of records below its end that the group has
+        not accepted, rejected or given up.
     """
     lines = Lines(endpoints, answers)
     try:

@@ -1,7 +1,8 @@
-"""What JVMs print when they are sent SIGQUIT: their threads' stacks, and the deadlocks they find.
+"""Makes JVMs print their thread stacks with SIGQUIT, and finds deadlocks in the output.
 
-HotSpot prints the threads, then "Found one Java-level deadlock:" with each thread of the circle and
-who holds what it waits for, and last the heap. All of it goes to the process's standard output.
+HotSpot prints the threads first. Then comes "Found one Java-level deadlock:" with each thread of
+the cycle and the owner of its lock. The heap comes last. All output goes to the process's standard
+output.
 """
 
 import re
@@ -29,15 +30,16 @@ def printed_stacks(
     disk: Callable[[str], Disk],
     send_signal: Callable[[str, signal.Signals], object],
 ) -> dict[str, str]:
-    """Have JVMs print their stacks to their standard output, and tell what each found.
+    """Make JVMs print their thread stacks to standard output, and return the deadlocks found.
 
     Args:
-        nodes: Whose.
-        disk: A node's files.
-        send_signal: Sends one to a node's process.
+        nodes: The nodes whose processes to signal.
+        disk: Returns a node's files.
+        send_signal: Sends a signal to a node's process.
 
     Returns:
-        By node: `deadlock:` and who waits for whom, empty without one, or `NOTHING`.
+        By node: `deadlock:` and the waiting threads, an empty text without a deadlock, or `NOTHING`
+        if no stacks were printed.
     """
     before = {node: _size(disk(node)) for node in nodes}
     for node in nodes:
@@ -46,7 +48,7 @@ def printed_stacks(
 
 
 def deadlock(printed: str) -> str:
-    """Return who waits for whom in the deadlocks of a thread dump; empty if there is none."""
+    """Return which threads wait for each other in a thread dump's deadlocks; empty without one."""
     circles = (_WAITS.finditer(each) for each in _CIRCLE.findall(printed))
     return "; ".join(
         ", ".join(f"{each['who']} waits for {each['by'] or each['nobody']}" for each in circle)

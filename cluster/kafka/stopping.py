@@ -1,9 +1,10 @@
-"""Who of a KRaft quorum that stops for good waits for nobody, and need not be waited for.
+"""Detects controllers that wait in vain for a lost quorum while a cluster stops for good.
 
-A controller that stops waits up to 5 s for the others to hear of it (`KafkaRaftClient.shutdown`).
-The last ones of a quorum wait for voters that are gone. One is killed then, but only if it is known
-to do nothing else: its own log says that it has begun to wait, and not that it has ended to; and
-its broker has closed all its logs. A controller of its own has none that tell it: it is waited for.
+A stopping controller waits up to 5 s for the other voters (`KafkaRaftClient.shutdown`). The last
+controllers wait for voters that have ended already. Logquake then kills such a controller, but only
+if it does nothing else. Two signs are needed: its log shows that the wait began and did not end,
+and its broker has closed all logs. A separate controller never shows the second sign, so that
+Logquake waits for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,21 +15,21 @@ from results.record.clock import stopwatch_s
 from results.record.terms import CLEAN_SHUTDOWN
 
 BEGUN = b"] Beginning graceful shutdown ("
-"""`KafkaRaftClient` says so since 2.8, as the last controller's part of a stop begins."""
+"""A log line of `KafkaRaftClient` since 2.8, at the start of a controller's last stop phase."""
 _OVER = (b"raceful shutdown completed", b"raceful shutdown timed out", b"raceful shutdown failed")
 _ASKED_EACH_S = 0.2
 _GONE_FOR_S = 1.0
-"""So long a quorum must have been gone: a voter that still could end by itself has ended."""
+"""The time in seconds that a quorum must be lost. Any voter that can end by itself ends by then."""
 _LOG = "logs/server.log"
 _CLOSED = f"{DATA}/{CLEAN_SHUTDOWN}"
 
 
 class Quorum:
-    """The voters of a cluster that stops.
+    """The voters of a quorum that stops for good.
 
     Args:
-        voters: All of them.
-        runs: Tells whether the process of one exists.
+        voters: The nodes of all voters.
+        runs: Returns whether a voter's process exists.
     """
 
     def __init__(self, voters: Sequence[str], runs: Callable[[str], bool]) -> None:
@@ -37,27 +38,27 @@ class Quorum:
         self._ended: set[str] = set()
 
     def tell(self, node: str) -> None:
-        """Take a voter for one that is told to stop: only the end of such a one counts."""
+        """Note that a voter was asked to stop; only the ends of such voters count."""
         self._told.add(node)
 
     def is_gone(self) -> bool:
-        """Tell whether so many voters have ended that the others are no majority."""
+        """Return whether so many voters have ended that no majority remains."""
         left = [each for each in self._voters if each in self._told - self._ended]
         self._ended |= {each for each in left if not self._runs(each)}
         return (len(self._voters) - len(self._ended)) * 2 <= len(self._voters)
 
 
 class Voter:
-    """A voter that is about to be told to stop: made before it is.
+    """A voter that is about to stop; create this object before the stop.
 
     Args:
-        node: Its name.
-        quorum: Of which it is one.
-        disk: Its files.
-        has_broker: Whether it has a broker, too, which has logs to close before.
+        node: The voter's name.
+        quorum: The voter's quorum.
+        disk: The voter's files.
+        has_broker: Whether the node also has a broker, which closes its logs first.
 
     Attributes:
-        closed: Whether its broker is known to have closed all its logs since.
+        closed: Whether the broker is known to have closed all its logs.
     """
 
     def __init__(self, node: str, quorum: Quorum, disk: Disk, *, has_broker: bool) -> None:
@@ -68,15 +69,15 @@ class Voter:
         quorum.tell(node)
         try:
             self._log_bytes = disk.size(_LOG)
-            # One of an earlier stop stays until the broker has loaded its logs, and proves nothing.
+            # A marker from an earlier stop stays until the broker has loaded its logs.
             self._can_tell = has_broker and not _is_there(disk, _CLOSED)
         except (OSError, ClusterError):
             self._log_bytes, self._can_tell = 0, False
 
     def waits_in_vain(self) -> bool:
-        """Tell whether it is known to wait only, for voters that are gone.
+        """Return whether the voter only waits for ended voters.
 
-        What cannot be asked is not known. It may be called as often as one likes.
+        The result is False if this cannot be determined. Frequent calls are allowed.
         """
         now_s = stopwatch_s()
         if not self._can_tell or now_s < self._asked_s + _ASKED_EACH_S:

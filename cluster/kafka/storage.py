@@ -1,4 +1,4 @@
-"""Formats the disks of a cluster's nodes: with one start of Java, however many nodes there are."""
+"""Formats the disks of a cluster's nodes with a single start of Java."""
 
 import base64
 import os
@@ -20,16 +20,20 @@ from cluster.protocol import ClusterError, unwritable
 
 FORMAT_TIMEOUT_S = 60
 LEAST_HEAP_MB = 128
-"""What a JVM begins with, unless it may not have so much."""
+"""The initial heap of a JVM in MiB, unless its maximum is smaller."""
 DEFAULT_HEAP_MB = 512
 
 
 def java_argv(
     java: Java, distribution: Distribution, *arguments: str, heap_mb: int = DEFAULT_HEAP_MB
 ) -> list[str]:
-    """Return the command line of a program of Kafka: properties of Java, then its class.
+    """Return the command line of a Kafka program.
 
-    Its heap has at most `heap_mb` MiB.
+    Args:
+        java: The Java to run.
+        distribution: The Kafka version with the program's jars.
+        arguments: Java properties, then the program's class and its arguments.
+        heap_mb: The largest heap in MiB.
     """
     classpath = ":".join(str(jar) for jar in distribution.classpath)
     properties = java_properties(numbers_of(distribution.version))
@@ -46,17 +50,17 @@ def format_storage(
     data: Mapping[str, Path],
     features: Mapping[str, int] | None = None,
 ) -> None:
-    """Format the data folder of each node, by Kafka's own StorageTool.
+    """Format each node's data folder with Kafka's own StorageTool.
 
-    What it writes is the same for all nodes of a cluster with static voters but for two lines of
-    `meta.properties`, so that it is run for the first node and the rest are copies.
+    With static voters, the formatted folders of all nodes differ only in two lines of
+    `meta.properties`. The tool therefore runs for the first node only, and the others get copies.
 
     Args:
-        java: Runs the tool.
-        distribution: Has it.
-        settings: `server.properties` by node.
-        data: The folders to be made, by node.
-        features: Levels of features (KIP-584) that differ from the version's own.
+        java: The Java that runs the tool.
+        distribution: The Kafka version with the tool.
+        settings: The path of `server.properties` by node.
+        data: The folder to create, by node.
+        features: Feature levels (KIP-584) that differ from the version's defaults.
 
     Raises:
         UserError: The tool refuses the settings, or the disk is full.
@@ -73,13 +77,13 @@ def format_storage(
 
 
 def random_uuid() -> str:
-    """Return an id as Kafka writes it: 16 random bytes in 22 letters of URL-safe base64.
+    """Return a random id in Kafka's form: 16 bytes as 22 characters of URL-safe base64.
 
-    Ids only have to differ from each other: they decide nothing, so they need no seed.
+    An id only has to be unique. It influences no decision, so that it does not need the run's seed.
     """
     while True:
         text = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
-        if not text.startswith("-"):  # Kafka never makes one that looks like an option.
+        if not text.startswith("-"):  # Like Kafka, avoid an id that looks like an option.
             return text
 
 
@@ -106,6 +110,6 @@ def _run_tool(
 def _make_own(meta: Path, node: str) -> None:
     text = meta.read_text(encoding="utf-8")
     text = re.sub(r"(?m)^node\.id=.*$", f"node.id={node_id(node)}", text)
-    # Two brokers with one directory id are refused by the controller (KIP-858).
+    # The controller refuses two brokers with the same directory id (KIP-858).
     text = re.sub(r"(?m)^directory\.id=.*$", f"directory.id={random_uuid()}", text)
     meta.write_text(text, encoding="utf-8")

@@ -1,8 +1,8 @@
-"""Which of many observations are worth a row. Pure.
+"""Decides which repeated observations are written as rows.
 
-Brokers are asked several times a second, and mostly say what they said before. What decides
-verdicts, a leader, an epoch, an ISR, or a number that went back, is written whenever it changed;
-numbers that only grow, at most twice a second.
+Brokers are asked several times a second and mostly repeat their answers. Values that verdicts
+depend on are written at every change: leaders, epochs, ISRs and decreasing numbers. Growing numbers
+are written at most twice a second.
 """
 
 from collections.abc import Hashable
@@ -22,10 +22,10 @@ class _Row:
 
 @dataclass(slots=True)
 class Thinning:
-    """Remembers the last row of each key.
+    """Remembers the last written row of each key.
 
     Attributes:
-        repeat_ns: After so long a row is due though nothing changed; None: never.
+        repeat_ns: The time after which an unchanged row is written again; None means never.
     """
 
     repeat_ns: int | None = None
@@ -34,13 +34,13 @@ class Thinning:
     def is_due(
         self, key: Hashable, *, at_ns: int, deciding: Hashable, growing: tuple[int, ...] = ()
     ) -> bool:
-        """Tell whether to write a row, and if so remember it as the last one.
+        """Return whether to write a row; if so, remember it as the key's last row.
 
         Args:
-            key: What the row is about: a partition and a source.
-            at_ns: When it was observed.
-            deciding: Written whenever it differs.
-            growing: Numbers that usually only grow; written at once when one of them went back.
+            key: The subject of the row: a partition and a source.
+            at_ns: The time of the observation.
+            deciding: Values that decide verdicts. A row is written after every change of them.
+            growing: Numbers that usually grow. If one decreases, the row is written at once.
         """
         last = self._rows.get(key)
         due = last is None or self._differs(last, at_ns=at_ns, deciding=deciding, growing=growing)

@@ -1,4 +1,4 @@
-"""Makes topics, and waits until each partition of them has a leader that serves and a full ISR."""
+"""Creates topics, and waits until each partition has a serving leader and a full ISR."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
@@ -17,18 +17,18 @@ TOPICS_TIMEOUT_S = 30.0
 
 
 class Maker(Protocol):
-    """Who makes topics, and sees them: `cluster.kafka.admin.Admin`, or ZooKeeper's."""
+    """Creates and observes topics; implemented by `Admin` and `ZooKeeperAdmin`."""
 
     def create(self, request: CreateTopicsRequest) -> list[CreatedTopic]:
         """Create topics."""
 
     def view(self) -> ClusterView | None:
-        """Return what the cluster says of itself; None if nobody answers."""
+        """Return the cluster's state as the nodes report it, or None if none answers."""
 
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
     ) -> dict[Place, int]:
-        """Ask each partition's leader for its end."""
+        """Ask each partition's leader for its end offset."""
 
 
 def make_topics(
@@ -39,7 +39,7 @@ def make_topics(
     replication: int,
     configs: Mapping[str, str] | None = None,
 ) -> list[CreatedTopic]:
-    """Create topics and wait for them; see `KafkaCluster.create_topics`."""
+    """Create topics and wait until they are ready; see `KafkaCluster.create_topics`."""
     request = questions.new_topics(
         names,
         partitions=partitions,
@@ -60,7 +60,7 @@ def make_topic(
     assignment: Mapping[int, Sequence[str]],
     configs: Mapping[str, str],
 ) -> CreatedTopic:
-    """Create a topic with its replicas where they are wanted; see `KafkaCluster.create_topic`."""
+    """Create a topic with a given replica assignment; see `KafkaCluster.create_topic`."""
     request = questions.new_topic(
         name,
         assignment={part: list(map(node_id, nodes)) for part, nodes in assignment.items()},
@@ -92,6 +92,6 @@ def _led(admin: Maker, replicas: Mapping[Place, int]) -> bool:
         state and state.leader and len(state.isr) == replicas[place]
         for place, state in states.items()
     )
-    # ZooKeeper names leaders before they have heard of it: each has to serve as one.
+    # ZooKeeper names a leader before this broker knows it. So each leader has to answer.
     ends = admin.leader_ends(replicas, committed=False, timeout_s=0) if named else {}
     return ends.keys() >= replicas.keys()

@@ -1,7 +1,7 @@
-"""A transaction by hand: each request is sent by itself, in the order that a story wants (KIP-98).
+"""Runs a transaction with single requests, in an order that a scenario chooses (KIP-98).
 
-A client library never sends a request behind the end of its transaction, but the network may
-deliver one there: a Produce request that was held up. Here a story decides when it arrives.
+A client library never sends a request after the end of its transaction. But the network may deliver
+a delayed Produce request after this end. Here a scenario controls when it arrives.
 """
 
 from collections.abc import Callable
@@ -33,18 +33,18 @@ from cluster.protocol import CoordinatorKind
 from results.record.clock import wait_until
 
 READY_LIMIT_S = 40.0
-"""Until there is a coordinator: the first one has its topic made."""
+"""The time in seconds to get a coordinator. The first request also creates the internal topic."""
 
 
 class TransactionByHand:
-    """One transaction in one partition, whose requests are sent one by one.
+    """One transaction in one partition; the caller decides when each request is sent.
 
     Args:
-        lines: To the brokers.
+        lines: Connections to the brokers.
         node: The broker that leads the partition and coordinates the transaction.
         place: The partition.
-        transactional_id: Of its producer.
-        timeout_s: After so long its coordinator aborts it.
+        transactional_id: The producer's transactional id.
+        timeout_s: The time in seconds after which the coordinator aborts the transaction.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TransactionByHand:
 
         Raises:
             WireError, WaitTimeoutError: There is no coordinator, or it does not answer.
-            RefusedError: It refuses.
+            RefusedError: The coordinator refuses a request.
         """
         question = questions.coordinator(CoordinatorKind.TRANSACTION, self._id)
         _accepted("FindCoordinator", lambda: self._ask(question, FindCoordinatorResponse))
@@ -73,15 +73,15 @@ class TransactionByHand:
         _accepted("AddPartitionsToTxn", self._added)
 
     def write(self, payload: bytes, *, sequence: int) -> int:
-        """Send one message in a Produce request of its own, with acks=all; return its offset.
+        """Send one message in one Produce request with acks=all, and return its offset.
 
         Args:
-            payload: The message.
-            sequence: Its number in the producer's epoch.
+            payload: The message's value.
+            sequence: The message's sequence number in the producer's epoch.
 
         Raises:
             WireError: No answer came.
-            RefusedError: The broker refuses it.
+            RefusedError: The broker refuses the message.
         """
         return produce(
             self._lines,
@@ -94,11 +94,11 @@ class TransactionByHand:
         )
 
     def end(self, *, committed: bool) -> None:
-        """Ask the coordinator to commit or to abort; it answers before the marker is written.
+        """Ask the coordinator to commit or abort; it answers before the marker is written.
 
         Raises:
             WireError: No answer came.
-            RefusedError: It refuses.
+            RefusedError: The coordinator refuses.
         """
         producer_id, epoch = self._producer
         request = EndTxnRequest(
@@ -136,18 +136,18 @@ class _Said:
 class _Answer(Protocol):
     @property
     def error_code(self) -> ErrorCode:
-        """What a request came to."""
+        """The error code of an answer."""
 
 
 S = TypeVar("S", bound=_Answer)
 
 
 def _accepted(what: str, ask: Callable[[], S]) -> S:
-    """Ask until a request is accepted; while its coordinator gets ready, it is refused.
+    """Repeat a request until it is accepted; a starting coordinator refuses requests for a while.
 
     Raises:
-        RefusedError: It is refused for good.
-        WaitTimeoutError: It is not accepted in time.
+        RefusedError: The refusal is final.
+        WaitTimeoutError: The request is not accepted in time.
     """
 
     def once() -> S | None:

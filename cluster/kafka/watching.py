@@ -1,4 +1,4 @@
-"""The thread that looks at one node again and again, and writes what it saw to the record."""
+"""The observer's thread for one node, which repeats requests and writes the answers."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -19,20 +19,20 @@ log = logging.getLogger(__name__)
 INTERVAL_S = 0.25
 
 Write = Callable[[str, Iterable[Row | None]], None]
-"""Takes the name of a table, and rows of it; None is no row."""
+"""A function that writes rows to a named table; a row None is skipped."""
 
 
 class Rounds(Protocol):
-    """What is asked of one node. Only its watch's thread calls it."""
+    """The repeated requests to one node; only the node's observer thread uses them."""
 
     tables: Sequence[str]
 
     def look(self, snapshot: str | None, write: Write) -> None:
-        """Ask everything once; what was answered before a failure is written all the same.
+        """Send each request once; write the answers even if a later request fails.
 
         Args:
-            snapshot: Set: every row is due, under this name.
-            write: Takes the rows.
+            snapshot: A snapshot's name, for which every row is written. None means only changes.
+            write: The function that writes rows.
 
         Raises:
             ClusterError: The node does not answer.
@@ -44,12 +44,12 @@ class Rounds(Protocol):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Wish:
-    """A round that shall be written whole.
+    """A request for a complete snapshot of one node.
 
     Attributes:
-        snapshot: Its name.
-        done: Whether it was.
-        withdrawn: Nothing of it may be written any more.
+        snapshot: The snapshot's name.
+        done: Whether the snapshot was written.
+        withdrawn: Whether the request was cancelled, so that no more rows may be written.
     """
 
     snapshot: str
@@ -58,11 +58,11 @@ class Wish:
 
 
 class Watch:
-    """One thread, from `start` to `stop`.
+    """The observer's thread for one node, from `start` to `stop`.
 
     Args:
-        node: Who is looked at.
-        rounds: How.
+        node: The observed node.
+        rounds: The requests to repeat.
     """
 
     def __init__(self, node: str, rounds: Rounds) -> None:
@@ -77,30 +77,30 @@ class Watch:
         self._task: Task[None] | None = None
 
     def start(self, live: Path) -> None:
-        """Start looking."""
+        """Start the thread; its rows are written below the folder `live`."""
         for table in self._rounds.tables:
             self._streams[table] = StreamWriter(live, table, f"observer-{self._node}")
         self._task = start(self._run, f"observer-{self._node}")
 
     def want(self, snapshot: str) -> Wish:
-        """Have the next round written whole; replaces an earlier wish."""
+        """Request a complete snapshot in the next round; replaces an earlier request."""
         wish = Wish(snapshot=snapshot)
         self._wish = wish
         self._wake.set()
         return wish
 
     def withdraw(self, wish: Wish) -> None:
-        """Give a wish up: from now on nothing is written under its name."""
+        """Cancel a snapshot; from now on no row is written under its name."""
         with self._writing:
             wish.withdrawn = True
 
     def ask_to_stop(self) -> None:
-        """Have the thread end after its round."""
+        """Make the thread end after its current round."""
         self._stop.set()
         self._wake.set()
 
     def stop(self) -> None:
-        """Wait for its end. Idempotent."""
+        """Wait for the thread's end. Idempotent."""
         if self._task is not None:
             self._task.join()
 
@@ -111,7 +111,7 @@ class Watch:
             self.failure = f"the record cannot be written: {full.strerror or full}"
             log.error("%s: %s", self._node, self.failure)  # noqa: TRY400 - one line is enough
         finally:
-            # A bug of ours ends the thread, and must not leave a record that looks whole.
+            # If a bug ends the thread, the run's record must not look complete.
             if self.failure is None and not self._stop.is_set():
                 self.failure = f"the observer of {self._node} ended before its time"
 

@@ -1,7 +1,7 @@
-"""One connection to one broker: a request, then its answer, within a limit.
+"""A connection to one broker, which sends a request and waits for its answer within a time limit.
 
-Client libraries hide which broker answered, retry elsewhere and wait for long; an observer must do
-none of these. The messages are those of `kio`, generated from Kafka's own definitions
+Client libraries hide which broker answered, retry elsewhere and wait long. An observer must do none
+of these. The messages come from the library `kio`, which is generated from Kafka's own definitions
 (https://kafka.apache.org/protocol).
 """
 
@@ -28,27 +28,29 @@ CLIENT_ID = "logquake"
 _LENGTH = struct.Struct(">i")
 MAX_ANSWER_BYTES = 64 << 20
 ABSURD_SIZE = 0x7FFF_FFFF
-"""No request may have it: whoever announces it is hung up on at once, in every version."""
+"""An impossible request size; a broker of any version closes the connection on it."""
 
 
 class WireError(ClusterError):
-    """A broker did not answer in time, or not as agreed; its connection is closed."""
+    """A broker did not answer in time or answered incorrectly; its connection is closed."""
 
 
 class Channel(Protocol):
-    """What carries questions to one broker, one after the other."""
+    """A connection that carries one request at a time to one broker."""
 
     def is_open(self) -> bool:
-        """Tell whether the next question goes over the connection of the last one."""
+        """Return whether the next request can use the open connection."""
 
     def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
-        """Send a request and return its answer; raises `WireError`."""
+        """Send a request and return its answer; may raise `WireError`."""
 
     def knock(self, *, timeout_s: float) -> str:
-        """Send what is no request, and wait until the broker hangs up; raises `WireError`.
+        """Send an invalid request, and wait until the broker closes the connection.
+
+        The broker writes a line with this connection's port to its log. May raise `WireError`.
 
         Returns:
-            The port that the line of its log names, which it writes for that.
+            The port in this log line.
         """
 
     def close(self) -> None:
@@ -56,13 +58,13 @@ class Channel(Protocol):
 
 
 class Connection:
-    """A TCP connection to a broker, opened by the first question and again after each failure.
+    """A TCP connection to a broker, which opens at the first request and reopens after failures.
 
-    Not for use by several threads at once.
+    Only one thread at a time may use it.
 
     Args:
-        host: Address of the broker.
-        port: Its port.
+        host: The broker's address.
+        port: The broker's port.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -71,9 +73,10 @@ class Connection:
         self._correlation_id = 0
 
     def is_open(self) -> bool:
-        """Tell whether the next question goes over the connection of the last one.
+        """Return whether the next request can use the open connection.
 
-        It does not if the broker has closed it: as by its restart, which has to cost no question.
+        A connection that the broker has closed, e.g. by a restart, is not open. No request is lost
+        on it.
         """
         if self._socket is not None and _has_ended(self._socket):
             self.close()
@@ -83,14 +86,14 @@ class Connection:
         """Send a request and return its answer.
 
         Args:
-            request: A request of some version.
+            request: A request of any version.
             answer: The response's type, of the same version.
-            timeout_s: Limit for connecting, sending and receiving together.
+            timeout_s: The time limit in seconds for connecting, sending and receiving together.
 
         Raises:
-            WireError: No whole answer came within the limit.
+            WireError: No complete answer came in time.
         """
-        if timeout_s <= 0:  # Nothing was sent: the connection serves the next question.
+        if timeout_s <= 0:  # Nothing was sent, so the connection stays usable.
             raise WireError(f"{_text(self._place)} has no time left for {type(request).__name__}")
         deadline_s = stopwatch_s() + timeout_s
         try:
@@ -104,20 +107,23 @@ class Connection:
             raise WireError(f"{_text(self._place)} did not answer {what}: {failure}") from failure
 
     def knock(self, *, timeout_s: float) -> str:
-        """Connect anew, send what is no request, and wait until the broker hangs up.
+        """Send an invalid request on a new connection, and wait until the broker closes it.
 
         Args:
-            timeout_s: Limit for connecting, and for the end each.
+            timeout_s: The time limit in seconds, once for connecting and once for the end.
+
+        Returns:
+            The connection's local port, which the broker writes to its log.
 
         Raises:
-            WireError: It cannot be reached, or does not hang up.
+            WireError: The broker cannot be reached, or does not close the connection.
         """
         self.close()
         try:
             with socket.create_connection(self._place, timeout=timeout_s) as line:
                 port = int(line.getsockname()[1])
                 line.sendall(_LENGTH.pack(ABSURD_SIZE))
-                with suppress(ConnectionError):  # Hung up on, one way or the other.
+                with suppress(ConnectionError):  # A reset is also an end.
                     line.recv(1)
         except OSError as failed:
             raise WireError(f"{_text(self._place)} did not answer a knock: {failed}") from failed
@@ -139,7 +145,7 @@ class Connection:
         return self._socket
 
     def _introduced(self, connected: socket.socket, deadline_s: float) -> socket.socket:  # noqa: ARG002 - others need it
-        """Return a new connection as questions may be asked over it: here as it is."""
+        """Prepare a new connection for requests; secured subclasses do a handshake here."""
         return connected
 
     def _exchanged(
@@ -159,18 +165,18 @@ class Connection:
 
 
 Dial = Callable[[str, int], Channel]
-"""Makes a channel to an address and a port; nothing is sent yet."""
+"""A function that returns a channel to an address and port, without sending anything."""
 _DIAL: ContextVar[Dial] = ContextVar("dial", default=Connection)
 
 
 def channel_to(host: str, port: int) -> Channel:
-    """Return a channel to a broker: over TCP, or over a simulation's links."""
+    """Return a channel to a broker, over TCP or over the links of a simulation."""
     return _DIAL.get()(host, port)
 
 
 @contextmanager
 def dialling(dial: Dial) -> Iterator[None]:
-    """Have channels that are made in a block, and by tasks that it starts, be made otherwise."""
+    """Use another kind of channel inside a `with` block and in tasks started there."""
     token = _DIAL.set(dial)
     try:
         yield
@@ -179,10 +185,10 @@ def dialling(dial: Dial) -> Iterator[None]:
 
 
 def _has_ended(connected: socket.socket) -> bool:
-    """Tell whether there is an end to read, or something that nobody waits for any more."""
+    """Return whether the broker closed the connection or sent unexpected data."""
     connected.settimeout(0)
     try:
-        connected.recv(1)  # Whatever comes, nobody asked for it: the connection is closed then.
+        connected.recv(1)  # Unexpected data also means that the connection must be closed.
     except (BlockingIOError, ssl.SSLWantReadError):
         return False
     except OSError:

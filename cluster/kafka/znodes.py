@@ -1,4 +1,4 @@
-"""Reads and writes ZooKeeper's nodes, within limits: a server that is gone is an answer too."""
+"""Reads and writes ZooKeeper nodes with time limits, because the server may be down."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -21,21 +21,22 @@ T_co = TypeVar("T_co", covariant=True)
 CONNECT_TIMEOUT_S = 2.0
 ANSWER_TIMEOUT_S = 2.0
 SESSION_TIMEOUT_S = 4.0
-"""Nothing of ours hangs on our session; a short one shows a server that is gone sooner."""
+"""The session timeout in seconds. No data depends on this session; a short timeout detects a dead
+server sooner."""
 
 _silent = logging.getLogger(f"{__name__}.kazoo")
-_silent.setLevel(logging.CRITICAL)  # What is wrong with a connection, our own errors say.
+_silent.setLevel(logging.CRITICAL)  # Our own errors report connection problems.
 
 
 class ZooKeeperError(ClusterError):
-    """ZooKeeper did not answer within the limit."""
+    """ZooKeeper did not answer in time."""
 
 
 class _Pending(Protocol[T_co]):
-    """What kazoo promises to answer."""
+    """A future result of the library kazoo."""
 
     def get(self, block: bool = ..., timeout: float | None = ...) -> T_co:  # noqa: FBT001 - kazoo's
-        """Wait for it."""
+        """Wait for the result and return it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class Znode:
 
     Attributes:
         data: Its content.
-        czxid: The transaction that made it: another number for each node that was ever made.
+        czxid: The id of the transaction that created it; different for each created node.
     """
 
     data: bytes
@@ -52,9 +53,9 @@ class Znode:
 
 
 class Znodes:
-    """A connection to ZooKeeper, opened by the first question and again after each failure.
+    """A connection to ZooKeeper, which opens at the first request and reopens after failures.
 
-    Safe to use from several threads.
+    Several threads may use it at once.
 
     Args:
         hosts: `host:port` of the server.
@@ -66,24 +67,24 @@ class Znodes:
         self._lock = new_lock()
 
     def read(self, path: str) -> Znode | None:
-        """Return a node; None if there is none."""
+        """Return a ZooKeeper node, or None if it does not exist."""
         return self.read_all([path])[0]
 
     def read_all(self, paths: Iterable[str]) -> list[Znode | None]:
-        """Return several nodes, asked for all at once; None of those that are not there."""
+        """Return several ZooKeeper nodes, requested all at once; None for a missing one."""
         read = self._asked(lambda client: [client.get_async(path) for path in paths])
         return [None if it is None else Znode(data=it[0], czxid=it[1].czxid) for it in read]
 
     def children(self, path: str) -> list[str]:
-        """Return the names of a node's children, sorted; none if there is no such node."""
+        """Return the sorted names of a node's children; empty if the node does not exist."""
         (names,) = self._asked(lambda client: [client.get_children_async(path)])
         return sorted(names or ())
 
     def create(self, path: str, data: bytes) -> bool:
-        """Make a node; False if there is one already.
+        """Create a ZooKeeper node, and return False if it already exists.
 
         Raises:
-            ZooKeeperError: Nobody said whether it was made.
+            ZooKeeperError: No answer came, so that it is unknown whether the node was created.
         """
         try:
             self._asked(lambda client: [client.create_async(path, data)])
@@ -92,7 +93,7 @@ class Znodes:
         return True
 
     def delete(self, path: str) -> None:
-        """Remove a node, if it is there."""
+        """Delete a ZooKeeper node, if it exists."""
         self._asked(lambda client: [client.delete_async(path)])
 
     def close(self) -> None:
@@ -116,7 +117,7 @@ class Znodes:
         except NodeExistsError:
             raise
         except (KazooException, KazooTimeoutError) as failure:
-            # With the client goes what it would still send: an order that nobody waits for.
+            # Closing the client also drops its unsent requests, whose results are not awaited.
             self._give_up(client)
             raise self._silence() from failure
 

@@ -1,7 +1,8 @@
-"""The ZooKeeper server of a cluster of Kafka up to 3.9: one, standalone, from Kafka's own jars.
+"""Runs the ZooKeeper server for Kafka up to 3.9: one standalone server from Kafka's own jars.
 
-It is no part of what is tested, but faults kill, pause and cut it. None takes its power, so it
-syncs no file: a session of seconds must not end by a slow disk.
+ZooKeeper itself is not tested, but faults kill it, pause it and cut its network. No fault simulates
+a power failure of ZooKeeper. ZooKeeper therefore does not sync its files, so that a slow disk does
+not end its short sessions.
 """
 
 import socket
@@ -19,9 +20,9 @@ from cluster.protocol import Command
 
 PORT = 2181
 FOLDER = "zookeeper"
-"""Of its files, in the run's."""
+"""The folder of ZooKeeper's files, inside the run's folder."""
 TICK_MS = 500
-"""Sessions end at a multiple of it."""
+"""ZooKeeper's tick in milliseconds; sessions end at a multiple of it."""
 SHORTEST_SESSION_MS, LONGEST_SESSION_MS = 1_000, 600_000
 HEAP_MB = 192
 ANSWER_TIMEOUT_S = 1.0
@@ -31,9 +32,9 @@ def prepare_zookeeper(folder: Path, address: tuple[str, int], version: str) -> N
     """Write the configuration of the server.
 
     Args:
-        folder: Its own, to be made; data that lie in it already are served.
-        address: Host and port where it shall listen.
-        version: Of Kafka.
+        folder: The server's folder, created if missing. Existing data in it are used.
+        address: Host and port to listen on.
+        version: The Kafka version.
     """
     (folder / "data").mkdir(parents=True, exist_ok=True)
     (folder / "logs").mkdir(exist_ok=True)
@@ -44,7 +45,7 @@ def prepare_zookeeper(folder: Path, address: tuple[str, int], version: str) -> N
 
 
 def zookeeper_properties(data: Path, address: tuple[str, int]) -> str:
-    """Return `zoo.cfg`; what ZooKeeper does not know in it becomes a property of its Java."""
+    """Return the text of `zoo.cfg`; ZooKeeper turns unknown settings into Java properties."""
     host, port = address
     settings = {
         "dataDir": str(data),
@@ -53,16 +54,16 @@ def zookeeper_properties(data: Path, address: tuple[str, int]) -> str:
         "tickTime": str(TICK_MS),
         "minSessionTimeout": str(SHORTEST_SESSION_MS),
         "maxSessionTimeout": str(LONGEST_SESSION_MS),
-        "maxClientCnxns": "0",  # No limit: with --hosts process all of them come from one address.
-        "admin.enableServer": "false",  # Its Jetty is not among Kafka's jars.
+        "maxClientCnxns": "0",  # No limit: all clients may have the same address.
+        "admin.enableServer": "false",  # Kafka's jars do not include its Jetty.
         "forceSync": "no",
-        "preAllocSize": "1024",  # In KiB; by default each log begins with 64 MiB of zeros.
+        "preAllocSize": "1024",  # In KiB; the default preallocates 64 MiB per log.
     }
     return properties(settings)
 
 
 def zookeeper_command(java: Java, distribution: Distribution, folder: Path) -> Command:
-    """Return how the server is started; `folder` was prepared."""
+    """Return the command that starts the server in a prepared folder."""
     logging = logging_to(folder, ZOOKEEPER_FILES, numbers_of(distribution.version))
     argv: Sequence[str] = java_argv(
         java,
@@ -77,7 +78,7 @@ def zookeeper_command(java: Java, distribution: Distribution, folder: Path) -> C
 
 
 def serves(address: tuple[str, int]) -> bool:
-    """Tell whether a ZooKeeper serves at an address (its command `srvr`, which is always on)."""
+    """Return whether a ZooKeeper at an address answers the command `srvr`."""
     try:
         with socket.create_connection(address, timeout=ANSWER_TIMEOUT_S) as connected:
             connected.settimeout(ANSWER_TIMEOUT_S)

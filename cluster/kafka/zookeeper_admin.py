@@ -1,6 +1,6 @@
-"""Asks a cluster in ZooKeeper mode about itself and gives it orders: what `Admin` is for KRaft.
+"""Queries and administers a cluster in ZooKeeper mode, as `Admin` does for KRaft.
 
-The truth about leaders is in ZooKeeper, and the controller takes orders from there (0.11 to 3.9).
+ZooKeeper stores the current leaders. The controller reads requests from ZooKeeper (0.11 to 3.9).
 """
 
 import json
@@ -31,17 +31,17 @@ PREFERRED_ELECTION = "/admin/preferred_replica_election"
 REASSIGNMENT = "/admin/reassign_partitions"
 RETRY_S = 0.2
 TAKEN_S = 0.02
-"""How often an order is looked for that the controller has taken."""
+"""The interval in seconds between checks whether the controller has accepted a request."""
 
 
 class ZooKeeperAdmin:
-    """A connection to ZooKeeper and one to each broker; safe to use from several threads.
+    """Connections to ZooKeeper and to each broker; several threads may use it at once.
 
     Args:
-        endpoints: Of all brokers.
-        answers: Tells of a node whether asking it is worth the wait.
+        endpoints: The addresses of all brokers.
+        answers: Returns whether a node is running and not paused.
         zookeeper: `host:port` of the ZooKeeper server.
-        incarnation: Tells how often a node's broker was started.
+        incarnation: Returns how many times a node's broker was started.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class ZooKeeperAdmin:
         self._registrations: dict[str, dict[int, int]] = {node: {} for node in endpoints}
 
     def view(self) -> ClusterView | None:
-        """Return what ZooKeeper holds; None if it does not answer.
+        """Return the cluster's state from ZooKeeper, or None if ZooKeeper does not answer.
 
-        A broker that was killed, paused or cut off stays registered until its session ends.
+        A killed, paused or cut-off broker stays registered until its session ends.
         """
         try:
             registered, controller = self._state.registered(), self._state.controller()
@@ -83,11 +83,11 @@ class ZooKeeperAdmin:
         )
 
     def lists_itself(self, node: str) -> bool:
-        """Tell whether a node answers, its own metadata list it, and it is registered anew.
+        """Return whether a broker answers, lists itself, and is newly registered since its start.
 
-        A broker learns from the controller who is registered, itself included, and a controller
-        may know it from before its restart. So the registration in ZooKeeper counts as well: it
-        must not be the one that an earlier incarnation was seen with.
+        The broker's metadata come from the controller, which may list the broker from before its
+        restart. The registration in ZooKeeper is therefore checked too. It must differ from the
+        registrations of earlier incarnations.
         """
         incarnation = self._incarnation(node)
         try:
@@ -104,7 +104,7 @@ class ZooKeeperAdmin:
         return True
 
     def is_registered(self, node: str) -> bool | None:
-        """Tell whether a broker has a session; None if ZooKeeper does not answer."""
+        """Return whether a broker has a session, or None if ZooKeeper does not answer."""
         try:
             return node_id(node) in self._state.registered()
         except ZooKeeperError:
@@ -121,10 +121,10 @@ class ZooKeeperAdmin:
         self._at_controller(lambda nodes: orders.delete_topics(self._lines, names, nodes=nodes))
 
     def elect_preferred(self, place: Place) -> None:
-        """Have the first replica of the assignment elected; done when this returns.
+        """Elect the preferred leader, i.e. the first replica of the assignment, and wait for it.
 
         Raises:
-            ClusterError: The controller does not take the order, or elected another one.
+            ClusterError: The controller does not accept the request, or elects another leader.
         """
         self._refuse_unknown(place)
         partition = {"topic": place[0], "partition": place[1]}
@@ -137,28 +137,28 @@ class ZooKeeperAdmin:
             )
 
     def elect_unclean(self, place: Place) -> None:
-        """Have any replica that lives elected, if no member of the ISR does (Kafka 2.4 and later).
+        """Elect any live replica if no ISR member is alive (Kafka 2.4 and later).
 
         Raises:
-            ClusterError: The controller refuses, does not know such an order, or does not answer.
+            ClusterError: The controller refuses, does not know the request, or does not answer.
         """
         self._at_controller(
             lambda nodes: orders.elect(self._lines, place, unclean=True, nodes=nodes)
         )
 
     def reassign(self, place: Place, replicas: Sequence[str]) -> None:
-        """Give a partition other replicas, or another order of them; returns when it is accepted.
+        """Assign other replicas to a partition, or reorder them, and return once this is accepted.
 
         Raises:
-            ClusterError: The controller does not take the order, or not as it was given.
+            ClusterError: The controller does not accept the request, or sets another assignment.
         """
         ids = [node_id(node) for node in replicas]
         self._refuse_unknown(place, brokers=ids)
         partition = {"topic": place[0], "partition": place[1], "replicas": ids}
 
         def is_taken() -> bool:
-            # Until new replicas have caught up, the assignment has old and new ones, and before
-            # Kafka 2.4 the order stays where it is.
+            # The assignment lists old and new replicas until the new ones are in sync. Before
+            # Kafka 2.4 the request stays in ZooKeeper during this time.
             return not self._pending(REASSIGNMENT) or self._assignment(place)[: len(ids)] == ids
 
         self._order(REASSIGNMENT, partition, is_taken)
@@ -169,7 +169,7 @@ class ZooKeeperAdmin:
             )
 
     def controller_epoch(self) -> int | None:
-        """Return the epoch of the last controller; None before the first.
+        """Return the epoch of the latest controller, or None before the first controller.
 
         Raises:
             ClusterError: ZooKeeper does not answer.
@@ -177,7 +177,7 @@ class ZooKeeperAdmin:
         return self._state.controller_epoch()
 
     def partition_state(self, place: Place) -> PartitionTruth | None:
-        """Return a partition's state node; None if there is none.
+        """Return the state that ZooKeeper stores for a partition, or None if there is none.
 
         Raises:
             ClusterError: ZooKeeper does not answer.
@@ -185,25 +185,25 @@ class ZooKeeperAdmin:
         return self._state.partitions([place]).get(place)
 
     def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
-        """Return who coordinates a group or a transactional id; None if nobody is known."""
+        """Return the coordinator's node for a group or transactional id, or None if unknown."""
         return coordinator_of(self._lines, kind, key)
 
     def topics_of(self, node: str) -> frozenset[str] | None:
-        """Return the topics that one broker believes there are; None if it does not answer."""
+        """Return the topics that one broker knows, or None if the broker does not answer."""
         return topics_of(self._lines, node)
 
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
     ) -> dict[Place, int]:
-        """Ask the leaders for their high watermarks or last stable offsets; see `ends`."""
+        """Ask the leaders for their high watermarks or last stable offsets; see module `ends`."""
         return leader_ends(self._lines, self.view, places, committed=committed, timeout_s=timeout_s)
 
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
-        """Ask the leaders whose transactions are open; see `ends`."""
+        """Ask the leaders for open transactions; see module `open_transactions`."""
         return open_transactions(self._lines, self.view, places)
 
     def close(self) -> None:
-        """Close all connections, and end the session. Idempotent."""
+        """Close all connections, and end the ZooKeeper session. Idempotent."""
         self._lines.close()
         self._znodes.close()
 
@@ -226,7 +226,10 @@ class ZooKeeperAdmin:
         return list(self._state.assignments([place[0]]).get(place, ()))
 
     def _refuse_unknown(self, place: Place, brokers: Iterable[int] = ()) -> None:
-        """Refuse what the controller, of old versions, would never be done with."""
+        """Raise an error for unknown partitions or brokers.
+
+        An old controller would never finish such a request.
+        """
         if not self._assignment(place):
             raise ClusterError(f"there is no partition {orders.text(place)}")
         if missing := sorted(set(brokers) - self._state.registered()):
@@ -241,7 +244,7 @@ class ZooKeeperAdmin:
     def _order(
         self, path: str, partition: Mapping[str, object], is_taken: Callable[[], bool]
     ) -> None:
-        """Write an order for the controller, and wait until it was taken; else withdraw it."""
+        """Write a request for the controller, wait until it is accepted, or else withdraw it."""
         data = json.dumps({"version": 1, "partitions": [partition]}).encode()
         try:
             wait_until(
@@ -263,7 +266,7 @@ class ZooKeeperAdmin:
             raise ClusterError(f"{late}; is there a controller?") from late
 
     def _at_controller(self, order: Callable[[Sequence[str]], T]) -> T:
-        """Give an order by wire to the controller, and again while there is none, or it moves."""
+        """Send a request to the controller's broker; retry while there is none or it changes."""
         deadline_s = stopwatch_s() + ORDER_TIMEOUT_S
         while True:
             try:
@@ -274,7 +277,13 @@ class ZooKeeperAdmin:
                 pause_until(stopwatch_s() + RETRY_S)
 
     def _controller(self) -> str:
-        """Return the controller; ZooKeeper names one that was killed until its session ends."""
+        """Return the controller's node, or raise an error if it is not running.
+
+        ZooKeeper names a killed controller until its session ends.
+
+        Raises:
+            NotControllerError: There is no controller, or its broker is not running.
+        """
         controller = self._state.controller()
         node = None if controller is None else self._names.get(controller)
         if node is None or not self._lines.answers(node):

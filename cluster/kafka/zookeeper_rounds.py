@@ -1,4 +1,4 @@
-"""What an observer reads from ZooKeeper: who leads each partition in truth, and its ISR."""
+"""The reads that the observer repeats from ZooKeeper: each partition's leader and ISR."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,15 +13,15 @@ from results.record.topics import CreatedTopic
 
 
 class ZooKeeperRounds:
-    """Implements `Rounds`.
+    """The observer's reads from ZooKeeper; implements `Rounds`.
 
     Args:
         zookeeper: `host:port` of the server.
-        topics: What about.
-        clock: The run's.
+        topics: The topics to read.
+        clock: The run's clock.
 
     Attributes:
-        believed: What the state nodes said last; replaced whole.
+        believed: The latest state of each partition. The mapping is replaced as a whole.
     """
 
     tables: Sequence[str] = ("leadership",)
@@ -39,7 +39,7 @@ class ZooKeeperRounds:
         """Read the state of every partition once; see `Rounds`."""
         asked_ns = self._clock.now_ns()
         truths = self._state.partitions(self._places)
-        # What ZooKeeper holds outlives its process: that has no incarnations.
+        # ZooKeeper's data survive its restarts, so that incarnation is always 0.
         at = Moment(
             asked_ns=asked_ns, observed_ns=self._clock.now_ns(), incarnation=0, snapshot=snapshot
         )
@@ -48,7 +48,7 @@ class ZooKeeperRounds:
         write("leadership", (self._maker.leadership("zookeeper", each, at) for each in said))
 
     def close(self) -> None:
-        """End the session."""
+        """End the ZooKeeper session."""
         self._znodes.close()
 
     def _leadership(self, place: Place, truth: PartitionTruth) -> Leadership:

@@ -1,7 +1,7 @@
-"""What ZooKeeper holds of a Kafka cluster: who is registered, who leads, who is in the ISR.
+"""Reads a Kafka cluster's registrations, leaders and ISRs from ZooKeeper.
 
-The layout of its nodes is that of `ZkData.scala` in Kafka's source, the same from 0.11 to 3.9 but
-for fields that were added.
+The paths are those of `ZkData.scala` in Kafka's source. From 0.11 to 3.9 only some fields were
+added.
 """
 
 import json
@@ -20,13 +20,13 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTruth:
-    """A partition's state node: what the controller, or the leader for its ISR, wrote last.
+    """The stored state of a partition, last written by the controller or, for the ISR, the leader.
 
     Attributes:
-        leader: A broker's id; -1: none.
-        leader_epoch: In which it leads.
-        isr: Broker ids, as written: the leader's order.
-        controller_epoch: Of the controller that wrote the leader.
+        leader: The leader's broker id; -1 if there is none.
+        leader_epoch: The leader's epoch.
+        isr: Broker ids in the order in which the leader wrote them.
+        controller_epoch: The epoch of the controller that wrote the leader.
     """
 
     leader: int
@@ -38,10 +38,10 @@ class PartitionTruth:
 class ZooKeeperState:
     """Reads a Kafka cluster's state from ZooKeeper.
 
-    Every method raises `ZooKeeperError` if it does not answer within seconds.
+    Every method raises `ZooKeeperError` if ZooKeeper does not answer within seconds.
 
     Args:
-        znodes: The connection.
+        znodes: The connection to ZooKeeper.
     """
 
     def __init__(self, znodes: Znodes) -> None:
@@ -53,17 +53,20 @@ class ZooKeeperState:
         return frozenset(int(name) for name in names if name.isdigit())
 
     def registration(self, broker: int) -> int | None:
-        """Return the transaction that registered a broker, another one for each; None if none."""
+        """Return the id of the transaction that registered a broker, or None if it is unregistered.
+
+        Each registration has a different id.
+        """
         node = self._znodes.read(f"{BROKERS}/{broker}")
         return None if node is None else node.czxid
 
     def controller(self) -> int | None:
-        """Return the id of the broker that is the controller; None if there is none."""
+        """Return the controller's broker id, or None if there is no controller."""
         told = _object(self._znodes.read(CONTROLLER)).get("brokerid", NOBODY)
         return int(told) if isinstance(told, int) and told >= 0 else None
 
     def controller_epoch(self) -> int | None:
-        """Return the epoch of the last controller; None before the first."""
+        """Return the epoch of the latest controller, or None before the first controller."""
         node = self._znodes.read(CONTROLLER_EPOCH)
         return None if node is None or not node.data.strip().isdigit() else int(node.data)
 
@@ -82,7 +85,7 @@ class ZooKeeperState:
         }
 
     def partitions(self, places: Iterable[Place]) -> dict[Place, PartitionTruth]:
-        """Return the states of partitions; those that have none yet are absent."""
+        """Return the stored states of partitions, without the partitions that have none yet."""
         asked = list(places)
         nodes = self._znodes.read_all(
             f"{TOPICS}/{topic}/partitions/{partition}/state" for topic, partition in asked
@@ -104,7 +107,7 @@ def _truth(node: Znode | None) -> PartitionTruth | None:
 
 
 def _object(node: Znode | None) -> Mapping[str, object]:
-    """Return a node's JSON object; an empty one if it holds none, as while it is being made."""
+    """Return the JSON object in a ZooKeeper node; empty if the node has none yet."""
     try:
         return _mapping(json.loads(node.data)) if node is not None else {}
     except ValueError:

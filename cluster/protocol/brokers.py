@@ -256,8 +256,13 @@ class ReadsAllAtStart(Protocol):
 class TellsLastWords(Protocol):
     """Clusters that keep what their servers wrote."""
 
-    def complaints(self, node: str) -> list[str]:
-        """Return the last lines of a server that tell of an error, and its very last one."""
+    def complaints(self, node: str, *, life: int = 0) -> list[str]:
+        """Return the last lines of a server that report an error, and its very last line.
+
+        Args:
+            node: The server's node.
+            life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+        """
 
 
 @runtime_checkable

@@ -90,8 +90,13 @@ class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLe
     def lives(self) -> int:
         """Return how many servers were started, each start counted."""
 
-    def complaints(self, node: str) -> list[str]:
-        """Return the last lines of a server that tell of an error, and its very last one."""
+    def complaints(self, node: str, *, life: int = 0) -> list[str]:
+        """Return the last lines of a server that report an error, and its very last line.
+
+        Args:
+            node: The server's node.
+            life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+        """
 
     def stacks(self) -> dict[str, str]:
         """Have servers print their threads' stacks; return the deadlocks found, by node."""

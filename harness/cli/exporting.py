@@ -8,6 +8,7 @@ import click
 
 from cluster.protocol import UserError
 from harness.cli.options import STORE
+from harness.cli.output import console_of
 from harness.cli.reporting import ELSEWHERE
 from results.engine import size_words
 from results.export.bundle import bundle_name, read_bundle, write_bundle
@@ -15,6 +16,7 @@ from results.export.contents import contents_of
 from results.export.jepsen import write_history
 from results.export.perfetto import write_perfetto
 from results.export.sheets import write_sheets
+from results.print_table import say_page
 from results.record.paths import RunPaths
 from results.report import run_name, write_report
 from results.samples import is_sample
@@ -119,7 +121,7 @@ def import_(*, bundle: Path, store: Path) -> int:
     click.echo(run.root)
     told = run_name(run)
     try:
-        click.echo(f"the page: {write_report(run)}", err=True)
+        say_page(console_of(stderr=True), write_report(run))
     except DAMAGES as damaged:  # The run is in the store all the same.
         click.echo(f"its page cannot be drawn: {damaged}", err=True)
     click.echo(f"judge it again: logquake check {told}", err=True)

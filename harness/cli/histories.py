@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from checkers.histories.judging import Mode, judge_files
 from checkers.jepsen.levels import with_levels
+from harness.cli.output import console_of, is_quiet
 from harness.judgement import Engine, choose_engine
 from results.history_page import write_history_page
+from results.print_table import say_page
 from results.record.terms import Judge, Validity
 from results.record.verdict import Verdict
 from results.show_histories import print_histories
@@ -54,9 +55,10 @@ def check_histories(asked: Asked) -> list[Verdict]:
         for verdict in verdicts:
             click.echo(json.dumps(as_line(verdict, asked.mode.judge), ensure_ascii=False))
     else:
-        print_histories(verdicts, Console(soft_wrap=True))
+        print_histories(verdicts, console_of())
     if asked.page is not None:
-        click.echo(f"the page: {write_history_page(verdicts, asked.page)}", err=asked.as_json)
+        page = write_history_page(verdicts, asked.page)
+        say_page(console_of(quiet=is_quiet(), stderr=asked.as_json), page)
     return verdicts
 
 

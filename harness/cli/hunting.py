@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from harness.cli.options import JAVA, STORE
+from harness.cli.output import output_options
 from harness.cli.suite import lead_night
 from harness.suites.expansion import suite_named
 from harness.suites.hunting.failures import FAILURES
@@ -53,6 +54,7 @@ JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
     default=None,
     help="With --merge: where to.",
 )
+@output_options
 def hunt(
     *,
     hunt_file: Path,

@@ -7,15 +7,19 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from harness.cli.ending import next_of
 from harness.cli.histories import Asked, check_histories, mode_of, only_of_histories
 from harness.cli.options import STORE
+from harness.cli.output import console_of, is_quiet, output_options
 from harness.exit_codes import BY_VALIDITY, UNKNOWN
 from harness.judgement import choose_engine, is_uri, judge_uris
+from harness.next_steps import print_next
 from harness.rejudging import judge_again, refuse_to_judge
+from results.print_table import say
 from results.record.paths import RunPaths
 from results.record.terms import VALIDITY_RANK, Judge
 from results.record.verdict import Verdict
-from results.show import print_verdict
+from results.show import print_sentence, print_verdict
 from results.store import Store
 from results.verdict_json import verdict_to_json
 from results.wording.naming import names_of
@@ -39,6 +43,7 @@ from results.wording.naming import names_of
 )
 @click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts for machines.")
+@output_options
 @click.option(
     "--history",
     "histories",
@@ -105,8 +110,8 @@ def check(  # noqa: PLR0913 - click passes each option
         )
         return _worst(check_histories(asked))
     chosen = choose_engine(engine, spark_master)
-    console = Console(stderr=as_json, soft_wrap=True)
-    if chosen.why:
+    console = console_of(stderr=as_json)
+    if chosen.why and not is_quiet():
         console.print(chosen.why, markup=False)
     by_whom = Judge(judge) if judge else None
     runs = _runs_here([name for name in names if not is_uri(name)], store, kept=by_whom is None)
@@ -122,11 +127,22 @@ def check(  # noqa: PLR0913 - click passes each option
             json.dumps([verdict_to_json(each) for each in verdicts], indent=1, sort_keys=True)
         )
     else:
-        elsewhere = len(verdicts) - len(runs)  # Their ops are not here to be named.
-        named: list[Callable[[str], str]] = [*map(names_of, runs), *[str] * elsewhere]
-        for verdict, in_words in zip(verdicts, named, strict=True):
-            print_verdict(verdict, console, names=in_words)
+        _print_all(verdicts, runs, console)
     return _worst(verdicts)
+
+
+def _print_all(verdicts: Sequence[Verdict], runs: Sequence[RunPaths], console: Console) -> None:
+    elsewhere = len(verdicts) - len(runs)  # Their ops are not here to be named.
+    named: list[Callable[[str], str]] = [*map(names_of, runs), *[str] * elsewhere]
+    for verdict, in_words in zip(verdicts, named, strict=True):
+        if len(verdicts) > 1:
+            say(console, f"run {verdict.run_id}", style="bold")
+        if is_quiet():
+            print_sentence(verdict, console, names=in_words)
+        else:
+            print_verdict(verdict, console, names=in_words)
+    if len(verdicts) == len(runs) == 1 and not is_quiet():
+        print_next(next_of(runs[0], verdicts[0], after="check"), console)
 
 
 def _runs_here(names: Sequence[str], store: Path, *, kept: bool) -> list[RunPaths]:

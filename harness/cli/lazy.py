@@ -9,11 +9,14 @@ from keyword import iskeyword
 
 import click
 
+_BUILT_IN = ("help",)
+
 
 class LazyGroup(click.Group):
     """Commands by the module of `harness.cli` that they live in; a function has its command's name.
 
-    A name that is a word of Python has an underscore behind it there: `import_`.
+    A name that is a word of Python, or one of its functions, has an underscore behind it there:
+    `import_`, `help_`.
 
     Set `modules` before use: `{"show": "looking"}`.
     """
@@ -28,7 +31,7 @@ class LazyGroup(click.Group):
         """Import a command; None if there is none of that name."""
         if cmd_name not in self.modules:
             return None
-        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        name = f"{cmd_name}_" if iskeyword(cmd_name) or cmd_name in _BUILT_IN else cmd_name
         command = getattr(import_module(f"harness.cli.{self.modules[cmd_name]}"), name)
         assert isinstance(command, click.Command)
         return command

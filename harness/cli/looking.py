@@ -3,19 +3,24 @@
 from pathlib import Path
 
 import click
-from rich.console import Console
 
+from harness.cli.ending import next_of
 from harness.cli.options import STORE
-from results.show import list_runs, show_run
+from harness.cli.output import NO_COLOR, console_of, is_quiet, output_options
+from harness.next_steps import print_next
+from results.show import list_runs, print_sentence, show_run
 from results.show_named import show_named
 from results.store import Store
+from results.verdict_json import read_verdict
+from results.wording.naming import names_of
 
 
 @click.command()
 @STORE
+@NO_COLOR
 def runs(*, store: Path) -> int:
     """List the runs of a store, newest first."""
-    list_runs(Store(store), Console(soft_wrap=True))
+    list_runs(Store(store), console_of())
     return 0
 
 
@@ -23,15 +28,19 @@ def runs(*, store: Path) -> int:
 @click.argument("name", metavar="[RUN]", default="latest")
 @click.argument("what", metavar="[OP|VALUE]", required=False)
 @STORE
+@output_options
 def show(*, name: str, what: str | None, store: Path) -> int:
     """One run in the terminal: verdict, witness, faults, checks.
 
     With a name, as pages and sentences have it, one op (p22#132) or value (log-0-0:v785) of it; the
     record's own numbers do as well.
     """
-    run, console = Store(store).find(name), Console(soft_wrap=True)
-    if what is None:
+    run, console = Store(store).find(name), console_of()
+    if what is None and is_quiet():
+        print_sentence(read_verdict(run.verdict), console, names=names_of(run))
+    elif what is None:
         show_run(run, console)
+        print_next(next_of(run, after="show"), console)
     else:
         show_named(run, what, console)
     return 0

@@ -13,7 +13,7 @@ from results.trust import refuse_unless_own
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", metavar="RUN")
 @click.argument("name", metavar="[NODE]", required=False)
 @click.argument("command", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--end", is_flag=True, help="End the kept cluster; its files stay.")

@@ -16,6 +16,7 @@ from rich.text import Text
 from harness.another_system import moved
 from harness.bisecting import failure_of, settled_by, unbuilt
 from harness.cli.options import ENGINE, JAVA, STORE
+from harness.cli.output import console_of, is_quiet, output_options
 from harness.cli.scenarios import choice_options, choices_given
 from harness.exit_codes import BISECT_INTERRUPTED, BISECT_SKIP, UNKNOWN, VALID
 from harness.interrupt import Answer, at_once
@@ -39,6 +40,7 @@ from harness.session import Session
 from results.nights import write_night
 from results.page.side_by_side import Column, Comparison, write_side_by_side
 from results.page.side_by_side import Run as Shown
+from results.print_table import say_page
 from results.record.atomic import StoreError
 from results.record.clock import stopwatch_s
 from results.record.night import Night, Why
@@ -98,12 +100,12 @@ class _Display:
     def answer(self, sentence: str) -> None:
         """Answer a signal, inside of its handler: the live table shows it within half a second."""
         self.answered = sentence
-        if not self.console.is_terminal:
-            at_once(self.console)(sentence)
+        if self.console.quiet or not self.console.is_terminal:
+            at_once(console_of(stderr=True) if self.console.quiet else self.console)(sentence)
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        if not self.console.is_terminal:
+        if self.console.quiet or not self.console.is_terminal:
             yield
             return
         with Live(self, console=self.console, refresh_per_second=2):
@@ -202,6 +204,7 @@ class _Player:
 @ENGINE
 @click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result for machines.")
+@output_options
 def repro(  # noqa: PLR0913 - the options of a command
     *,
     name: str,
@@ -238,11 +241,12 @@ def repro(  # noqa: PLR0913 - the options of a command
         _asked_for(name, given, said, system=system, store=store, bisect=bisect)
         for system in systems or (None,)
     ]
-    console = Console(stderr=as_json)
+    console = console_of(stderr=as_json, soft_wrap=False)
     tallies = [
         Tally(wanted=each.wanted, times=times, repeats=(), system=each.system) for each in asked
     ]
-    display = _Display(console=console, tallies=tallies)
+    progress = console_of(quiet=is_quiet(), stderr=as_json, soft_wrap=False)
+    display = _Display(console=progress, tallies=tallies)
     for sentence in dict.fromkeys(note for each in asked for note in each.notes):
         display.say(sentence)
     if bisect and (why := unbuilt(asked[0].plan)):
@@ -252,11 +256,10 @@ def repro(  # noqa: PLR0913 - the options of a command
     player = _Player(store=store, engine=engine, spark_master=spark_master, answer=display.answer)
     code, why = _played(player, asked, seeds, display=display, bisect=bisect)
     for sentence in _told(display.tallies, why):
-        display.say(sentence)
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if page is not None:
-        display.say(
-            f"the page: {_paged(page, name, asked, seeds, tallies=display.tallies, store=store)}"
-        )
+        written = _paged(page, name, asked, seeds, tallies=display.tallies, store=store)
+        say_page(console, written)
     if as_json:
         told = [tally.as_json() for tally in display.tallies]
         click.echo(json.dumps(told[0] if len(told) == 1 else told, indent=1))

@@ -11,7 +11,9 @@ import click
 from rich.console import Console
 
 from harness import examples
+from harness.cli.ending import answer_of, conclude
 from harness.cli.options import ENGINE, JAVA, KEEP, SETTING, STORE, settings
+from harness.cli.output import console_of, is_quiet, output_options
 from harness.escalation import Play, Step, refuse_escalation, table_of, worst_of
 from harness.escalation import as_json as steps_as_json
 from harness.escalation import escalate as climb
@@ -202,6 +204,7 @@ def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @KEEP
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict for machines.")
+@output_options
 def run(  # noqa: PLR0913 - the options of a command
     *,
     plan_file: Path | None,
@@ -221,7 +224,7 @@ def run(  # noqa: PLR0913 - the options of a command
     Without a plan: three nodes of Kafka, partitions, kills and pauses for 60 seconds. PLAN.toml is
     a file, or example:NAME; logquake init --list names the examples.
     """
-    console = Console(stderr=as_json, soft_wrap=True)
+    console = console_of(quiet=is_quiet(), stderr=as_json)
     plan = assemble_plan(
         plan_file and examples.plan_file(plan_file),
         options,
@@ -230,7 +233,8 @@ def run(  # noqa: PLR0913 - the options of a command
     )
 
     def play(each: Plan) -> tuple[Verdict, RunPaths]:
-        verdict = Session(each, store, console).run(engine=engine, spark_master=spark_master)
+        session = Session(each, store, console, answer=answer_of(console))
+        verdict = session.run(engine=engine, spark_master=spark_master)
         return verdict, RunPaths(store / verdict.run_id)
 
     if escalate:
@@ -241,12 +245,16 @@ def run(  # noqa: PLR0913 - the options of a command
     if dry_run:
         from harness.dry_run import describe  # noqa: PLC0415 - it needs the checks, a run does not
 
-        describe(plan, console, keep=keep)
+        describe(plan, console_of(stderr=as_json), keep=keep)
         return 0
-    session = Session(plan, store, console, keep=keep, began_s=process_began_s())
+    session = Session(
+        plan, store, console, keep=keep, answer=answer_of(console), began_s=process_began_s()
+    )
     verdict = session.run(engine=engine, spark_master=spark_master)
     if as_json:
         click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
+    else:
+        conclude(verdict, RunPaths(store / verdict.run_id))
     return BY_VALIDITY[verdict.valid]
 
 
@@ -255,8 +263,8 @@ def _escalated(plan: Plan, play: Play, console: Console, *, as_json: bool) -> in
     try:
         climb(plan, play, steps=steps, say=partial(console.print, markup=False, highlight=False))
     finally:  # A level that cannot be played takes nothing from what the others showed.
-        if steps:
-            console.print(table_of(steps))
+        if steps:  # The table is the result, also of a quiet command.
+            console_of(stderr=as_json).print(table_of(steps))
     if as_json:
         click.echo(json.dumps(steps_as_json(steps), indent=1))
     return BY_VALIDITY[worst_of(steps)]

@@ -13,7 +13,9 @@ from rich.text import Text
 
 from checkers.errors import EngineError
 from cluster.protocol import UserError
+from harness.cli.ending import answer_of, conclude
 from harness.cli.options import ENGINE, JAVA, KEEP, SETTING, STORE, settings
+from harness.cli.output import NO_COLOR, console_of, is_quiet, output_options
 from harness.dry_run import describe
 from harness.errors import InternalError
 from harness.exit_codes import BY_VALIDITY, UNKNOWN, VALID
@@ -58,7 +60,8 @@ class _Stage:
 
     def play(self, plan: Plan) -> Verdict:
         """Play a plan and judge it."""
-        session = Session(plan, self.store, self.console, keep=self.keep)
+        answer = answer_of(self.console)
+        session = Session(plan, self.store, self.console, keep=self.keep, answer=answer)
         return session.run(engine=self.engine, spark_master=self.spark_master)
 
     def played(self, part: Part) -> Played:
@@ -91,6 +94,7 @@ def scenario() -> None:
 
 
 @scenario.command(name="list")
+@NO_COLOR
 def list_scenarios() -> int:
     """List the stories, with their choices and systems."""
     table = Table(box=None, padding=(0, 2, 1, 0), show_header=False)
@@ -103,7 +107,7 @@ def list_scenarios() -> int:
         ]
         lines = (each.title, *choices, f"on {', '.join(each.systems)}")
         table.add_row(Text(each.name), Text("\n".join(lines)))
-    Console(soft_wrap=False).print(table)
+    console_of(soft_wrap=False).print(table)
     return VALID
 
 
@@ -124,7 +128,7 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
 
 
 @scenario.command()
-@click.argument("name", required=False)
+@click.argument("name", metavar="[SCENARIO]", required=False)
 @choice_options
 @click.option("--all", "play_all", is_flag=True, help="Every scenario, system and choice.")
 @click.option("--only", default=ALL, metavar="GLOB", help="Of --all, those whose names match.")
@@ -147,6 +151,7 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
 @click.option("--dry-run", is_flag=True, help="Print the story and its plan; start nothing.")
 @KEEP
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict for machines.")
+@output_options
 def run(  # noqa: PLR0913 - the options of a command
     *,
     name: str | None,
@@ -172,7 +177,7 @@ def run(  # noqa: PLR0913 - the options of a command
     The exit code is the verdict's: 0 valid, 1 invalid, 2 unknown. With --all it is 0 if everything
     ended as expected, otherwise 2.
     """
-    console = Console(stderr=as_json, soft_wrap=True)
+    console = console_of(quiet=is_quiet(), stderr=as_json)
     stage = _Stage(
         console=console,
         store=store,
@@ -201,11 +206,13 @@ def run(  # noqa: PLR0913 - the options of a command
         raise click.UsageError("name a scenario (see: logquake scenario list), or take --all")
     plan = stage.plan(name, given, system)
     if dry_run:
-        describe(plan, console, keep=keep)
+        describe(plan, console_of(stderr=as_json), keep=keep)
         return VALID
     verdict = stage.play(plan)
     if as_json:
         click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
+    else:
+        conclude(verdict, RunPaths(store / verdict.run_id))
     return BY_VALIDITY[verdict.valid]
 
 
@@ -222,7 +229,7 @@ def _play_all(
             write_atomically(markdown, as_markdown(played))
         if played[-1].interrupted:
             break
-    stage.console.print(as_table(played))
+    console_of(stderr=as_json).print(as_table(played))  # The result, also of a quiet command.
     if as_json:
         rows = [dict(zip(COLUMNS, each.cells, strict=True)) for each in played]
         click.echo(json.dumps(rows, indent=1))

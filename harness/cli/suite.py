@@ -16,7 +16,9 @@ from rich.live import Live
 
 from harness import examples
 from harness.cli.options import JAVA, STORE
+from harness.cli.output import NO_COLOR, is_quiet, output_options
 from harness.exit_codes import VALID
+from harness.next_steps import after_night, print_next
 from harness.suites.conductor import Change
 from harness.suites.expansion import suite_named
 from harness.suites.journal import CutShort, Judged, LeftOut, Line, Reached, Unplayed
@@ -29,8 +31,11 @@ from harness.suites.status import minutes, status_of, verdict_line
 from harness.suites.suite import Suite, load_suite
 from harness.suites.webhook import post
 from results.hunt_page import PAGE, TABLE
+from results.print_table import say_page
 from results.record.atomic import StoreError
 from results.record.clock import pause_until, stopwatch_s, unix_s
+from results.record.paths import RunPaths
+from results.record.terms import Validity
 from results.store import DEFAULT_STORE
 from results.wording.inert import inert
 from results.wording.plural import many
@@ -64,6 +69,7 @@ def suite() -> None:
     "--new", "mode", flag_value=Resumption.NEW.value, help="Begin a new night in any case."
 )
 @click.option("--dry-run", is_flag=True, help="Print the entries in order; start nothing.")
+@output_options
 def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> int:
     """Play a night; one that was killed goes on if its budget lasts.
 
@@ -99,7 +105,7 @@ def lead_night(
         before: Of a hunt: journals of parts that other stores have.
         changed: The suite with what options change of its file; None: nothing.
     """
-    console, how = console_of(), Resumption(mode or Resumption.AUTO)
+    console, how = _progress_of(), Resumption(mode or Resumption.AUTO)
     with opened(suite_file, store, mode=how, before=before, changed=changed) as lead:
         with _terminal_may_be_gone():
             _announce(lead, console)
@@ -112,7 +118,7 @@ def lead_night(
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-        return _conclude(lead, state, console)
+        return _conclude(lead, state, console_of())
 
 
 @suite.command()
@@ -120,6 +126,7 @@ def lead_night(
 @STORE
 @click.option("--night", default=None, help="Another night than the last; a part of its id.")
 @click.option("--name", default=None, help="Of a hunt that was begun with another name.")
+@NO_COLOR
 def status(*, suite_file: Path, store: Path, night: str | None, name: str | None) -> int:
     """Show a night: what is done, under way, new, and how much time is left.
 
@@ -143,9 +150,14 @@ def status(*, suite_file: Path, store: Path, night: str | None, name: str | None
 
 
 def console_of() -> Console:
-    """Return the console; of a log of a nightly job nobody knows how wide it is shown."""
+    """Return the console; a nightly job's log is wide, as its width is not known."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=LOG_COLUMNS)
+
+
+def _progress_of() -> Console:
+    """Return the console of what is said before the night's end; it says nothing if quiet."""
+    return Console(quiet=True) if is_quiet() else console_of()
 
 
 def _night(suite: str, store: Path, night: str | None) -> NightFolder:
@@ -248,8 +260,14 @@ def _conclude(lead: Lead, state: NightState, console: Console) -> int:
         console.print(status_of(lead.store, folder, now_s=unix_s()))
         if said:
             console.print(said, markup=False, soft_wrap=True)
-        results = [folder.summary, folder.junit]
         if lead.suite.hunt is not None:
-            results = [folder.root / TABLE, folder.root / PAGE]
-        console.print(f"results: {results[0]} and {results[1]}", markup=False, soft_wrap=True)
+            say_page(console, folder.root / PAGE)
+            console.print(f"table: {folder.root / TABLE}", markup=False, soft_wrap=True)
+        else:
+            files = f"results: {folder.summary} and {folder.junit}"
+            console.print(files, markup=False, soft_wrap=True)
+        if not is_quiet():
+            items = (each for each in state.items.values() if each.outcome is Validity.INVALID)
+            failed = [RunPaths(lead.store / each.run_id) for each in items if each.run_id]
+            print_next(after_night(failed, lead.store), console)
     return exit_code(state)

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from harness.cli.options import STORE
+from harness.cli.output import NO_COLOR, console_of
 from harness.doctor import examine_machine, print_findings
 from harness.exit_codes import NOT_HEALED, VALID
 from harness.heal import heal_attached, heal_store
@@ -16,10 +16,11 @@ from results.wording.inert import inert
 @click.command()
 @STORE
 @click.option("--hosts", default=None, help="Machines to be tried, too: ssh:HOSTS.toml.")
+@NO_COLOR
 def doctor(*, store: Path, hosts: str | None) -> int:
     """Say what works on this machine, and what to do about the rest."""
-    print_findings(examine_machine(store), Console(soft_wrap=True))
-    console = Console(highlight=False)
+    print_findings(examine_machine(store), console_of())
+    console = console_of(soft_wrap=False)
     console.print("\nfaults that each kind of hosts can do here:")
     print_offers(offers(hosts), console)
     return VALID

@@ -1,7 +1,7 @@
-"""What is taken elsewhere: bundles to judge a run again, and its tables in the forms of others.
+"""Exports of a run: bundles for another machine, and tables in the formats of other tools.
 
-`bundle.py` packs a run into one file and takes it into another store; `perfetto.py`, `sheets.py`
-and `jepsen.py` write what other programs read. Everything starts from the stored files only, and
-rows are read and written in pieces, so that a run of ten million rows needs no more memory than a
-small one. A new form is a module with one function, and a line in `harness/cli/exporting.py`.
+`bundle.py` packs a run into one file, and unpacks such a file into another store. `perfetto.py`,
+`sheets.py` and `jepsen.py` write formats that other programs read. Every export reads only stored
+files. It reads and writes rows in batches, so memory use does not grow with the run's size. To add
+a format, add a module with one function and a line in `harness/cli/exporting.py`.
 """

@@ -1,9 +1,12 @@
-"""A run in one file, `.tar.gz`: to be judged and shown again where nothing else of it is.
+"""Bundles: a run packed into one `.tar.gz` file, to judge and show it on another machine.
 
-The bytes depend on nothing but the files: the same run gives the same bundle. Whoever takes one in
-trusts nothing of it: a member is a plain file with a name that a run has, or it is refused; sizes
-are those that the first member, `bundle.json`, announced; and a run appears in the store as a
-whole, or not at all, and never in the place of another one.
+The bytes depend on the run's files only: the same run gives the same bundle. The import trusts
+nothing in a bundle:
+
+- It accepts only plain files and folders with names that a run has.
+- File sizes must match the sizes announced in the first member, `bundle.json`.
+- The run appears in the store completely or not at all.
+- The import never replaces a run that is already in the store.
 """
 
 import contextlib
@@ -36,7 +39,8 @@ MAX_FILES = 200_000
 MAX_BYTES = 64 << 30
 _MANIFEST_BYTES = 65_536
 _EXPANDS = 200
-"""Deflate makes 1,032 bytes of one at best, which only an empty file of gigabytes comes near."""
+"""Highest accepted ratio of unpacked size to packed size. Deflate reaches at most 1,032, and only
+for a file of gigabytes of zeros."""
 _ALWAYS_FINE = 64 << 20
 _CHUNK = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
@@ -45,13 +49,13 @@ _BROKEN = (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile, ValueError)
 
 
 class Manifest(BaseModel):
-    """What a bundle says of itself, in its first member.
+    """The first member of a bundle, which describes the bundle.
 
     Attributes:
-        schema_version: Of the record.
-        run_id: `<name>/<UTC time>-<seed>`: where it belongs in a store.
-        files: How many follow.
-        size_bytes: Of all of them, unpacked.
+        schema_version: Version of the record's schema.
+        run_id: `<name>/<UTC time>-<seed>`, the run's place in a store.
+        files: Number of files that follow.
+        size_bytes: Total size of these files, unpacked.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -63,7 +67,7 @@ class Manifest(BaseModel):
 
 
 class _PlainMember(tarfile.TarInfo):
-    """A member that is a file or a folder; anything else is refused before it is looked into."""
+    """A tar member that is a file or a folder. Any other member type raises `StoreError`."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
@@ -74,7 +78,7 @@ class _PlainMember(tarfile.TarInfo):
 
 
 def bundle_name(paths: RunPaths) -> str:
-    """Return how the bundle of a run is called: `log-20261122T010203Z-1.logquake.tar.gz`."""
+    """Return the file name of a run's bundle: `log-20261122T010203Z-1.logquake.tar.gz`."""
     return f"{paths.root.parent.name}-{paths.root.name}{SUFFIX}"
 
 
@@ -85,15 +89,15 @@ def write_bundle(
 
     Args:
         paths: The run.
-        target: The file, or something to write to.
-        with_nodes: Also live streams and segments, as `contents_of` says.
-        with_logs: Also the logs of nodes.
+        target: A path, or a binary file object.
+        with_nodes: Whether to add live streams and log segments (see `contents_of`).
+        with_logs: Whether to add the nodes' log files.
 
     Returns:
-        What went in.
+        The contents of the bundle.
 
     Raises:
-        StoreError: The run is under way or was never judged; or the file cannot be written.
+        StoreError: The run is still running or was never judged, or the file cannot be written.
     """
     contents = _bundled(paths, with_nodes=with_nodes, with_logs=with_logs)
     if not isinstance(target, Path):
@@ -153,7 +157,7 @@ def _pack(paths: RunPaths, contents: Contents, file: BinaryIO) -> None:
 
 
 def _shown(paths: RunPaths, contents: Contents) -> dict[PurePosixPath, bytes]:
-    """Return the files that a bundle holds in another form: without passwords and keys."""
+    """Return the new content of each settings file from which passwords and keys are removed."""
     settings = {
         each: read_bytes(paths.root / each, root=paths.root)
         for each in contents.files
@@ -164,7 +168,7 @@ def _shown(paths: RunPaths, contents: Contents) -> dict[PurePosixPath, bytes]:
 
 
 def _member(path: PurePosixPath, size: int | None) -> tarfile.TarInfo:
-    """Return a member's header: a file of a size, or a folder; no owner, no time."""
+    """Return a tar header of a file, or of a folder if `size` is None, without owner and time."""
     member = tarfile.TarInfo(str(path))
     member.type = tarfile.DIRTYPE if size is None else tarfile.REGTYPE
     member.mode = 0o755 if size is None else 0o644
@@ -173,18 +177,19 @@ def _member(path: PurePosixPath, size: int | None) -> tarfile.TarInfo:
 
 
 def read_bundle(file: Path, store: Store) -> RunPaths:
-    """Take a bundle into a store.
+    """Unpack a bundle into a store.
 
     Args:
         file: The bundle.
-        store: Where it goes, `STORE/<name>/<UTC time>-<seed>/`; `latest` stays as it is.
+        store: The store. The run goes to `STORE/<name>/<UTC time>-<seed>/`; the `latest` link does
+            not change.
 
     Returns:
-        The run as it lies in the store now.
+        The run's paths in the store.
 
     Raises:
-        StoreError: It is damaged, or no bundle, or holds what no bundle should; or the store has
-            that run already. The store is as before then.
+        StoreError: The file is damaged, is not a bundle, or contains a forbidden member; or the
+            store has this run already. The store is unchanged in each case.
     """
     if not file.is_file():
         raise StoreError(f"there is no file {file}")
@@ -204,7 +209,7 @@ def read_bundle(file: Path, store: Store) -> RunPaths:
 
 
 def _settle(folder: Path, target: Path) -> RunPaths:
-    """Give an unpacked run its place in the store."""
+    """Move an unpacked run to its place in the store."""
     make_shared_as(target.parent, target.parent.parent)
     try:
         target.mkdir()
@@ -214,7 +219,7 @@ def _settle(folder: Path, target: Path) -> RunPaths:
             " the bundle into another one with --store"
         ) from there
     folder.chmod(0o755)
-    folder.replace(target)  # Over an empty folder, in one step.
+    folder.replace(target)  # Replaces the empty folder atomically.
     return RunPaths(target)
 
 
@@ -234,7 +239,7 @@ def _unpack(file: BinaryIO, folder: Path, packed: os.stat_result) -> Manifest:
             _copy(archive, member, folder / path)
     if left or files != manifest.files:
         raise StoreError("the bundle is damaged: it holds less than it announced")
-    if len(file.read(_CHUNK)) == _CHUNK:  # To its end, where the checksum is.
+    if len(file.read(_CHUNK)) == _CHUNK:  # Read to the end, where gzip checks its checksum.
         raise StoreError("the bundle is refused: something follows its end")
     if not (folder / "plan.toml").is_file():
         raise StoreError("the bundle is refused: there is no plan.toml in it")
@@ -242,12 +247,12 @@ def _unpack(file: BinaryIO, folder: Path, packed: os.stat_result) -> Manifest:
 
 
 def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield what follows the first member."""
+    """Yield the members after the first one."""
     for _ in range(2 * MAX_FILES):
         member = archive.next()
         if member is None:
             return
-        archive.members = []  # type: ignore[attr-defined]  # It would remember all of them.
+        archive.members = []  # type: ignore[attr-defined]  # Else tarfile keeps all.
         yield member
     raise StoreError("the bundle is refused: it has too many members")
 
@@ -278,7 +283,7 @@ def _manifest(archive: tarfile.TarFile, folder: Path) -> Manifest:
 
 
 def _check_size(manifest: Manifest, packed: int, folder: Path) -> None:
-    """Refuse what would fill the disk, before anything of it is unpacked."""
+    """Refuse a bundle that is too large for the disk or for its packed size."""
     if manifest.size_bytes > max(_ALWAYS_FINE, _EXPANDS * packed):
         raise StoreError(
             f"the bundle is refused: {packed:,} bytes would become {manifest.size_bytes:,}"
@@ -292,7 +297,7 @@ def _check_size(manifest: Manifest, packed: int, folder: Path) -> None:
 
 
 def _inside(member: tarfile.TarInfo, root: PurePosixPath) -> PurePosixPath:
-    """Return where a member belongs below the run's folder."""
+    """Return a member's path relative to the run's folder, or refuse a path that no run has."""
     path = PurePosixPath(member.name)
     below = PurePosixPath(*path.parts[2:])
     known = is_folder(below) if member.isdir() else belongs(below)

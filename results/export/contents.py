@@ -1,12 +1,14 @@
-"""Which files of a run belong to a bundle.
+"""Choose the files of a run that go into a bundle.
 
-What judges and shows it elsewhere: the plan, how far the run came, the tables, the statistics, the
-verdict; of each node its settings, checkpoint files and logs. Live streams and segments stay away
-unless they are asked for, for the tables hold what was in them.
+A bundle contains everything that is needed to judge and show the run on another machine: the plan,
+milestones, tables, statistics and verdict. For each node it contains settings, checkpoint files and
+logs. Live streams and log segments are optional, because the tables hold their contents.
 
-Never in it: what tells `logquake heal` what to undo (`ledger.jsonl`, `processes.jsonl`,
-`ssh.json`), since nothing of the run was ever on the machine that the bundle goes to; and pages,
-since whoever takes a bundle in makes them himself instead of showing somebody else's script.
+Two groups of files are never included:
+
+- Files that `logquake heal` reads (`ledger.jsonl`, `processes.jsonl`, `ssh.json`). The other
+  machine has no fault of this run to undo.
+- Pages. The receiver renders the page again, so no script from another person is shown.
 """
 
 import re
@@ -17,7 +19,8 @@ from pathlib import Path, PurePosixPath
 from results.record.paths import RunPaths
 
 MANIFEST = "bundle.json"
-"""The first member of each bundle; in the folder of a run it tells that the run came in one."""
+"""The first member of each bundle. Its presence in a run's folder shows that the run was imported.
+"""
 TEXTS = frozenset({
     "plan.toml", "environment.json", "milestones.jsonl", "topics.json", "steps.jsonl",
     "scenario.json", "night.json", "system.json", "timings.json",
@@ -38,18 +41,19 @@ _MORE_OF_NODES = re.compile(
 )
 _USTAR_FOLDER, _USTAR_NAME = 155, 100
 _NAME = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_.@+=-]{0,250}")
-"""Of any file in a bundle: what Kafka and we call files, and nothing that a path could twist."""
+"""Allowed names of files in a bundle. Kafka and Logquake use only such names, and none can lead out
+of the run's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a bundle of a run holds.
+    """The contents of a run's bundle.
 
     Attributes:
-        files: Below the run's folder, sorted.
-        folders: Of nodes and steps, sorted: that there was a node tells something, even if no file
-            of it is taken along.
-        size_bytes: Of all files, as they lie in the folder.
+        files: Paths relative to the run's folder, sorted.
+        folders: Folders of nodes and steps, sorted. A node's folder is listed even if no file of it
+            is included, because it shows that the node existed.
+        size_bytes: Total size of all files in the run's folder.
     """
 
     files: tuple[PurePosixPath, ...]
@@ -58,13 +62,13 @@ class Contents:
 
 
 def contents_of(paths: RunPaths, *, with_nodes: bool = False, with_logs: bool = True) -> Contents:
-    """Return what a bundle of a run holds.
+    """Return the files and folders that belong in a run's bundle.
 
     Args:
         paths: The run.
-        with_nodes: Also the live streams and the segments of the nodes, from which the tables were
-            made.
-        with_logs: Also the logs of nodes, which people read, and no check.
+        with_nodes: Whether to include live streams and the nodes' log segments. The tables were
+            made from these files.
+        with_logs: Whether to include the nodes' log files. People read them; no check does.
     """
     files = sorted(
         each
@@ -78,7 +82,7 @@ def contents_of(paths: RunPaths, *, with_nodes: bool = False, with_logs: bool = 
 
 
 def belongs(file: PurePosixPath, *, with_nodes: bool = True) -> bool:
-    """Tell whether a file of a run's folder may be in a bundle."""
+    """Return whether a bundle may contain this file of a run's folder."""
     text = file.as_posix()
     if not all(_NAME.fullmatch(part) for part in file.parts):
         return False
@@ -88,7 +92,7 @@ def belongs(file: PurePosixPath, *, with_nodes: bool = True) -> bool:
 
 
 def is_folder(folder: PurePosixPath) -> bool:
-    """Tell whether a folder may be in a bundle: a node's, or a step's copy of one."""
+    """Return whether a bundle may contain this folder: a node's folder, or a step's copy of it."""
     depth = {"nodes": 2, "snapshots": 3}.get(folder.parts[0] if folder.parts else "")
     return len(folder.parts) == depth and all(_NAME.fullmatch(part) for part in folder.parts)
 
@@ -113,19 +117,19 @@ def _below(root: Path, path: Path) -> PurePosixPath:
 
 
 def _fits(member: PurePosixPath) -> bool:
-    """Whether a path fits POSIX's ustar, which needs no extensions that a reader has to trust.
+    """Return whether a path fits POSIX's ustar format, which needs no tar extensions.
 
-    What does not is a checkpoint file of a topic whose name has more than 100 characters.
+    A path that does not fit is a checkpoint file of a topic with a name over 100 characters.
     """
     return len(str(member.parent)) <= _USTAR_FOLDER and len(member.name) <= _USTAR_NAME
 
 
 def _is_linked(root: Path, top: str) -> bool:
-    """Tell whether a way down from a run's folder is a link; what lies below is never followed."""
+    """Return whether a folder on the path from the run's folder to `top` is a symbolic link."""
     parts = PurePosixPath(top).parts
     return any((root / "/".join(parts[:end])).is_symlink() for end in range(1, len(parts) + 1))
 
 
 def _is_plain(path: Path) -> bool:
-    """A link may lead out of the run."""
+    """Return whether a path is a regular file. A symbolic link is not, as it may leave the run."""
     return path.is_file() and not path.is_symlink()

@@ -1,4 +1,4 @@
-"""A copy of a run to judge, where the run itself must not be written."""
+"""Copy a run so that the copy can be judged, when the run itself must not be written."""
 
 import errno
 import os
@@ -13,21 +13,22 @@ from results.record.paths import RunPaths
 from results.record.reading import open_file
 
 _BLOCK_BYTES = 512
-"""Of `st_blocks` (man 2 stat)."""
+"""The unit of `st_blocks` (man 2 stat)."""
 _CHUNK_BYTES = 1 << 20
 
 
 def copy_plain(paths: RunPaths, folder: Path) -> RunPaths:
-    """Copy what a run is judged by: real files, by no link, as a bundle with nodes has them.
+    """Copy the files that a run's judging needs, the same files that a bundle with nodes contains.
 
-    Holes stay holes: a file of a tebibyte may hold nothing.
+    Symbolic links are not followed. Sparse files stay sparse, because a file of one tebibyte may be
+    empty.
 
     Args:
-        paths: The run, maybe a stranger's.
-        folder: Becomes the parent of `<name>/<run>`, so that the copy has the run's id.
+        paths: The run; its files need not be trusted.
+        folder: The parent of the new `<name>/<run>` folder, so that the copy keeps the run's id.
 
     Raises:
-        StoreError: The folder cannot be written or has no room, or a file cannot be read.
+        StoreError: The folder cannot be written or is full, or a file cannot be read.
     """
     copy = RunPaths(folder / paths.run_id)
     contents = contents_of(paths, with_nodes=True)
@@ -63,7 +64,7 @@ def _copy(source: BinaryIO, target: BinaryIO) -> None:
 
 
 def _data(handle: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield where the data of a file begin and end (man 2 lseek)."""
+    """Yield the (begin, end) of each data extent of a sparse file (man 2 lseek)."""
     hole = 0
     while hole < end:
         try:

@@ -1,16 +1,21 @@
-"""A run as a history in Jepsen's form: EDN as its `history.edn`, or JSON lines.
+"""Export a run as a Jepsen history: EDN like Jepsen's `history.edn`, or JSON lines.
 
-An entry for each invocation and each completion, in order of time, with `index`, `time`, `process`,
-`type`, `f` and `value` as `jepsen.tests.kafka` has them, and `error` and our `op-id` beside them. A
-key is a partition, called `topic-partition`. `logquake check --history` reads both forms, and
-Jepsen's own checker the first.
+The history has one entry for each invocation and each completion, in order of time. The fields
+`index`, `time`, `process`, `type`, `f` and `value` are those of `jepsen.tests.kafka`; Logquake adds
+`error` and `op-id`. A key is a partition, named `topic-partition`. `logquake check --history` reads
+both formats. Jepsen's own checker reads EDN.
 
-What Jepsen's form cannot say is lost: an op has one outcome for all that it sends; what was sent
-with `acks=0` has ended ok though nobody acknowledged it; and there is nothing of brokers, replicas
-and faults in it. Left out are records whose value is not ours, or whose topic was deleted
-meanwhile, and, where there are transactions, what readers of uncommitted records were given: to
-Jepsen every reader is one of committed ones. A seek becomes an assignment of all other keys, by
-which Jepsen forgets where the process stood in those that it moved.
+Jepsen's format cannot express everything:
+
+- An op has one outcome for all its sends.
+- A send with `acks=0` ends ok, although no broker acknowledged it.
+- The history has no brokers, replicas or faults.
+- Records with a value that Logquake did not write are left out.
+- Records of a topic that was deleted during the run are left out.
+- If there are transactions, reads by `read_uncommitted` consumers are left out. Jepsen treats every
+  consumer as `read_committed`.
+- A seek becomes an assignment of all keys that did not move. Jepsen then forgets the process's
+  position in the moved keys.
 """
 
 import gzip
@@ -42,12 +47,12 @@ _PARTED = (F.SEND.value, F.POLL.value, F.TXN.value)
 
 
 def write_history(paths: RunPaths, target: Path) -> Path:
-    """Write a run as a history.
+    """Write a run as a Jepsen history.
 
     Args:
         paths: The run.
-        target: The file: JSON lines if its name ends with `.jsonl` or `.json`, else EDN; packed
-            with gzip if `.gz` follows.
+        target: The file. The format is JSON lines if the name ends with `.jsonl` or `.json`, else
+            EDN. A further `.gz` packs the file with gzip.
 
     Returns:
         The file.
@@ -80,7 +85,7 @@ def _value(key: str, value: object) -> str:
 
 
 def edn(value: object) -> str:
-    """Return a value as Clojure writes it; `send` and `poll` at the head of a part are keywords."""
+    """Return a value as EDN text; `send` and `poll` at the start of a list become keywords."""
     match value:
         case None:
             text = "nil"
@@ -102,12 +107,12 @@ def edn(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Messages:
-    """What ops sent, or read: rows in order of op, part and place in it.
+    """The messages that ops sent or read, as rows in order of op, micro-op and position.
 
     Attributes:
-        first: Of each op, which row is its first; one more for the end.
+        first: Index of each op's first row, with one more entry for the end.
         told: Columns (mop, key, value, offset).
-        keys: Names of keys.
+        keys: Names of the keys.
     """
 
     first: Ints
@@ -115,14 +120,14 @@ class _Messages:
     keys: Sequence[str]
 
     def of(self, op: int) -> Iterator[tuple[int, str, int, int]]:
-        """Yield (mop, key, value, offset) of what an op sent or read, in its order."""
+        """Yield (mop, key, value, offset) of each message that one op sent or read, in order."""
         for mop, key, value, offset in self.told[self.first[op] : self.first[op + 1]].tolist():
             yield mop, self.keys[key], value, offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ops:
-    """The ops of a run in order of their ids, and what they did."""
+    """The ops of a run in order of their ids, with the messages and assignments of each op."""
 
     op_id: Ints
     process: Ints
@@ -136,10 +141,10 @@ class _Ops:
     moved: Mapping[int, Sequence[str]]
     rebalanced: Mapping[int, Sequence[str]]
     keys: Sequence[str]
-    """Of all of them."""
+    """The names of all keys: `topic-partition`."""
 
     def value(self, op: int, *, ended: bool) -> object:
-        """Return what an op's entry has as its value."""
+        """Return the `value` field of an op's entry."""
         f = self.f[op]
         if f == F.SEEK:
             moved = {*self.moved.get(int(self.op_id[op]), ())}
@@ -154,7 +159,7 @@ class _Ops:
                 read = parts.setdefault(mop, ["poll", {}])
                 read[1].setdefault(key, []).append([offset, value])
         for mop, key, value, offset in self.sends.of(op):
-            # Sends follow each other in an op without transactions: several have one place.
+            # Each send has its own `mop` number, also without a transaction.
             parts[mop] = ["send", key, self._sent(op, value, offset, ended=ended)]
         if f == F.POLL and not parts:
             return [["poll", {}]] if ended else [["poll"]]
@@ -167,7 +172,7 @@ class _Ops:
 
 
 def entries(paths: RunPaths) -> Iterator[Entry]:
-    """Yield the entries of a run's history.
+    """Yield the entries of a run's Jepsen history.
 
     Raises:
         StoreError: A table is damaged.
@@ -191,10 +196,10 @@ def entries(paths: RunPaths) -> Iterator[Entry]:
 
 
 def _in_order(ops: _Ops) -> Iterator[tuple[int, bool]]:
-    """Yield (op, whether it ends) in order of time.
+    """Yield (op, whether the entry is the op's end) in order of time.
 
-    At one nanosecond, what begins comes before what ends, so that the two are not in real-time
-    order; but for a process's own entries, which keep theirs.
+    At the same nanosecond, an invocation comes before a completion. The two ops then count as
+    concurrent. Entries of the same process keep their own order.
     """
     count = len(ops.op_id)
     op = np.tile(np.arange(count), 2)
@@ -206,7 +211,7 @@ def _in_order(ops: _Ops) -> Iterator[tuple[int, bool]]:
     same = np.zeros(len(op), np.bool_)
     first, second = by_process[:-1], by_process[1:]
     same[1:] = (ops.process[op[first]] == ops.process[op[second]]) & (time[first] == time[second])
-    # How many entries of its process have its time and come before it.
+    # The number of earlier entries of the same process with the same time.
     run = np.arange(len(op)) - np.maximum.accumulate(np.where(same, 0, np.arange(len(op))))
     before = np.empty(len(op), np.int64)
     before[by_process] = run
@@ -243,14 +248,14 @@ def _has_transactions(paths: RunPaths) -> bool:
 
 
 class _Keys:
-    """The names of keys; a topic that was made anew has other ones."""
+    """The names of keys, i.e. partitions. A topic that is created again gets new names."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def number(self, topic: str | None, topic_id: str | None, partition: int | None) -> int:
-        """Return the number of a key."""
+        """Return the number of a key, i.e. of a partition; a new key gets the next number."""
         place = (inert(topic), str(topic_id), NONE if partition is None else partition)
         if place not in self._numbers:
             before = sum(each[::2] == place[::2] for each in self._numbers)
@@ -260,7 +265,7 @@ class _Keys:
         return self._numbers[place]
 
     def of(self, table: pa.Table) -> Ints:
-        """Return the key of each row, -1 where it belongs to no topic that is still there."""
+        """Return the key number of each row's partition. A row of a deleted topic gets -1."""
         codes = [_codes(table[name]) for name in ("topic", "topic_id")]
         rows = np.stack([codes[0][1], codes[1][1], _ints(table, "partition")], axis=1)
         distinct, at = np.unique(rows, axis=0, return_inverse=True)
@@ -283,14 +288,14 @@ def _codes(column: "pa.ChunkedArray[Any]") -> tuple[list[str], Ints]:
 def _messages(
     paths: RunPaths, name: str, op_id: Ints, keys: _Keys, *, committed: bool = False
 ) -> _Messages:
-    """Return what ops sent, or read.
+    """Return the messages that ops sent or read.
 
     Args:
         paths: The run.
-        name: `sends` or `polls`.
-        op_id: Of all ops, ascending.
-        keys: New ones are added.
-        committed: Whether to leave out what readers of uncommitted records were shown.
+        name: The table: `sends` or `polls`.
+        op_id: Ids of all ops, ascending.
+        keys: Known keys; new keys are added.
+        committed: Whether to leave out reads by `read_uncommitted` consumers.
     """
     table = read_table(paths, name)
     watched = np.zeros(table.num_rows, np.bool_)
@@ -309,7 +314,7 @@ def _messages(
 
 
 def _moves(paths: RunPaths, keys: _Keys) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
-    """Return the keys that each op assigned or subscribed to, and those rebalanced meanwhile."""
+    """Return the keys that each op assigned or subscribed to, and the keys rebalanced during it."""
     moved: dict[int, list[str]] = {}
     rebalanced: dict[int, list[str]] = {}
     table = read_table(paths, "assignments")

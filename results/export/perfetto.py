@@ -1,13 +1,14 @@
-"""A run as a trace for Perfetto (ui.perfetto.dev), Chrome's and other viewers of that form.
+"""Export a run as a trace for Perfetto (ui.perfetto.dev), Chrome and similar viewers.
 
-JSON in the trace event format of Chromium ("Trace Event Format", JSON Object Format), one event a
-line, written as it is read: `X` events last, `i` events are moments, `C` events counts, `M` events
-names of lanes. The lanes, in the format's words threads of processes:
+The file is JSON in Chromium's trace event format ("Trace Event Format", JSON Object Format), with
+one event per line. An `X` event has a duration, an `i` event is a moment, a `C` event is a counter,
+and an `M` event names a lane. The format calls a group of lanes a process, and one lane a thread.
+The groups are:
 
-* `faults`: a lane or more for each node, a fault from its request to its heal;
-* `leaders`: a lane for each partition, who led it in which epoch;
-* `brokers`: a lane for each, with what its replicas truncated, and how many partitions it led;
-* `clients`: a lane for each thread, an op from its invocation to its completion.
+* `faults`: one or more lanes for each node; a fault lasts from its request to its heal.
+* `leaders`: a lane for each partition, with its leader in each epoch.
+* `brokers`: a lane for each broker, with its truncations and the number of partitions that it led.
+* `clients`: a lane for each client thread; an op lasts from its invocation to its completion.
 """
 
 import gzip
@@ -47,14 +48,14 @@ _ROWS = 1 << 14
 
 
 class _Writes(Protocol):
-    """A file that bytes go to, packed or not."""
+    """A file object to which bytes are written, compressed or not."""
 
     def write(self, data: bytes, /) -> int:
-        """Append some bytes."""
+        """Append bytes."""
 
 
 def write_perfetto(paths: RunPaths, target: Path) -> Path:
-    """Write a run as a trace; packed with gzip if the file's name ends with `.gz`.
+    """Write a run as a trace; the file is packed with gzip if its name ends with `.gz`.
 
     Returns:
         The file.
@@ -81,7 +82,7 @@ def _write(paths: RunPaths, file: _Writes) -> None:
 
 
 def events(paths: RunPaths) -> Iterator[Event]:
-    """Yield the events of a run's trace.
+    """Yield the trace events of a run.
 
     Raises:
         StoreError: A table is damaged.
@@ -136,13 +137,13 @@ def _lasting(span: Span, *, process: int, category: str) -> Event:
 
 
 def _moment(name: str, at_ns: int, args: Mapping[str, str]) -> Event:
-    """Return a moment of the whole trace."""
+    """Return an instant event that spans all lanes of the trace."""
     return {"ph": "i", "s": "g", "name": inert(name), "ts": at_ns / _NS_PER_US, "pid": _FAULTS,
             "tid": 0, "args": dict(args)}  # fmt: skip
 
 
 def _anomalies(paths: RunPaths, named: Names) -> Iterator[Event]:
-    """Yield the described anomalies that tell when they came about."""
+    """Yield an event for each described anomaly whose evidence contains a time."""
     try:
         verdict = read_verdict(paths.verdict)
     except StoreError:
@@ -190,7 +191,7 @@ def _partitions_led(rows: list[dict[str, Any]]) -> Iterator[Event]:
 
 
 def _clients(operations: Operations, named: Names) -> Iterator[Event]:
-    """Yield the operations, a lane a thread."""
+    """Yield the ops as events, with one lane for each client thread."""
     for lane, name in enumerate(operations.lanes):
         yield from _lane(_CLIENTS, lane + 1, name)
     yield from _named(_CLIENTS, "clients", order=3)

@@ -1,9 +1,10 @@
-"""A run as CSV files, for spreadsheets and data frames: one a table, with a header.
+"""Export a run as CSV files for spreadsheets and data frames: one file per table, with a header.
 
-Texts of others that begin as a formula would (`=`, `+`, `-`, `@`, a tab, a carriage return) get an
-apostrophe before them, as OWASP's "CSV Injection" has it: a spreadsheet shows such a cell instead
-of working it out. Missing is empty. Times are nanoseconds since the run's start. A value has up to
-64 bits, of which a spreadsheet keeps 53: read such columns as text where that matters.
+A text that begins like a formula (`=`, `+`, `-`, `@`, a tab, a carriage return) gets an apostrophe
+before it. A spreadsheet then shows the text and does not compute it. OWASP's "CSV Injection"
+describes this rule. A missing value is an empty cell. Times are nanoseconds since the run's start.
+A value has up to 64 bits, but a spreadsheet keeps only 53. Import such columns as text if you need
+all digits.
 """
 
 import json
@@ -24,7 +25,7 @@ from results.record.whole import written_whole
 from results.verdict_json import read_verdict
 
 SHEETS = ("ops", "sends", "polls", "transactions", "faults", "truncations", "leadership")
-"""The tables of the record that become files; beside them `anomalies.csv`, of the verdict."""
+"""The record's tables that are exported. The verdict's `anomalies.csv` is written beside them."""
 _FORMULA = "^([=+\\-@\t\r])"
 _AT_ONCE = 1 << 16
 _LISTED = "; "
@@ -38,14 +39,14 @@ _ANOMALIES = pa.schema(_COLUMNS)
 
 
 def write_sheets(paths: RunPaths, folder: Path) -> list[Path]:
-    """Write the tables of a run as CSV files; a table that is missing is one without rows.
+    """Write the tables of a run as CSV files; a missing table becomes a file without rows.
 
     Args:
         paths: The run.
-        folder: Where; made if it is not there.
+        folder: The folder for the files; created if it is missing.
 
     Returns:
-        The files.
+        The files written.
 
     Raises:
         StoreError: A table is damaged, or a file cannot be written.
@@ -74,7 +75,7 @@ def _rows(paths: RunPaths, name: str) -> Iterator[pa.Table]:
             for batch in pq.ParquetFile(opened, read_dictionary=words).iter_batches(_AT_ONCE):
                 part = as_texts(pa.Table.from_batches([batch]))
                 absent = [each for each in TABLES[name] if each.name not in part.column_names]
-                for each in absent:  # An early record.
+                for each in absent:  # The column is missing in old records.
                     part = part.append_column(each, pa.nulls(part.num_rows, each.type))
                 yield part.select(TABLES[name].names).cast(TABLES[name])
     except (OSError, ValueError, pa.ArrowException) as damaged:
@@ -84,7 +85,7 @@ def _rows(paths: RunPaths, name: str) -> Iterator[pa.Table]:
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """Return a schema without lists, which CSV has no word for."""
+    """Return a schema in which list columns are text columns, because CSV has no lists."""
     lists = {each.name for each in schema if pa.types.is_list(each.type)}
     return pa.schema(
         [pa.field(each.name, pa.string()) if each.name in lists else each for each in schema]
@@ -92,7 +93,7 @@ def _plain(schema: pa.Schema) -> pa.Schema:
 
 
 def safe(table: pa.Table) -> pa.Table:
-    """Return a table as it may stand in a spreadsheet: lists as texts, and no text a formula."""
+    """Return a table that is safe in a spreadsheet: lists become text, and no text is a formula."""
     columns = []
     for field in table.schema:
         column: Any = table[field.name]

@@ -1,7 +1,7 @@
-"""Where a bundle is unpacked before its run gets a place in the store.
+"""The temporary folder into which a bundle is unpacked before the run moves into the store.
 
-The folder is locked (flock(2), on the folder itself) by the process that unpacks, so that what one
-left that was killed can be told from what one is about to fill: the lock goes with its process.
+The importing process locks the folder itself with flock(2). The lock ends with its process. So a
+later import can distinguish an abandoned folder from a folder that is in use.
 """
 
 import errno
@@ -16,14 +16,14 @@ from pathlib import Path
 PREFIX = ".import-"
 _TRIES = 100
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF}
-"""What file systems say that have no such locks; on them, folders are left alone."""
+"""Errors of file systems that have no such locks. On these file systems, no folder is removed."""
 
 
 @contextmanager
 def unpacking_folder(store: Path) -> Iterator[Path]:
-    """Make an empty folder in a store; what is still there afterwards is removed.
+    """Create an empty folder in a store, and remove it with its contents at the end.
 
-    Folders of imports that were killed are removed first.
+    Folders that a killed import left are removed first.
     """
     remove_abandoned(store)
     folder, handle = _made(store)
@@ -35,10 +35,10 @@ def unpacking_folder(store: Path) -> Iterator[Path]:
 
 
 def remove_abandoned(store: Path) -> list[str]:
-    """Remove the folders that no living import unpacks into; return their names."""
+    """Remove the folders that no living import uses, and return their names."""
     removed = []
     for folder in sorted(store.glob(f"{PREFIX}*")):
-        with suppress(OSError):  # Somebody else's, or gone by now.
+        with suppress(OSError):  # The folder belongs to another user, or is already deleted.
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 if _locked(handle):
@@ -54,7 +54,7 @@ def _made(store: Path) -> tuple[Path, int]:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=store))
         with suppress(FileNotFoundError):
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            # Another import may have taken it for abandoned before it was locked.
+            # Another import may have removed the folder as abandoned before it was locked.
             if _locked(handle, without_locks=True) and folder.is_dir():
                 return folder, handle
             os.close(handle)

@@ -1,8 +1,8 @@
-"""The index of a store, `STORE/.index.sqlite`: a row a run, a cache of the folders and no more.
+"""The index of a store, `STORE/.index.sqlite`: a cache with one row for each run.
 
-It may be removed at any time; a damaged one, or one of another version, is made anew. Where it
-cannot be written it lives in memory. Pages, suites and reports ask it what would otherwise need all
-runs to be read: filters, nights, and whether a failure was seen before.
+The file may be deleted at any time. A damaged index, or one of another version, is rebuilt. If the
+file cannot be written, the index is kept in memory. Pages, suites and reports query it for filters,
+nights and earlier failures, so that they need not read all runs.
 """
 
 from results.index.catalogue import Index, open_index

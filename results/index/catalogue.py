@@ -1,4 +1,4 @@
-"""The index: kept up to date with a store's folders, and asked."""
+"""Keep the index up to date with a store's folders, and answer queries about runs and failures."""
 
 import contextlib
 import sqlite3
@@ -39,17 +39,17 @@ from results.wording.inert import inert
 FILE_NAME = ".index.sqlite"
 _BATCH = 100
 _OFFERED = 500
-"""Values to choose from."""
+"""Maximum number of values offered by a filter."""
 _COUNTS = (
     "state = 'judged' AND (verdict = 'invalid' OR signature = ?"
     " OR (verdict = 'valid' AND lasts_s IS NOT NULL))"
 )
-"""Runs of the N of k of N.
+"""SQL condition for the runs that count in a rate "k of N".
 
-One that came to no verdict, or was cut short, says nothing about another one's failure.
+A run without a verdict, or one that was cut short, does not count: it may have missed the failure.
 """
 _MEASURED = 8
-"""Newest runs from which the length of the next is estimated."""
+"""Number of newest runs from which the duration of the next run is estimated."""
 _UNSETTLED = (RunState.RUNNING, RunState.DIED, RunState.NOT_JUDGED)
 
 _WORST = ("invalid", "unknown", "unjudged", "allowed")
@@ -58,15 +58,15 @@ __all__ = ["Index", "open_index"]
 
 
 def open_index(store: Store) -> "Index":
-    """Open the index of a store as it is; call `refresh` for what happened since."""
+    """Open the index of a store without updating it. `refresh` reads new and changed runs."""
     return Index(store)
 
 
 class Index:
-    """The runs of a store; a context manager. Threads may share one.
+    """The index of a store's runs, as a context manager. Threads may share it.
 
     Args:
-        store: Whose.
+        store: The store.
     """
 
     def __init__(self, store: Store) -> None:
@@ -76,17 +76,17 @@ class Index:
         self._connection = connect(self._path)
 
     def close(self) -> None:
-        """Close the file. Idempotent."""
+        """Close the index file. A second call has no effect."""
         with self._lock:
             self._connection.close()
 
     def __del__(self) -> None:
-        """Close the file of an index that nobody closed, as a server's."""
+        """Close the index file if the caller, for example a server, did not close it."""
         with contextlib.suppress(AttributeError, sqlite3.Error):
             self._connection.close()
 
     def __enter__(self) -> "Index":
-        """Return the index."""
+        """Return the index itself."""
         return self
 
     def __exit__(
@@ -95,20 +95,20 @@ class Index:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the file."""
+        """Close the index file."""
         self.close()
 
     def refresh(self, runs: Iterable[RunPaths] | None = None) -> int:
-        """Read the runs that are new or changed, forget those that are gone.
+        """Read the new and changed runs into the index, and remove the deleted runs.
 
         Args:
-            runs: All of the store, if they were listed just now; None: list them.
+            runs: All runs of the store, if the caller has just listed them; None to list them here.
 
         Returns:
-            How many runs were read.
+            The number of runs read.
 
         Raises:
-            StoreError: The store may not be read.
+            StoreError: The store cannot be read.
         """
         listed = self._store.runs() if runs is None else runs
         found = {paths.run_id: paths for paths in listed if self._is_ours(paths)}
@@ -120,17 +120,17 @@ class Index:
                 return self._refresh(found)
 
     def rebuild(self) -> int:
-        """Make the index anew; return how many runs there are.
+        """Delete the index, read all runs again, and return their number.
 
         Raises:
-            StoreError: The store may not be read.
+            StoreError: The store cannot be read.
         """
         with self._lock:
             self._remake()
             return self.refresh()
 
     def runs(self, query: RunQuery | None = None) -> tuple[RunRow, ...]:
-        """Return a page of runs, newest first."""
+        """Return one page of the runs that match a query, newest first."""
         query = query or RunQuery()
         where, values = condition(query)
         rows = self._asked(
@@ -140,17 +140,21 @@ class Index:
         return tuple(row_from(each) for each in rows)
 
     def count(self, query: RunQuery | None = None) -> int:
-        """Return how many runs a query finds, all pages together."""
+        """Return the number of runs that match a query, over all pages."""
         where, values = condition(query or RunQuery())
         return int(self._asked(f"SELECT count(*) FROM runs WHERE {where}", values)[0][0])  # noqa: S608 - values are bound
 
     def run(self, run_id: str) -> RunRow | None:
-        """Return a run, None if there is none of that id."""
+        """Return the run with this id, or None if there is none."""
         rows = self._asked("SELECT * FROM runs WHERE run_id = ?", (run_id,))
         return row_from(rows[0]) if rows else None
 
     def seen(self, key: str) -> Seen | None:
-        """Return where a signature was seen, None if nowhere."""
+        """Return the runs and nights that had a failure, or None if no run had it.
+
+        Args:
+            key: The failure's signature.
+        """
         rows = self._asked(
             "SELECT run_id, night, started, setting, signature_sentence FROM runs"
             " WHERE signature = ? ORDER BY started, run_id",
@@ -173,7 +177,7 @@ class Index:
         )
 
     def signatures(self) -> tuple[Seen, ...]:
-        """Return all signatures of the store, those seen last first."""
+        """Return all failure signatures of the store, the most recently seen first."""
         rows = self._asked(
             "SELECT signature, max(started) AS last FROM runs WHERE signature != ''"
             " GROUP BY signature ORDER BY last DESC, signature",
@@ -182,12 +186,12 @@ class Index:
         return tuple(seen for each in rows if (seen := self.seen(each["signature"])))
 
     def repeats(self, key: str, *, suite: str = "", until: str = "") -> Repeats:
-        """Return how often a failure recurred when it was repeated.
+        """Return how often a failure recurred in the reruns of failed runs.
 
         Args:
-            key: The signature.
-            suite: Only in nights of this suite; empty: of all.
-            until: The last night that counts; empty: all count.
+            key: The failure's signature.
+            suite: Count only nights of this suite; empty for all suites.
+            until: The last night that counts; empty for all nights.
         """
         rows = self._asked(
             "SELECT run_id, why, repeats, verdict, signature FROM runs WHERE (signature = ? OR"
@@ -198,13 +202,17 @@ class Index:
         return repeats_of((Trial(**dict(each)) for each in rows), key)
 
     def rates(self, key: str) -> tuple[tuple[RunRow, Rate], ...]:
-        """Return how often other runs with the same settings had a failure, whatever their seed.
+        """Return how often runs with the same settings had a failure, with any seed.
 
-        The first run that had it with these settings does not count: it says that there is such a
-        failure, and not how often. Repeats are among the others.
+        The first run with the failure does not count, because it only shows that the failure
+        exists. Reruns of failed runs count.
+
+        Args:
+            key: The failure's signature.
 
         Returns:
-            The newest run of the settings that has it, and k of N; those seen last first.
+            (newest run with the failure, rate "k of N") for each group of runs with the same
+            settings. The most recent group comes first.
         """
         settings = self._asked(
             "SELECT setting, max(started || run_id) AS last FROM runs WHERE signature = ?"
@@ -223,7 +231,11 @@ class Index:
         return tuple(rates)
 
     def nights(self, suite: str = "") -> tuple[NightRow, ...]:
-        """Return the nights, of one suite or of all, newest first."""
+        """Return the nights, i.e. executions of a suite, newest first.
+
+        Args:
+            suite: Name of the suite; empty for all suites.
+        """
         rows = self._asked(
             "SELECT suite, night, tone, state, signature, repeats FROM runs"
             " WHERE night != ''"
@@ -237,11 +249,11 @@ class Index:
         return tuple(_night(name, night, first, ours) for (night, name), ours in nights.items())
 
     def night(self, suite: str, night: str) -> NightRow | None:
-        """Return one night, None if there is none."""
+        """Return one night (one execution of a suite), or None if the store has none."""
         return next((each for each in self.nights(suite) if each.night == night), None)
 
     def facets(self) -> Facets:
-        """Return the values to choose from."""
+        """Return the values that filters of the run list offer."""
         families = {
             family for each in self._distinct("nemesis") for family in each.split("+") if family
         }
@@ -256,7 +268,7 @@ class Index:
         )
 
     def reaches(self) -> tuple[Reach, ...]:
-        """Return the whole catalogue of transitions, in its order: which run reached each first."""
+        """Return every transition of the catalogue, each with the first run that reached it."""
         rows = self._asked(
             "SELECT step, count(*) AS times, min(started || ' ' || run_id) AS first FROM reached"
             " JOIN runs ON runs.rowid = reached.run WHERE step < ? GROUP BY step",
@@ -271,12 +283,12 @@ class Index:
         return tuple(known.get(name, Reach(name=name)) for name in TRANSITIONS)
 
     def never_reached(self) -> int:
-        """Return how many transitions of the catalogue no run of the store reached."""
+        """Return the number of transitions in the catalogue that no run of the store reached."""
         rows = self._asked("SELECT count(DISTINCT step) FROM reached WHERE step < ?", (PAIRS_FROM,))
         return PAIRS_FROM - int(rows[0][0])
 
     def first_reached(self, run_id: str) -> Reached:
-        """Return what a run reached, and no run of the store that started before it."""
+        """Return the transitions and successions that no earlier run of the store reached."""
         rows = self._asked(
             "SELECT step FROM reached AS mine JOIN runs AS ours ON ours.rowid = mine.run"
             " WHERE ours.run_id = ? AND NOT EXISTS (SELECT 1 FROM reached AS others"
@@ -295,13 +307,14 @@ class Index:
         return {each[0]: each[1] for each in rows}
 
     def overheads_s(self, **alike: str) -> tuple[float, ...]:
-        """Return what the newest runs took beside warm-up and main phase, in seconds.
+        """Return the overhead in seconds of each of the newest matching runs.
 
-        From the start of a run to the end of its play, without its judging. Only runs count that
-        were judged, and that came to the end of their plan.
+        The overhead is the run's duration without warm-up, main phase and judging. Only runs that
+        finished their plan and were judged count.
 
         Args:
-            alike: Columns, and what is in them: `suite`, `entry`, `system`, `hosts`, `workload`.
+            alike: The column values that a run must have: `suite`, `entry`, `system`, `hosts`,
+                `workload`.
         """
         where, values = condition(RunQuery(**alike, state=RunState.JUDGED))  # type: ignore[arg-type]  # Texts.
         rows = self._asked(
@@ -338,7 +351,7 @@ class Index:
             with transaction(self._connection):
                 forget_rows(self._connection, gone)
         for batch in _batches(changed):
-            # The stamp is taken first: what changes while it is read is read again.
+            # The stamp is taken first, so that a run that changes during the read is read again.
             rows = [
                 (stamp, read_run(paths), read_reached(paths))
                 for paths in batch
@@ -351,7 +364,7 @@ class Index:
         return len(changed)
 
     def _remake(self, error: sqlite3.Error | None = None) -> None:
-        """Make the index anew; in memory, if its file is whole and others are writing it."""
+        """Rebuild the index file, or use memory if other processes keep the file locked."""
         self._connection.close()
         if error is not None and is_locked(error):
             self._connection = in_memory()
@@ -361,7 +374,7 @@ class Index:
         self._connection = connect(self._path)
 
     def _is_ours(self, paths: RunPaths) -> bool:
-        """Tell whether a run lies in the store, not behind a link that leads out of it."""
+        """Return whether a run's folder is inside the store, after links are resolved."""
         folder = paths.root
         if folder.parent.name.startswith(".") or inert(paths.run_id) != paths.run_id:
             return False  # No run has such a name; SQLite could not store it.
@@ -373,7 +386,7 @@ class Index:
 def _is_stale(paths: RunPaths, known: tuple[str, str] | None) -> bool:
     if known is None or known[0] != stamp_of(paths):
         return True
-    # Whether a run lives shows in no file's time.
+    # A process that dies changes no file time.
     unsettled = known[1] in _UNSETTLED
     return unsettled and state_of(paths, judged=False).value != known[1]
 

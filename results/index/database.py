@@ -1,4 +1,4 @@
-"""The SQLite file of an index: opened, or made anew if it is damaged or of another version."""
+"""Open the SQLite file of an index, and rebuild it if it is damaged or of another version."""
 
 import contextlib
 import dataclasses
@@ -16,12 +16,12 @@ from results.record.transitions import TRANSITIONS
 from results.trust import is_closed
 
 ROWS_VERSION = 9
-"""Raise it whenever a row of the same columns would come out otherwise."""
+"""Increase this number when the same columns get different contents."""
 BUSY_S = 20.0
 _PRIMARY = 0xFF
-"""The bits of SQLite's result codes that extended ones refine."""
+"""Mask of the primary result code in an extended SQLite result code."""
 _BESIDE = ("", "-journal", "-wal", "-shm")
-"""What SQLite calls an index, and what it keeps beside it."""
+"""Suffixes of the index file and of the files that SQLite keeps beside it."""
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(RunRow))
 _NUMBERS = {
@@ -46,18 +46,19 @@ _TABLES = (
     "CREATE INDEX faults_run ON faults (run_id)",
 )
 SCHEMA_VERSION = zlib.crc32(f"{ROWS_VERSION} {_TABLES} {[*TRANSITIONS]}".encode()) >> 1
-"""What the file says it is (`user_version`, 31 bits); one that says otherwise is made anew.
+"""The version stored in the file (`user_version`, 31 bits). A file with another version is rebuilt.
 
-Steps are numbered by the catalogue of transitions, so another catalogue makes another index.
+Rows refer to transitions by their number in the catalogue, so a changed catalogue also changes the
+version.
 """
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open an index; a damaged or foreign one is removed, and made anew.
+    """Open an index file; a damaged file or one of another version is removed and rebuilt.
 
-    It is made in memory if it cannot be written, or another process writes it for too long; or if
-    others can write its folder: they could put rows of theirs into it, by a journal that SQLite
-    would take for its own.
+    The index is kept in memory in three cases: the file cannot be written, another process locks it
+    for too long, or other users may write to its folder. In the last case they could insert rows
+    through a forged SQLite journal.
     """
     if not _is_closed(path.parent):
         return in_memory()
@@ -75,18 +76,19 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def in_memory() -> sqlite3.Connection:
-    """Return an index without a file."""
+    """Return a new index in memory."""
     return _prepared(_connection(":memory:"))
 
 
 def is_locked(error: sqlite3.Error) -> bool:
-    """Tell whether an index is whole, and others held it for longer than one waits."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)  # Python's own errors have none.
+    """Return whether an SQLite error means only that other processes hold the index locked."""
+    # Errors of Python's own module have no code.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
     return code & _PRIMARY in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def remove(path: Path) -> None:
-    """Remove an index with what SQLite keeps beside it."""
+    """Delete an index file and the files that SQLite keeps beside it."""
     for suffix in _BESIDE:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
@@ -103,7 +105,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _is_ours(path: Path) -> bool:
-    """Tell whether a file is none yet, or no link and nobody else's: what it says is believed."""
+    """Return whether an index file is missing, or is a regular file safe from other users."""
     try:
         return stat.S_ISREG(path.lstat().st_mode) and is_closed(path)
     except FileNotFoundError:
@@ -123,14 +125,14 @@ def _connection(path: Path | str) -> sqlite3.Connection:
         path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
     )
     connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA synchronous = OFF")  # What a crash costs is made anew.
-    # An older version's rows may hold passwords of plans: what is dropped is overwritten, too.
+    connection.execute("PRAGMA synchronous = OFF")  # A file damaged by a crash is rebuilt.
+    # Rows of an older version may contain passwords from plans, so deleted data is overwritten.
     connection.execute("PRAGMA secure_delete = ON")
     return connection
 
 
 def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Make the tables if they are not those of this version; and see that they can be written."""
+    """Create the tables if their version differs, and check that the file can be written."""
     with transaction(connection):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version != SCHEMA_VERSION:
@@ -144,7 +146,7 @@ def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Do all of it, or nothing; other processes that write wait."""
+    """Run the block as one SQLite transaction; other processes wait before they write."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -156,11 +158,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def write_rows(connection: sqlite3.Connection, rows: Iterable[tuple[RunRow, str, Reached]]) -> None:
-    """Put rows in, over what was there of these runs.
+    """Insert rows of runs, replacing older rows of the same runs.
 
     Args:
-        connection: To the index.
-        rows: Each with the stamp of its files, and what the run reached.
+        connection: Connection to the index.
+        rows: (row, stamp of the run's files, transitions that the run reached) for each run.
     """
     marks = ", ".join("?" * (len(_FIELDS) + 1))
     for row, stamp, reached in rows:
@@ -181,13 +183,13 @@ def write_rows(connection: sqlite3.Connection, rows: Iterable[tuple[RunRow, str,
 
 
 def forget_rows(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-    """Remove runs that are no longer there."""
+    """Delete the rows of runs that are no longer in the store."""
     for run_id in run_ids:
         _forget(connection, run_id)
 
 
 def row_from(stored: sqlite3.Row) -> RunRow:
-    """Return a stored row."""
+    """Return the `RunRow` of a stored SQLite row."""
     values = {name: stored[name] for name in _FIELDS}
     for name in ("anomalies", "faults"):
         values[name] = tuple((each, count) for each, count in json.loads(values[name]))
@@ -207,5 +209,5 @@ def _forget(connection: sqlite3.Connection, run_id: str) -> None:
 def _stored(name: str, value: object) -> object:
     if name in {"anomalies", "faults"}:
         return json.dumps(value)
-    # A seed may be beyond SQLite's integers.
+    # A seed may be too large for SQLite's integers.
     return str(value) if name == "seed" and value is not None else value

@@ -1,4 +1,4 @@
-"""Which runs are asked for: a query's fields, and their SQL."""
+"""Queries for runs: the fields of a query, and their SQL condition."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,19 @@ PAGE_RUNS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
-    """Runs to find; an empty field asks for nothing.
+    """A query for runs; an empty field does not restrict the result.
 
     Attributes:
-        system, version, workload, hosts, scenario, ending, nemesis, suite, night, entry, signature,
-            setting: As in `RunRow`.
-        verdict: valid, unknown, invalid, or unjudged; `allowed`: valid with what is allowed.
-        state: As in `RunState`.
-        fault: A family that the plan asked for, or a kind that took effect.
-        anomaly: A name.
-        seed: Of the plan.
-        repeats: A run's id: those that repeated it.
-        text: Words that must all be in the id, the sentence, the entry or the plan's choices.
-        limit, offset: A page of what was found, newest first.
+        system, version, workload, hosts, scenario, ending: The same fields as in `RunRow`.
+        nemesis, suite, night, entry, signature, setting: The same fields as in `RunRow`.
+        verdict: valid, unknown, invalid or unjudged; `allowed` means valid with allowed anomalies.
+        state: A `RunState`.
+        fault: A fault family that the plan requested, or a fault kind that took effect.
+        anomaly: Name of an anomaly.
+        seed: The plan's seed.
+        repeats: Id of a run; finds the reruns of this run.
+        text: Words that must all occur in the id, the sentence, the entry or the plan's settings.
+        limit, offset: The page of the results, newest first.
     """
 
     system: str = ""
@@ -54,7 +54,7 @@ MAX_WORDS = 12
 
 
 def condition(query: RunQuery) -> tuple[str, list[str | int]]:
-    """Return the SQL after WHERE, and what its question marks stand for."""
+    """Return the SQL condition of a query, and the values of its question marks."""
     parts, values = ["1"], list[str | int]()
     for name in _EQUAL:
         if wanted := getattr(query, name):
@@ -65,7 +65,7 @@ def condition(query: RunQuery) -> tuple[str, list[str | int]]:
         values.append("" if query.verdict == "unjudged" else query.verdict)
     if query.seed is not None:
         parts.append("seed = ?")
-        values.append(str(query.seed))  # A seed may be beyond SQLite's integers.
+        values.append(str(query.seed))  # A seed may be too large for SQLite's integers.
     if query.anomaly:
         parts.append("run_id IN (SELECT run_id FROM anomalies WHERE name = ?)")
         values.append(query.anomaly)

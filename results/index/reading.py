@@ -1,8 +1,7 @@
-"""One run's folder as a row of the index; whatever is missing or damaged is left out.
+"""Read one run's folder into a row of the index; missing or damaged files are left out.
 
-The few small files that tell a run are read, and of its tables only a small one of ops, for their
-names. A file that is a symbolic link is taken for missing: nothing that lies outside of the store
-is read.
+Only the small files of a run are read. The ops table is read for the names of ops, if it is small.
+Symbolic links count as missing files, so nothing outside the store is read.
 """
 
 import dataclasses
@@ -38,30 +37,31 @@ from results.wording.reasons import heaviest_reason
 MAX_OPS_BYTES = 20_000_000
 _MAX_SENTENCE, _MAX_WITNESS = 2000, 600
 _MAX_NAMES, _MAX_NAME = 200, 120
-"""Of anomalies and faults, and characters of each: we have some forty, others may have any."""
+"""Limits for the names of anomalies and faults: how many names, and characters per name. Logquake
+has about forty names, but a run from elsewhere may have any number."""
 _MAX_FIGURE = 10**15
 _STARTED_DIGITS = 16
 STORY_S = 60.0
 _WITH_CLIENTS = (
     "warmup", "main", "main-ended", "healed", "recovered", "stopping-clients", "final-reads",
 )  # fmt: skip
-"""Phases, by the milestones that begin them, in which clients are at work."""
+"""Milestones that begin a phase in which clients send operations."""
 _TELLING = (
     "plan.toml", "verdict.json", "milestones.jsonl", "night.json", "lock", "report.html",
     "scenario.json",
 )  # fmt: skip
-"""Files of a run by whose times one sees that it went on."""
+"""Files of a run. A change of their times or sizes shows that the run changed."""
 
 
 def stamp_of(paths: RunPaths) -> str:
-    """Return what changes when a run's row may have to change: times and sizes of its files."""
+    """Return the times and sizes of a run's files as text, to detect an outdated row."""
     home = os.fspath(paths.root)
-    # Plain strings: a store of a thousand runs is looked at whenever a page is made.
+    # Plain strings are fast. Each page checks all runs of a store, which may be a thousand.
     return " ".join([_stamp(home), *(_stamp(f"{home}/{name}") for name in _TELLING)])
 
 
 def read_run(paths: RunPaths) -> RunRow:
-    """Return the row of a run; what cannot be read is told as its `trouble`."""
+    """Return the index row of a run; files that cannot be read are named in its `trouble` field."""
     troubles: list[str] = []
     plan = _plan(paths, troubles)
     verdict = _verdict(paths, troubles)
@@ -85,7 +85,7 @@ def read_run(paths: RunPaths) -> RunRow:
 
 
 def read_reached(paths: RunPaths) -> Reached:
-    """Return what a run reached; nothing of a folder of statistics that is a link."""
+    """Return the transitions that a run reached; empty if its statistics are damaged or a link."""
     if paths.statistics.is_symlink():
         return Reached()
     try:
@@ -95,7 +95,7 @@ def read_reached(paths: RunPaths) -> Reached:
 
 
 def state_of(paths: RunPaths, *, judged: bool) -> RunState:
-    """Return how far a run is, as it is now."""
+    """Return the current state of a run."""
     if judged:
         return RunState.JUDGED
     milestones = load_milestones(paths.milestones) if is_plain(paths.milestones) else []
@@ -136,7 +136,7 @@ def _of_plan(plan: Plan | None) -> dict[str, object]:
 
 
 def lasts_s(plan: Plan) -> float:
-    """Return how long warm-up and main phase of a run are, in seconds; a story's is a guess."""
+    """Return the seconds of warm-up plus main phase; for a scripted run, a fixed estimate."""
     return plan.warmup_s + plan.time_limit_s if plan.scenario is None else STORY_S
 
 
@@ -154,7 +154,7 @@ def _of_milestones(milestones: list[Milestone]) -> dict[str, object]:
         "duration_s": milestones[-1].at_ns / NS_PER_S, "recover_s": recover_s,
     }  # fmt: skip
     if "stopped" not in reached or reached.keys() & {"failed", INTERRUPTED, STOPPED_ON}:
-        told["lasts_s"] = None  # What was cut short tells nothing of how long others take.
+        told["lasts_s"] = None  # A run that was cut short does not show how long others take.
     return told
 
 
@@ -171,7 +171,7 @@ def _of_night(night: Night | None) -> dict[str, object]:
 
 
 def stored_names(paths: RunPaths) -> Names:
-    """Return the names of a run in a store: of ops only where their table is small."""
+    """Return the short names of a run's ops and values; ops only if their table is small."""
     ops = paths.table("ops")
     inside = not paths.record.is_symlink() and is_plain(ops)
     small = inside and ops.stat().st_size <= MAX_OPS_BYTES
@@ -206,10 +206,10 @@ def _of_verdict(
 
 
 def _tone(head: Headline, *, as_told: bool | None) -> str:
-    """Return how a run is coloured.
+    """Return the colour of a run.
 
-    What a story set out to show is no failure; and one that ended otherwise is never as good as
-    valid.
+    A scripted run that shows its intended anomaly is not a failure. A scripted run that ends
+    differently is never coloured as valid.
     """
     if as_told:
         return "told"
@@ -223,12 +223,12 @@ def _named(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
 
 
 def _cause(verdict: Verdict, head: Headline) -> str:
-    """Return why the witness came to be; where the verdict is unknown, that is what it needs."""
+    """Return the cause of the main anomaly as a sentence; empty if unknown."""
     return said(head.cause) if head.cause and verdict.valid is not Validity.UNKNOWN else ""
 
 
 def _witness(verdict: Verdict, head: Headline, story: Story | None) -> str:
-    """Return what shows the verdict best; where it is unknown, why."""
+    """Return the sentence of the main anomaly; for an unknown verdict, its reason."""
     if verdict.valid is Validity.VALID and story and story.as_expected is False:
         return said("; ".join(story.differs))
     if verdict.valid is Validity.UNKNOWN:
@@ -237,7 +237,7 @@ def _witness(verdict: Verdict, head: Headline, story: Story | None) -> str:
 
 
 def _confirmed(stats: Mapping[str, object]) -> dict[str, int]:
-    """Return how many faults of each kind took effect."""
+    """Return the number of faults of each kind that took effect."""
     counts = {
         str(kind): _number(_mapping(each).get("confirmed"))
         for kind, each in _mapping(stats.get("faults")).items()
@@ -261,10 +261,10 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _number(value: object) -> float:
-    """Return a figure; 0 for what is none, or wilder than any that was measured."""
+    """Return a value as a number; 0 if it is not a number or is impossibly large."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
-    return value if abs(value) < _MAX_FIGURE else 0  # Never true of NaN.
+    return value if abs(value) < _MAX_FIGURE else 0  # The comparison is false for NaN.
 
 
 def _plan(paths: RunPaths, troubles: list[str]) -> Plan | None:
@@ -311,7 +311,7 @@ def _night(paths: RunPaths, troubles: list[str]) -> Night | None:
 
 
 def _printable(parts: dict[str, object]) -> dict[str, object]:
-    """Return the fields without what SQLite cannot store, halves of surrogate pairs; and cut."""
+    """Return the fields with texts cut, and without surrogate halves, which SQLite cannot store."""
     texts = {
         key: inert(each[:_MAX_SENTENCE])
         for key, each in parts.items()
@@ -321,7 +321,7 @@ def _printable(parts: dict[str, object]) -> dict[str, object]:
 
 
 def _started(paths: RunPaths) -> str:
-    """Return the time in the folder's name, or when it changed last."""
+    """Return the start time from the folder's name, or else the folder's modification time."""
     name = paths.root.name
     if name[8:9] == "T" and name[15:16] == "Z":
         return name[:_STARTED_DIGITS]
@@ -330,7 +330,7 @@ def _started(paths: RunPaths) -> str:
 
 
 def is_plain(path: Path) -> bool:
-    """Tell whether a file is one, neither link nor pipe, and of a size that it may have."""
+    """Return whether a path is a regular file, not a link or pipe, and not too large."""
     try:
         found = path.lstat()
     except OSError:
@@ -347,7 +347,7 @@ def _stamp(path: str) -> str:
 
 
 def _size(folder: Path) -> int:
-    """Return the size of all files in a folder."""
+    """Return the total size of all files in a folder."""
     total, folders = 0, [os.fspath(folder)]
     while folders:
         try:

@@ -1,4 +1,4 @@
-"""What the index tells: runs, nights, failures that were seen before."""
+"""Result types of index queries: runs, nights, and failures with their earlier runs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,21 +7,21 @@ from results.repeats import Repeats
 
 
 class Ending(StrEnum):
-    """How a story ended, where that was compared."""
+    """How a scripted run ended, compared with its expected ending."""
 
     AS_TOLD = "as-told"
     OTHERWISE = "otherwise"
 
 
 class RunState(StrEnum):
-    """How far a run is."""
+    """The state of a run, from running to judged."""
 
     RUNNING = "running"
     JUDGED = "judged"
     NOT_JUDGED = "not-judged"
-    """It was played to its end, and nobody judged it."""
+    """The run finished, but was not judged."""
     DIED = "died"
-    """It ended before its brokers were stopped, and nobody judged it."""
+    """The run ended before its brokers were stopped, and was not judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,43 +30,44 @@ class RunRow:
 
     Attributes:
         run_id: `<name>/<UTC time>-<seed>`.
-        name: Of the plan.
-        system: As the plan names it: `kafka:4.3.1`.
-        version: `4.3.1`.
-        workload: log, txn, groups, script.
-        hosts: The kind: namespace, docker, ssh, process.
-        scenario: The name of the story; empty: an ordinary run.
-        ending: As in `Ending`; empty: no story, or nobody compared.
-        nemesis: What the plan asked for: families, or kinds written by hand, joined with `+`.
-        setting: Twelve hex digits of the settings (`setting_key`); empty where the plan cannot be
-            read.
+        name: Name of the plan.
+        system: The system under test, as the plan names it: `kafka:4.3.1`.
+        version: Version of the system: `4.3.1`.
+        workload: log, txn, groups or script.
+        hosts: The kind of hosts: namespace, docker, ssh or process.
+        scenario: Name of the scenario; empty for an ordinary run.
+        ending: An `Ending`; empty if the run has no scenario or its ending was not compared.
+        nemesis: The requested fault families, or handwritten fault kinds, joined with `+`.
+        setting: Twelve hex digits that identify the settings (`setting_key`); empty if the plan
+            cannot be read.
         settings: The settings in words (`setting_words`).
-        seed: None where the plan cannot be read.
-        state: How far it is.
-        verdict: valid, unknown, invalid; empty where there is none.
-        tone: How it is coloured: as its page (`results.wording.headline`), or `told`.
-        verdict_class: safety, liveness, unknown, harness; empty where it is valid, or not judged.
-        judge: Who judged.
+        seed: The plan's seed; None if the plan cannot be read.
+        state: A `RunState`.
+        verdict: valid, unknown or invalid; empty if there is none.
+        tone: Colour of the run: the same as its page (`results.wording.headline`), or `told` for a
+            scripted run that ended as expected.
+        verdict_class: safety, liveness, unknown or harness; empty if valid or not judged.
+        judge: Name of the judge that gave the verdict.
         sentence: The verdict in a sentence.
-        cause: Why what the witness shows came to be, in a sentence; empty: not known, or unknown.
-        witness: What shows it best, in a sentence, or why it is unknown; both cut after 600
-            characters.
-        anomalies: (name, how many are not allowed), those that weigh most first.
-        faults: (kind, how many were confirmed).
-        signature: The key of the failure; empty where there is none.
+        cause: Cause of the anomaly in `witness`, in a sentence; empty if not known.
+        witness: The best example of an anomaly, in a sentence, or the reason for an unknown
+            verdict; `cause` and `witness` are cut after 600 characters.
+        anomalies: (name, number that are not allowed), the most serious first.
+        faults: (kind, number of confirmed faults).
+        signature: Key of the failure; empty if the run did not fail.
         signature_sentence: The failure in a sentence.
-        started: `20261122T010000Z`.
-        duration_s: From the start to the last milestone; None: not known.
-        lasts_s: Warm-up and main phase, as the plan has them (`lasts_s`); None: not known, or cut
-            short.
-        operations: How many ended; None: not known.
-        throughput: Operations that succeeded, a second of the time in which clients were at work;
-            None: not known.
-        recover_s: From the end of the main phase until all faults were healed and every partition
-            had a full ISR again; None: that was not reached.
-        suite, night, entry, why, repeats: As in `night.json`; empty: no suite played it.
-        size_bytes: Of the folder.
-        trouble: Why a part of it cannot be read; empty otherwise.
+        started: Start of the run in UTC, `20261122T010000Z`.
+        duration_s: Seconds from the start to the last milestone; None if not known.
+        lasts_s: Planned seconds of warm-up and main phase (`lasts_s`); None if not known, or if the
+            run was cut short.
+        operations: Number of operations that ended; None if not known.
+        throughput: Successful operations per second while clients worked; None if not known.
+        recover_s: Seconds from the end of the main phase until all faults were healed and every
+            partition had a full ISR; None if the run did not reach this.
+        suite, night, entry, why, repeats: The fields of `night.json`; empty if no suite started the
+            run.
+        size_bytes: Size of the run's folder.
+        trouble: Reason why a file of the run cannot be read; else empty.
     """
 
     run_id: str
@@ -109,18 +110,18 @@ class RunRow:
 
     @property
     def parent(self) -> str:
-        """The folder's folder in the store: the first half of the id."""
+        """Name of the parent folder in the store: the first half of the id."""
         return self.run_id.partition("/")[0]
 
     @property
     def folder(self) -> str:
-        """The folder's own name: the second half of the id."""
+        """Name of the run's own folder: the second half of the id."""
         return self.run_id.partition("/")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """One run with a signature: which, in which night (empty: none), started when."""
+    """One run that had a failure: its id, its night (empty if none) and its start."""
 
     run_id: str
     night: str
@@ -129,15 +130,15 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A failure over all runs of the store.
+    """A failure, with the runs of the store that had it.
 
     Attributes:
-        key: Of its signature.
-        sentence: What it is.
-        first, last: The earliest and the latest run that had it.
-        first_night, last_night: Ids of nights; empty if none of them was a night's.
-        times: How many runs had it.
-        repeats: How often it recurred, over all nights of the store.
+        key: Key of the failure's signature.
+        sentence: The failure in a sentence.
+        first, last: The earliest and the latest run with the failure.
+        first_night, last_night: Ids of the first and last night with it; empty if no night had it.
+        times: Number of runs with the failure.
+        repeats: How often the failure recurred when it was rerun, over all nights of the store.
     """
 
     key: str
@@ -152,20 +153,20 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightRow:
-    """A night of a suite.
+    """A night, i.e. one execution of a suite.
 
     Attributes:
-        suite, night: Which.
-        runs: How many there are, repeats among them.
-        repeats: How many of them repeat a failed run.
-        running: How many of them are under way.
-        verdicts: How many runs that are no repeats there are by tone: by verdict, but that
-            `allowed` counts valid runs with anomalies that are allowed, `unjudged` what has no
-            verdict, `told` stories that ended as they are told.
-        tone: How it is coloured: by the worst of all its runs; one without a verdict is not valid.
-        left_open: How many ended without a verdict: they died, or were not judged.
-        new: Keys of signatures that no earlier night of the store had.
-        signatures: Keys of all signatures, those of most runs first.
+        suite, night: Names of the suite and of the night.
+        runs: Number of runs, including reruns of failed runs.
+        repeats: Number of reruns of failed runs.
+        running: Number of runs that are still running.
+        verdicts: Number of runs by tone, without reruns. A tone is a verdict, or `allowed` (valid
+            with allowed anomalies), `unjudged` (no verdict), or `told` (a scripted run that ended
+            as expected).
+        tone: The worst tone of all runs. A night with an unjudged run is not valid.
+        left_open: Number of runs that ended without a verdict: they died or were not judged.
+        new: Keys of failure signatures that no earlier night of the store had.
+        signatures: Keys of all failure signatures, the most frequent first.
     """
 
     suite: str
@@ -182,7 +183,7 @@ class NightRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facets:
-    """The values that runs of the store have, to choose from."""
+    """The values that filters of the run list offer."""
 
     systems: tuple[str, ...]
     versions: tuple[str, ...]
@@ -195,12 +196,12 @@ class Facets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """A transition over all runs of the store.
+    """A transition, with the runs of the store that reached it.
 
     Attributes:
-        name: As in the catalogue (`results.record.transitions`).
-        times: How many runs reached it.
-        first: The one that started first; None: no run reached it.
+        name: Name in the catalogue (`results.record.transitions`).
+        times: Number of runs that reached the transition.
+        first: The first run that reached it; None if no run did.
     """
 
     name: str

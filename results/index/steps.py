@@ -1,6 +1,7 @@
-"""What runs reached, as numbers: transitions by their place in the catalogue, and pairs of these.
+"""Numbers for the transitions that runs reached, and for pairs of successive transitions.
 
-A store of a thousand runs has a hundred thousand of them: a name each would be megabytes.
+The index stores numbers instead of names, because a store of a thousand runs has a hundred thousand
+entries.
 """
 
 from collections.abc import Iterable
@@ -11,11 +12,11 @@ from results.record.transitions import TRANSITIONS
 _NAMES = tuple(TRANSITIONS)
 _NUMBERS = {name: number for number, name in enumerate(_NAMES)}
 PAIRS_FROM = len(_NAMES)
-"""Numbers below are of transitions."""
+"""Numbers below this one are single transitions; the others are pairs."""
 
 
 def numbered(reached: Reached) -> list[int]:
-    """Return the numbers of what a run reached, ascending."""
+    """Return the numbers of the transitions and pairs that a run reached, ascending."""
     pairs = (
         PAIRS_FROM * (1 + _NUMBERS[before]) + _NUMBERS[after]
         for before, after in reached.successions
@@ -24,7 +25,7 @@ def numbered(reached: Reached) -> list[int]:
 
 
 def named(numbers: Iterable[int]) -> Reached:
-    """Return what some numbers mean."""
+    """Return the transitions and pairs that the given numbers stand for."""
     told = list(numbers)
     pairs = (divmod(number - PAIRS_FROM, PAIRS_FROM) for number in told if number >= PAIRS_FROM)
     return Reached(
@@ -34,5 +35,5 @@ def named(numbers: Iterable[int]) -> Reached:
 
 
 def name_of(number: int) -> str:
-    """Return the transition of a number below `PAIRS_FROM`."""
+    """Return the name of the transition with a number below `PAIRS_FROM`."""
     return _NAMES[number]

@@ -1,18 +1,26 @@
-"""The sections of a run's page: what each shows, worked out from the record as plain values.
+"""The sections of a run's page. Each module computes one section from the record as plain values.
 
-One module a section. They read tables and the verdict, and know nothing of HTML;
-`results/report.py` hands what they return to the templates. `results/show.py` shows some of them in
-a terminal.
+The modules read tables and the verdict, and produce no HTML. `results/report.py` passes their
+results to the templates. `results/show.py` prints some of them in a terminal.
 
-A failure is looked into once, by `investigation.py`, for page and terminal alike: `case.py` reads
-all that the record has about the witness, `witness.py` tells it as a story, `close_up.py` draws the
-time around it (`moments.py`: as rows), `broker_logs.py` finds what brokers logged then, `breach.py`
-names the promise, and `recurrence.py` asks the index whether it was seen before.
+`investigation.py` investigates a failure once, for page and terminal. The main anomaly is the
+example that shows the failure best. The code calls it the witness. These modules help:
 
-The words that page, terminal and index share are in `results/wording`.
+- `case.py` reads everything that the record has about the main anomaly.
+- `witness.py` tells the main anomaly's story in sentences.
+- `close_up.py` draws the time around the main anomaly; `moments.py` lists this time as rows.
+- `broker_logs.py` finds the log lines of brokers from this time.
+- `breach.py` names the broken promise.
+- `recurrence.py` asks the index whether the failure occurred before.
 
-A scripted run is told by `story.py`: `scenes.py` has what each replica held at each step
-(`logs.py`: as runs of records), `changes.py` what became of it since the step before, `axis.py` and
-`drawing.py` where to draw it, `checkpoints.py` the lines of the brokers' files, `endings.py` what
-became of each message, and `twins.py` the run by the other rule that is shown beside it.
+The phrases that page, terminal and index share are in `results/wording`.
+
+`story.py` describes a scripted run. These modules help:
+
+- `scenes.py` has the log of each replica at each step; `logs.py` groups it into runs of records.
+- `changes.py` compares a step with the step before.
+- `axis.py` and `drawing.py` compute the drawing of a step.
+- `checkpoints.py` shows the lines of the brokers' checkpoint files.
+- `endings.py` has the fate of each message.
+- `twins.py` finds a run with another rule, to show both side by side.
 """

@@ -1,4 +1,4 @@
-"""The offsets of a drawing as columns: one an offset where there are few, else spans of them."""
+"""The columns of a drawing of logs: one per offset if there are few, else one per span."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -8,14 +8,15 @@ from results.page.changes import change_at, log_before
 from results.page.scenes import Scene
 
 FEW_OFFSETS = 6
-"""So many offsets have a column each, whatever lies there."""
+"""Up to this number of offsets, each offset has its own column."""
 MAX_COLUMNS = 6
-"""Of more, neighbours that look alike are joined, the oldest first."""
+"""Maximum number of columns. If there are more, neighbours that look alike are joined, the oldest
+first."""
 SINGLE_WIDTH, SPAN_WIDTH = 88.0, 142.0
 SHORT_NAME = 10
-"""A longer name needs the wider column."""
+"""A record name longer than this needs a wide column."""
 _SPLIT = 2
-"""A stretch of so many offsets is drawn one by one."""
+"""Up to this length, a stretch of offsets has a column for each offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +24,8 @@ class Column:
     """Offsets that are drawn as one box.
 
     Attributes:
-        first, last: Both inclusive.
-        x, width: In units of the drawing.
+        first, last: First and last offset, both inclusive.
+        x, width: Position and width in units of the drawing.
     """
 
     first: int
@@ -34,24 +35,24 @@ class Column:
 
     @property
     def label(self) -> str:
-        """`7`, or `0 … 99`."""
+        """The column's label: `7` for one offset, `0 … 99` for a span."""
         return str(self.first) if self.first == self.last else f"{self.first} … {self.last}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """The columns of a drawing, from the left."""
+    """The columns of a drawing, from left to right."""
 
     columns: tuple[Column, ...]
     left: float
 
     @property
     def right(self) -> float:
-        """Where the last column ends."""
+        """The right edge of the last column."""
         return self.columns[-1].x + self.columns[-1].width if self.columns else self.left
 
     def x_of(self, offset: int) -> float:
-        """Return where an offset begins; inside of a span, in proportion."""
+        """Return the left edge of an offset; inside a span, a proportional position."""
         for column in self.columns:
             if offset <= column.first:
                 return column.x
@@ -62,19 +63,19 @@ class Axis:
 
 
 def story_axis(scenes: Iterable[Scene], *, left: float) -> Axis | None:
-    """Return an axis for all scenes of a story, or None if they need too many columns for one."""
+    """Return one axis for all steps of a scripted run, or None if it needs too many columns."""
     known = list(scenes)
     stretches = _stretches(known)
     return _axis(stretches, known, left=left) if len(stretches) <= MAX_COLUMNS else None
 
 
 def scene_axis(scene: Scene, *, before: Scene | None, left: float) -> Axis:
-    """Return an axis for a scene and the one before, with what looks alike joined.
+    """Return the axis for one step and the step before it; offsets that look alike share a column.
 
     Args:
-        scene: To be drawn.
-        before: The step before, whose logs may have reached further.
-        left: Where the first column begins.
+        scene: The step to draw.
+        before: The step before; its logs may reach further.
+        left: Left edge of the first column.
     """
     known = [each for each in (before, scene) if each]
     stretches = _stretches(known)
@@ -90,7 +91,7 @@ def scene_axis(scene: Scene, *, before: Scene | None, left: float) -> Axis:
 
 
 def _look(scene: Scene, before: Scene | None, offset: int) -> list[object]:
-    """Return what a drawing shows at an offset, but for the records' names."""
+    """Return a list of the visible features of an offset in a drawing, without record names."""
     look: list[object] = [scene.differing(offset)]
     for replica in scene.replicas:
         run = replica.log.at(offset)
@@ -100,7 +101,7 @@ def _look(scene: Scene, before: Scene | None, offset: int) -> list[object]:
 
 
 def _stretches(scenes: Iterable[Scene]) -> list[tuple[int, int]]:
-    """Return (first, last) of each stretch of offsets that no replica of no scene tells apart."""
+    """Return (first, last) of each stretch of offsets that look the same in all replicas' logs."""
     edges: set[int] = set()
     for scene in scenes:
         for replica in scene.replicas:

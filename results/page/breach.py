@@ -1,4 +1,4 @@
-"""The broken promise in one sentence with its ids, and what kind of verdict that makes."""
+"""Describe the broken promise in one sentence with its ids, and name the class of the verdict."""
 
 from dataclasses import dataclass
 
@@ -25,13 +25,13 @@ _CLASSES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breach:
-    """What was broken.
+    """A broken promise of the system under test.
 
     Attributes:
-        how: `Broken promise`, or the strict judge's rule; of a verdict that is not invalid,
-            `Promise not kept`, or `Promise perhaps not kept`.
-        promise: The guarantee, as a sentence; empty where none is known.
-        beside: Who asks for it, or what is in doubt, as the judge says; empty: nothing to say.
+        how: `Broken promise`, or the strict judge's rule. For a verdict that is not invalid:
+            `Promise not kept` or `Promise perhaps not kept`.
+        promise: The guarantee, as a sentence; empty if none is known.
+        beside: The judge's remark: the source of the rule, or the doubt; empty if none.
         where: The ids: `log-0-1, offset 121, value 8589935713, broker 1 (n1), leader epoch 4`.
     """
 
@@ -42,7 +42,7 @@ class Breach:
 
 
 def verdict_class(verdict: Verdict | None) -> tuple[str, str]:
-    """Return (class, what it means): safety, liveness, unknown, harness; or none."""
+    """Return (class, meaning) of a verdict: safety, liveness, unknown or harness; empty if none."""
     if verdict is None:
         return "", "The run was not judged."
     name = class_of(verdict)
@@ -50,7 +50,7 @@ def verdict_class(verdict: Verdict | None) -> tuple[str, str]:
 
 
 def breach_of(head: Headline) -> Breach | None:
-    """Return the promise that the headline's witness breaks; None where nothing was broken."""
+    """Return the promise that the main anomaly breaks, or None if no promise is broken."""
     if head.witness is None or head.anomaly is None:
         return None
     witness = head.witness

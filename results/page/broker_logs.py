@@ -1,7 +1,8 @@
-"""The lines of the brokers' logs around the witness: those that speak of its partition or of it.
+"""Find the lines in the brokers' logs that mention the main anomaly or its partition.
 
-A broker stamps its lines with its own clock, in its own time zone. Lines are placed by it for
-reading only; nothing is judged by it, and a fault may have shifted it.
+The main anomaly is the example that shows the failure best. The code calls it the witness. A broker
+stamps its lines with its own clock and time zone, and a fault may have shifted this clock. These
+times only help a reader to find lines. No verdict depends on them.
 """
 
 import math
@@ -19,35 +20,37 @@ from results.record.reading import open_file
 from results.record.terms import OWN_LOGS
 
 MAX_LINES = 16
-"""Of a node; those that say most of the partition first."""
+"""Maximum number of lines per node; the most relevant lines come first."""
 MAX_TEXT = 600
 MAX_NODES = 12
 MAX_BYTES = 256_000_000
-"""Of all files of a run; what lies behind is not looked at."""
+"""Maximum number of bytes read from all log files of a run."""
 _STAMP = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
 _STAMP_BYTES = 25
 _QUARTER_S = 900
-"""Time zones differ from UTC by multiples of it."""
+"""Offsets of time zones from UTC are multiples of this number of seconds."""
 _EARLY_S = 60
-"""So far a broker's clock may be behind ours; its first line may come many minutes later."""
+"""A broker's clock may be up to this number of seconds behind Logquake's clock. Its first line may
+come many minutes after the start."""
 _CHUNK = 1 << 16
 _LOOKED_AT = 4000
-"""Bytes of a line that are searched."""
+"""Number of bytes of a line that are searched."""
 _MAX_KINDS = 2000
-"""Lines that differ in more than numbers, of a node."""
+"""Maximum number of distinct lines per node; lines that differ only in numbers count as one."""
 _TELLING = re.compile(
     rb"runcat|leader epoch|leaderEpoch|shrink|xpand|Corrupt|fenced|unclean|Election|elect"
     rb"|high watermark|Stopped|started \(|become|WARN|ERROR|FATAL",
     re.IGNORECASE,
 )
 _PROOF = re.compile(rb"runcat|Corrupt|unclean|starts at leader epoch", re.IGNORECASE)
-"""What tells, in a line that names the partition, who lost what and who led."""
+"""Words that show a truncation or a leadership change, in a line that names the partition."""
 _SEVERE = re.compile(rb"\] (ERROR|FATAL) ")
 _CHANCE = re.compile(rb"\d+")
 _CUT_TO = re.compile(
     rb"[Tt]runcat\w+ (?:(?:log )?\S+ )?(?:to (?:offset )?|and start at offset )(\d{1,18})(?!\d)"
 )
-"""What a log says as it is cut; a fetcher says before why, and that may have no effect."""
+"""The wording of a truncation that was performed. A fetcher also logs the intention beforehand, and
+an intended truncation may have no effect."""
 _IN_VAIN = b"has no effect"
 
 
@@ -56,12 +59,12 @@ class LogLine:
     """A line of a broker's log.
 
     Attributes:
-        anchor: Its id on the page.
-        node, file: Whose, and which.
-        at_s: When, by the broker's clock, in seconds since the run's start.
-        text: The line, its end cut off if it is very long.
-        times: So many lines say the same but for numbers; this is the first.
-        proves: It tells who led the partition, or who truncated it.
+        anchor: Id of the line on the page.
+        node, file: Node and log file of the line.
+        at_s: Time by the broker's clock, in seconds since the run's start.
+        text: The line; a very long line is cut.
+        times: Number of lines that differ only in numbers; this line is the first of them.
+        proves: Whether the line shows a leader or a truncation of the partition.
     """
 
     anchor: str
@@ -75,13 +78,14 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLogs:
-    """The lines around a witness.
+    """The log lines around the main anomaly.
 
     Attributes:
-        lines: Of all nodes, those that prove the story first, each part by time.
-        left_out: So many more were found.
-        about_s: To how many seconds the start of the run is known on the wall clock.
-        cut: Whether files were too large to be read whole.
+        lines: Lines of all nodes. Lines that prove the story come first, then the others, each
+            group by time.
+        left_out: Number of further lines that were found.
+        about_s: Precision in seconds of the run's start on the wall clock.
+        cut: Whether the files were too large to be read completely.
     """
 
     lines: tuple[LogLine, ...]
@@ -92,7 +96,7 @@ class BrokerLogs:
 
 @dataclass(slots=True)
 class _Found:
-    """A line that is worth telling, and how many others say the same but for numbers."""
+    """A relevant line, and the number of lines that differ from it only in numbers."""
 
     score: int
     at_s: float
@@ -105,11 +109,11 @@ class _Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What lines are looked for.
+    """Search criteria for log lines.
 
     Attributes:
         place: The partition, `log-0-1`.
-        offset: The witness's; -1: none.
+        offset: Offset of the main anomaly; -1 if it has none.
         window: (from, to) in seconds since the run's start.
     """
 
@@ -121,14 +125,18 @@ class Wanted:
 def broker_logs(
     paths: RunPaths, wanted: Wanted, *, astray: Callable[[str], bool] = lambda _: False
 ) -> BrokerLogs | None:
-    """Find the lines; None where the record has no logs, or does not say when it started.
+    """Return the log lines around the main anomaly.
 
-    A line that proves the witness's truncation is shown wherever a clock that is not ours put it.
+    A line that proves a truncation of the anomaly's message is included even if a shifted clock
+    stamped it outside the window.
 
     Args:
         paths: The run.
-        wanted: What is looked for.
-        astray: Tells whether a node's clock is another one than ours.
+        wanted: The search criteria.
+        astray: A function that returns whether a node's clock was shifted.
+
+    Returns:
+        The lines, or None if the record has no logs or no start time.
     """
     start = _start(paths)
     folders = sorted(each for each in paths.nodes.glob("*/logs") if each.is_dir())[:MAX_NODES]
@@ -161,21 +169,21 @@ def broker_logs(
 
 
 def clock_about_s(paths: RunPaths) -> float:
-    """Return to how many seconds the times of brokers' logs are known; 0: there are none."""
+    """Return the precision in seconds of times in the brokers' logs; 0 if there are no logs."""
     start = _start(paths)
     return start[1] if start else 0.0
 
 
 def cuts_logged(paths: RunPaths, place: str) -> dict[str, list[tuple[float, int]]]:
-    """Return when each node's log says that it truncated a partition, and to which offset.
+    """Return the truncations of a partition that each node's log reports.
 
     Args:
         paths: The run.
         place: The partition, `log-0-1`.
 
     Returns:
-        By node: (seconds since the run's start by the broker's clock, offset), by time; empty where
-        the record does not say when it started.
+        For each node a list of (seconds since the run's start by the broker's clock, offset), in
+        order of time. The result is empty if the record has no start time.
     """
     start = _start(paths)
     if start is None:
@@ -195,7 +203,7 @@ def cuts_logged(paths: RunPaths, place: str) -> dict[str, list[tuple[float, int]
 
 
 def _cut_to(line: bytes, named: re.Pattern[bytes]) -> int | None:
-    """Return to which offset a line says that a partition was truncated; None: it does not."""
+    """Return the offset to which a line reports a truncation of the partition, or None."""
     if b"runcat" not in line or _IN_VAIN in line or not named.search(line):
         return None
     cut = _CUT_TO.search(line[:_LOOKED_AT])
@@ -207,7 +215,7 @@ def _names(place: str) -> re.Pattern[bytes]:
 
 
 def _start(paths: RunPaths) -> tuple[datetime, float] | None:
-    """Return the run's start on the wall clock, and how precisely it is known."""
+    """Return the run's start on the wall clock, and its precision in seconds."""
     try:
         environment = read_environment(paths.environment)
         if isinstance(unix_s := environment.get("started_unix_s"), int | float):
@@ -220,7 +228,7 @@ def _start(paths: RunPaths) -> tuple[datetime, float] | None:
 
 
 def _root(log: Path) -> Path:
-    """Return the run's folder of `nodes/<node>/logs/<log>`."""
+    """Return the run's folder for a path `nodes/<node>/logs/<log>`."""
     return log.parents[3]
 
 
@@ -233,7 +241,10 @@ def _size(path: Path) -> int | None:
 
 
 def _zone_s(folder: Path, started: datetime) -> int:
-    """Return how far a broker's stamps are ahead of UTC: its first line is younger than the run."""
+    """Return how many seconds a broker's time stamps are ahead of UTC.
+
+    The function compares the first line of the log with the run's start.
+    """
     for name in OWN_LOGS:
         for line, _ in _lines(folder / name):
             if (stamped := _stamp(line)) is not None:
@@ -253,7 +264,10 @@ def _stamp(line: bytes) -> datetime | None:
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, int]]:
-    """Yield (the line's beginning, its whole length); a line of any length costs one chunk."""
+    """Yield (beginning of the line, its full length).
+
+    A long line is not kept in memory: one chunk of it is enough.
+    """
     try:
         opened = open_file(path, root=_root(path))
     except OSError:
@@ -270,11 +284,14 @@ def _lines(path: Path) -> Iterator[tuple[bytes, int]]:
 def _inside(
     path: Path, wanted: Wanted, *, started: datetime, zone_s: int, astray: bool
 ) -> Iterator[tuple[bytes, int, float]]:
-    """Yield the lines of some time that may be worth telling: (beginning, length, second)."""
+    """Yield (beginning, length, second) of each line in the time window.
+
+    If a node's clock was shifted, its lines about the main anomaly's truncation are yielded too.
+    """
     first, last = (_text(started + timedelta(seconds=zone_s + each)) for each in wanted.window)
     named = _names(wanted.place)
     for line, length in _lines(path):
-        # Stamps of one form: their order as bytes is that of time.
+        # All stamps have one format, so their byte order is their time order.
         inside = first <= line[:_STAMP_BYTES] <= last
         if not inside and astray:
             cut = _cut_to(line, named)
@@ -294,12 +311,16 @@ def _gather(
     file: str,
     named: re.Pattern[bytes],
 ) -> int:
-    """Add lines to what was found, by what they say but for numbers; return how many were not."""
+    """Add relevant lines to `found`, grouped by their text without numbers.
+
+    Returns:
+        The number of relevant lines left out, because `found` is full.
+    """
     left_out = 0
     for line, length, at_s in lines:
         ours = bool(named.search(line))
         proves = ours and bool(_PROOF.search(line))
-        # What proves the story is told with its own numbers, however often the like comes.
+        # A line that proves the story is not grouped with similar lines: its numbers matter.
         alike = line if proves else _CHANCE.sub(b"0", line[_STAMP_BYTES:])
         if (known := found.get(alike)) is not None:
             known.times += 1

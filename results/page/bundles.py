@@ -1,4 +1,4 @@
-"""The bundle of a run as its page offers it: a link if it is there, else how to make it."""
+"""The link to a run's bundle on its page, or the command that makes the bundle."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +10,13 @@ from results.record.paths import RunPaths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleLink:
-    """What a reader needs to judge the run elsewhere.
+    """The file and commands that a reader needs to judge the run on another machine.
 
     Attributes:
-        name: Of the file.
-        href: Where it lies; None: it is to be made first.
-        size_bytes: Of the file; 0 if it is not there.
-        write, read: The commands that make it, and that take it in and judge it.
+        name: Name of the bundle file.
+        href: Link to the file; None if the bundle does not exist yet.
+        size_bytes: Size of the file; 0 if it does not exist.
+        write, read: The commands that make the bundle, and that import and judge it.
     """
 
     name: str
@@ -27,12 +27,12 @@ class BundleLink:
 
 
 def bundle_link(paths: RunPaths, command: str, *, base: Path) -> BundleLink:
-    """Return the bundle of a run.
+    """Return the link and commands for a run's bundle.
 
     Args:
         paths: The run.
-        command: How the run is called on the command line, quoted for a shell.
-        base: The folder of the page.
+        command: The run's name on the command line, quoted for a shell.
+        base: Folder of the page.
     """
     name = bundle_name(paths)
     file = paths.root / name

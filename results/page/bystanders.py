@@ -1,9 +1,12 @@
-"""Faults near the witness that its story does not need: set apart, with what is known of them.
+"""Find faults near the main anomaly that the explanation of a lost write does not need.
 
-Nothing is concluded from a fault's kind. Set apart is what began after the last truncation, and
-what was in force on none of those who led, acknowledged or truncated, from the send to the
-truncation, nor on anybody around the election. What takes records, and what orders an election, is
-always told.
+The page lists these faults apart from the explanation. A fault is listed apart in two cases:
+
+- It began after the last truncation of the message.
+- It hit no broker that led, acknowledged or truncated between the send and the truncation, and it
+  was not in force around an election.
+
+Faults that delete records or cause an election always stay in the explanation.
 """
 
 from collections.abc import Sequence
@@ -16,17 +19,18 @@ from results.wording.faults import FaultLine
 from results.wording.plural import many
 
 _SETTLED_S = 10.0
-"""A session ends so late after a fault began, and its effects so late after it ended."""
+"""Seconds after which a session of a failed broker has ended, and after which the effects of a
+healed fault have ended."""
 _TOLD = {*LOSING, "preferred-election", "unclean-election", "controller-failover", "topic-churn"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bystanders:
-    """Faults that are set apart.
+    """Faults that the explanation of a lost write does not need.
 
     Attributes:
-        faults: In order.
-        because: Why, in a sentence; empty: there are none.
+        faults: The faults, in order.
+        because: The reason, in a sentence; empty if there are no such faults.
     """
 
     faults: tuple[FaultLine, ...] = ()
@@ -34,12 +38,14 @@ class Bystanders:
 
 
 def bystanders(case: Case, near: Sequence[FaultLine], cuts: Sequence[Told]) -> Bystanders:
-    """Return the faults that a loss's story does not need; none of what is no such story.
+    """Return the faults near a lost write that its explanation does not need.
+
+    The result is empty for other anomalies.
 
     Args:
-        case: What the record has.
-        near: The faults around the witness.
-        cuts: Who truncated it.
+        case: The record's facts about the main anomaly.
+        near: The faults around the main anomaly.
+        cuts: The truncations that removed the main anomaly's message.
     """
     own = [each for each in cuts if not each.another]
     times = [each.at_s for each in own if each.at_s is not None]
@@ -86,6 +92,6 @@ def _acknowledgers(case: Case) -> set[str]:
 
 
 def _around(fault: FaultLine, at_s: float) -> bool:
-    """Tell whether a fault was in force around an election, or may still have had effects."""
+    """Return whether a fault, or its effects after the heal, may overlap an election."""
     over_s = fault.healed_s
     return fault.requested_s <= at_s and (over_s is None or over_s + _SETTLED_S >= at_s)

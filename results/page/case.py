@@ -1,6 +1,7 @@
-"""All that the record has about one witness: its operations, replicas, leaders, ISR, in time.
+"""The record's facts about the main anomaly: its operations, replicas, leaders and ISR over time.
 
-Read once, with filters on the place, so that it costs the same in a run of ten million rows.
+The main anomaly is the example that shows the failure best. The code calls it the witness. The
+tables are filtered by its partition, so the cost does not grow with the run's size.
 """
 
 import functools
@@ -19,7 +20,7 @@ from results.record.verdict import Example
 from results.tables import RunTables
 
 MAX_ROWS = 20_000
-"""Of a table; more is cut, the latest first."""
+"""Maximum number of rows read from a table; later rows are left out."""
 _MAX_IDS = 12
 _MAX_VALUES = 4
 _OPS = ("op_id", "send_op_ids", "poll_op_ids", "previous_op_id", "earlier_op_id")
@@ -30,7 +31,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A replica at a moment: how far its log reached, and its own high watermark if it told."""
+    """An observation of a replica: its time, log end offset, and high watermark if known."""
 
     at_ns: int
     end: int
@@ -39,7 +40,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reign:
-    """Who led from when to when, as observed; leader -1: nobody."""
+    """The time during which a broker led a partition, as observed; leader -1 means no leader."""
 
     from_ns: int
     to_ns: int
@@ -49,18 +50,19 @@ class Reign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is known about a witness.
+    """The record's facts about the main anomaly.
 
     Attributes:
-        example: The witness.
-        values: The values that it is about, its own first.
-        sends, polls: Rows of operations concerned, by time: at its offset, of its values, or named
-            in its evidence; of a partition that was out, the sends that were tried in vain.
-        looks: Of each replica, by time.
-        reigns: By time.
-        isr: (time, brokers) whenever it was seen to be another one.
-        truncations: Rows of its partition: what was not cut at its offset may explain a look.
-        held: What lies at its offset in each replica's log in the end.
+        example: The main anomaly.
+        values: The values that the main anomaly concerns, its own value first.
+        sends, polls: Rows of related operations, by time: operations at its offset, of its values,
+            or named in its evidence. For an unavailable partition: the failed sends.
+        looks: Observations of each replica, by time.
+        reigns: Leaders, by time.
+        isr: (time, brokers) for each observed change of the ISR.
+        truncations: All truncations of the main anomaly's partition, because any of them may
+            explain an observation.
+        held: The final content of each replica's log at the main anomaly's offset.
     """
 
     example: Example
@@ -75,17 +77,17 @@ class Case:
 
     @property
     def offset(self) -> int:
-        """The offset in question; -1 where there is none."""
+        """The main anomaly's offset; -1 if it has none."""
         return self.example.offset
 
     @property
     def place(self) -> str:
-        """`log-0-1`."""
+        """The main anomaly's partition as text: `log-0-1`."""
         return f"{self.example.topic}-{self.example.partition}"
 
 
 def case_of(tables: RunTables, example: Example) -> Case:
-    """Read what the record has about an example."""
+    """Return the record's facts about an example of an anomaly."""
     values = tuple(dict.fromkeys(_numbers(example, _VALUES)))[:_MAX_VALUES]
     placed = bool(example.topic) and is_unicode(example.topic + example.topic_id)
     ours = place_of(example) if placed else None
@@ -122,7 +124,7 @@ def _concerned(example: Example, values: Sequence[int]) -> pc.Expression | None:
 
 
 def _in_vain(example: Example) -> pc.Expression | None:
-    """Return what chooses the sends that did not succeed while a partition was out."""
+    """Return a filter for sends that failed while the main anomaly's partition was unavailable."""
     begin, end = example.evidence.get("from_ns"), example.evidence.get("to_ns")
     if not (isinstance(begin, int) and isinstance(end, int)):
         return None
@@ -157,7 +159,7 @@ def _looks(tables: RunTables, ours: pc.Expression | None) -> dict[str, tuple[Loo
     names = ["node", "observed_ns", "log_end_offset", "high_watermark", "high_watermark_source"]
     for row in seen.select(names).sort_by("observed_ns").to_pylist():
         if row["log_end_offset"] is not None:
-            # A checkpoint file may be seconds old: it is no look at the replica.
+            # A checkpoint file may be seconds old, so it is not an observation of the replica.
             told = row["high_watermark"] if row["high_watermark_source"] == "fetch" else None
             look = Look(at_ns=row["observed_ns"], end=row["log_end_offset"], high_watermark=told)
             looks[str(row["node"])].append(look)
@@ -187,7 +189,7 @@ def _isr(tables: RunTables, ours: pc.Expression | None) -> Iterator[tuple[int, t
         return
     told = ours & pc.field("isr").is_valid() & pc.field("observed_ns").is_valid()
     rows = tables.record("leadership", filters=told)
-    # Brokers that are cut off tell what they knew: an older epoch is no news.
+    # A broker that is cut off reports an old state, so older epochs are skipped.
     newest, before = -1, None
     for row in (
         rows.select(["observed_ns", "leader_epoch", "isr"]).sort_by("observed_ns").to_pylist()
@@ -206,7 +208,7 @@ def _truncations(tables: RunTables, ours: pc.Expression | None) -> tuple[Row, ..
 
 
 def _members(looks: Iterable[str], isr: Iterable[tuple[int, tuple[int, ...]]]) -> frozenset[str]:
-    """Return the nodes that were seen to have a replica."""
+    """Return the nodes that had a replica, according to observations and the ISR."""
     return frozenset({*looks, *(f"n{each}" for _, brokers in isr for each in brokers)})
 
 

@@ -1,4 +1,4 @@
-"""What changed from one step of a story to the next: box by box, and in words."""
+"""Describe the changes from one step of a scripted run to the next, by offset and in sentences."""
 
 import itertools
 from collections import defaultdict
@@ -14,11 +14,11 @@ _STATES = {
     PAUSED: "{} is paused: it runs, and does nothing",
 }
 _NAMED = 4
-"""So many records are named one by one."""
+"""Up to this number of records, each record is named."""
 
 
 class Change(StrEnum):
-    """What became of an offset of a replica's log since the step before."""
+    """The kind of change at one offset of a replica's log since the step before."""
 
     SAME = "same"
     NEW = "new"
@@ -27,18 +27,18 @@ class Change(StrEnum):
 
 
 def change_at(before: Log, now: Log, offset: int) -> Change:
-    """Compare a log with what it was, at one offset."""
+    """Return the change at one offset between an earlier and a later state of a log."""
     old, new = before.at(offset), now.at(offset)
     if old is not None and new is not None:
         return Change.SAME if old.identity == new.identity else Change.REPLACED
     if old is None:
         return Change.SAME if new is None else Change.NEW
-    # Deleted from the front is not truncated.
+    # A record deleted at the log's start is not truncated.
     return Change.GONE if offset >= now.start else Change.SAME
 
 
 def in_words(before: Scene | None, now: Scene) -> list[str]:
-    """Return what changed since the step before, a sentence each."""
+    """Return the changes since the step before, one sentence each."""
     sentences = []
     silent = {now.called(each.node) for each in now.step.nodes if each.state != UP}
     for replica in now.replicas:
@@ -54,10 +54,10 @@ def in_words(before: Scene | None, now: Scene) -> list[str]:
 
 
 def log_before(replica: ReplicaAt, before: Scene | None, now: Scene) -> Log:
-    """Return what a replica held at the step before.
+    """Return the log that a replica had at the step before.
 
-    Before the first step a partition's log is empty; the metadata log of a cluster that runs is
-    not, and what was in it is no news.
+    Before the first step, the log of a data partition is empty. The metadata log of a running
+    cluster is not empty, so its contents are not reported as new.
     """
     if before is None:
         return replica.log if now.step.logs else NO_LOG
@@ -66,7 +66,7 @@ def log_before(replica: ReplicaAt, before: Scene | None, now: Scene) -> Log:
 
 
 def truncated(before: Log | None, now: Log) -> list[str]:
-    """Return the names of records that a log had before and has no more."""
+    """Return the names of the records that a log contained before and no longer contains."""
     return [
         name
         for first, last, change in _stretches(before or NO_LOG, now)
@@ -76,13 +76,13 @@ def truncated(before: Log | None, now: Log) -> list[str]:
 
 
 def listed(words: Iterable[str]) -> str:
-    """Return `A`, `A and B`, `A, B and C`."""
+    """Join words as `A`, `A and B`, or `A, B and C`."""
     *first, last = list(words) or ["nothing"]
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def names_between(log: Log, first: int, last: int) -> list[str]:
-    """Return the names of the records from one offset to another; of many, the ends."""
+    """Return the names of the records in a range of offsets; for a long range, only its offsets."""
     names: list[str] = []
     for run in log.runs:
         low, high = max(first, run.first), min(last, run.last)
@@ -111,7 +111,7 @@ def _name(run: Run, offset: int) -> str:
 
 
 def _condition(old: ReplicaAt, new: ReplicaAt, *, silent: Collection[str]) -> list[str]:
-    # A link that carries again is no news while nobody is there to be heard.
+    # A healed link is not reported while the node at its other end is silent.
     sentences = []
     if old.state != new.state and new.state in _STATES:
         sentences.append(_STATES[new.state].format(new.called))
@@ -159,7 +159,7 @@ def _records(before: Scene | None, now: Scene) -> list[str]:
 
 
 def _stretches(old: Log, new: Log) -> list[tuple[int, int, Change]]:
-    """Return (first, last, change) of each stretch of offsets that fared alike."""
+    """Return (first, last, change) for each stretch of offsets with the same change."""
     edges = sorted(old.edges | new.edges)
     stretches: list[tuple[int, int, Change]] = []
     for first, behind in itertools.pairwise(edges):

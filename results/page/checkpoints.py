@@ -1,7 +1,7 @@
-"""The checkpoint files of all brokers side by side, step by step, as the copies have them.
+"""The checkpoint files of all brokers side by side, for each step of a scripted run.
 
-What lies in `snapshots/<step>/<node>/data` is shown as it stands, but for lines of other
-partitions.
+The text comes from the copies in `snapshots/<step>/<node>/data`. Lines of other partitions are left
+out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,11 +17,11 @@ _EPOCHS = CheckpointFile.EPOCHS
 _MAX_BYTES = 64_000
 _MAX_LINES = 12
 _HEADER = 2
-"""Lines before the entries: version, and how many there are."""
+"""Number of lines before the entries: the version and the number of entries."""
 
 
 class LineChange(StrEnum):
-    """What became of a line since the step before."""
+    """The change of a line since the step before."""
 
     SAME = ""
     NEW = "new"
@@ -30,13 +30,13 @@ class LineChange(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLine:
-    """A line of a file.
+    """A line of a checkpoint file.
 
     Attributes:
-        text: As it stands there.
-        change: Since the step before.
-        header: Whether it is the version, or the number of entries.
-        unlike: Whether the file of another broker that has one lacks it.
+        text: The line, unchanged.
+        change: The change since the step before.
+        header: Whether the line is the version or the number of entries.
+        unlike: Whether another broker's file exists and lacks this line.
     """
 
     text: str
@@ -50,9 +50,9 @@ class FileAt:
     """One broker's file at a step.
 
     Attributes:
-        lines: What it says of the partition; empty with a `note`.
-        note: `no file`, `empty`, `no line of this partition`.
-        changed: Since the step before.
+        lines: The lines about the partition; empty if there is a `note`.
+        note: `no file`, `empty` or `no line of this partition`.
+        changed: Whether the file changed since the step before.
     """
 
     lines: tuple[FileLine, ...]
@@ -62,7 +62,7 @@ class FileAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRow:
-    """One file of all brokers, in the order of the drawing."""
+    """One checkpoint file of all brokers, in the order of the drawing."""
 
     name: str
     cells: tuple[FileAt, ...]
@@ -70,19 +70,20 @@ class FileRow:
 
 
 _Texts = Mapping[str, str | None]
-"""What a file says, by node; None: there is none."""
+"""The text of a file on each node; None if the node has no such file."""
 
 
 def checkpoint_rows(
     folders: Sequence[Path], nodes: Sequence[str], *, place: Place
 ) -> list[list[FileRow]]:
-    """Return the files' rows of each step.
+    """Return the rows of checkpoint files for each step.
 
-    A file that says the same of every broker at every step, and nothing but 0, is left out.
+    A file is left out if it has the same text on every broker at every step and contains only
+    zeros.
 
     Args:
-        folders: `snapshots/<step>`, in the order of the steps.
-        nodes: Which brokers' files.
+        folders: The folders `snapshots/<step>`, in the order of the steps.
+        nodes: The brokers.
         place: The partition.
     """
     names = tuple(CheckpointFile)
@@ -138,7 +139,7 @@ def _row(name: str, nodes: Sequence[str], *, before: _Texts | None, now: _Texts)
 
 
 def _marked(cell: FileAt, name: str, others: Sequence[Sequence[str]]) -> FileAt:
-    """Mark the lines of a file that another broker's lacks."""
+    """Mark the lines of a broker's file that another broker's file lacks."""
     lines = tuple(
         replace(
             line,
@@ -173,7 +174,10 @@ def _cell(name: str, before: str | None, now: str | None, *, first: bool) -> Fil
 
 
 def _comparable(name: str, old: Sequence[str], at: int) -> Sequence[str]:
-    """Return the old lines that a line may equal: of the head, only the one in its place."""
+    """Return the lines of the old file to which a line of the new file may be equal.
+
+    A header line of the leader epoch file may only equal the old line with the same number.
+    """
     return (
         old[at : at + 1]
         if name == _EPOCHS and at < _HEADER

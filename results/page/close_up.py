@@ -1,7 +1,7 @@
-"""The time around the witness on one axis: faults, leader, ISR, replicas, clients, log lines.
+"""The drawing of the time around the main anomaly, with faults, leader, ISR, replicas and clients.
 
-Everything is in units of the drawing, so that the template only prints. Marks of what brokers'
-logs say are links to the lines.
+All sizes are computed here in units of the drawing, so the template only prints them. A mark of a
+broker's log line links to this line on the page.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +23,8 @@ MAX_REPLICAS = 9
 MAX_BARS = 80
 MAX_POINTS = 250
 _SILENT_S = 4.0
-"""A replica that was not seen for longer is not drawn on: nobody knows."""
+"""Seconds without an observation after which a replica's line is interrupted, because its state is
+unknown."""
 _TICKS = 10
 _STEPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
@@ -39,7 +40,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A replica's log end and high watermark over time, as SVG paths; empty: never told."""
+    """A replica's log end and high watermark over time, as SVG paths; empty if never observed."""
 
     end: str
     high_watermark: str
@@ -50,7 +51,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
-    """One lane."""
+    """One lane of the drawing."""
 
     name: str
     y: float
@@ -62,11 +63,11 @@ class Strip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseUp:
-    """The drawing.
+    """The drawing of the time around the main anomaly.
 
     Attributes:
-        moment: Where the moment of the witness is; None: it has none.
-        left_out: Sentences on what did not fit.
+        moment: Position of the main anomaly's moment; None if it has no time.
+        left_out: Sentences about lanes and marks that did not fit.
     """
 
     height: float
@@ -83,7 +84,7 @@ class CloseUp:
 
 @dataclass(slots=True)
 class _Sheet:
-    """Lanes as they are put under each other."""
+    """The lanes of the drawing, added from top to bottom."""
 
     window: tuple[float, float]
     y: float = GAP
@@ -128,14 +129,14 @@ def close_up(
     lines: Sequence[LogLine] = (),
     named: Callable[[str], str] = str,
 ) -> CloseUp:
-    """Lay the axis out.
+    """Compute the drawing of the time around the main anomaly.
 
     Args:
-        case: What the record has about the witness.
+        case: The record's facts about the main anomaly.
         window: (from, to) in seconds since the run's start.
-        faults: Of the run.
-        lines: Of brokers' logs, with their anchors.
-        named: What a value is called in a narrow place.
+        faults: The run's faults.
+        lines: Lines of brokers' logs, with their anchors.
+        named: A function that returns the short name of a value.
     """
     sheet = _Sheet(window=window)
     near = [each for each in faults if sheet.touches(each.requested_s, _end(each, sheet))]
@@ -172,7 +173,7 @@ def _moment(case: Case) -> float | None:
 def _add_faults(sheet: _Sheet, faults: Sequence[FaultLine]) -> None:
     lanes: dict[tuple[str, int], list[FaultLine]] = {}
     for fault in faults:
-        number = 1  # Faults of a kind that are in force at once have a lane each.
+        number = 1  # Faults of one kind that overlap have a lane each.
         while (fault.kind, number) in lanes and (
             _end(lanes[fault.kind, number][-1], sheet) > fault.requested_s
         ):
@@ -268,7 +269,7 @@ def _chart(sheet: _Sheet, looks: Sequence[Look], offset: int, *, span: tuple[int
 
 
 def _path(sheet: _Sheet, points: Sequence[tuple[float, float]]) -> str:
-    """Return steps from look to look; broken off where the replica was silent for long."""
+    """Return an SVG path with a step at each observation, and gaps where none was made."""
     parts: list[str] = []
     before_s = None
     for at_s, y in _thinned(points):
@@ -285,13 +286,13 @@ def _path(sheet: _Sheet, points: Sequence[tuple[float, float]]) -> str:
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return at most some points: the last of each stretch, and all where the log went back."""
+    """Return fewer points: the last of each time slot, and every point before a truncation."""
     if len(points) <= MAX_POINTS:
         return list(points)
     step = (points[-1][0] - points[0][0]) / MAX_POINTS or 1.0
     kept = []
     for one, two in pairwise(points):
-        # A larger y is a lower offset: a cut, which must not be thinned away.
+        # A larger y is a lower offset, i.e. a truncation, which must stay in the drawing.
         if int(one[0] / step) != int(two[0] / step) or two[1] > one[1]:
             kept.append(one)
     return [*kept[-2 * MAX_POINTS :], points[-1]]

@@ -1,4 +1,4 @@
-"""What a run reached, and what of it was new in its store: for page and terminal alike."""
+"""The transitions that a run reached, and those new in its store, for page and terminal."""
 
 from dataclasses import dataclass
 
@@ -11,19 +11,21 @@ from results.tables import RunTables
 from results.wording.plural import many
 
 _NAMED = 10
-"""So many names of what is new are listed at most."""
+"""Maximum number of new transitions that are listed by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """What a run reached.
+    """The protocol transitions that a run reached, e.g. an election after a kill.
 
     Attributes:
-        transitions: In the order of the catalogue.
-        pairs: How many pairs it reached in succession.
-        first: What it reached for the first time in its store; None: no store was asked.
-        never: How many transitions of the catalogue no run of the store reached; None: as `first`.
-        failed: Where, and why, it could not be worked out.
+        transitions: Names, in the order of the catalogue.
+        pairs: Number of pairs of successive transitions reached.
+        first: Transitions and pairs reached for the first time in the store; None if there is no
+            index.
+        never: Number of the catalogue's transitions that no run of the store reached; None if there
+            is no index.
+        failed: Place and reason of an error in the computation; empty if none.
     """
 
     transitions: tuple[Transition, ...]
@@ -33,7 +35,7 @@ class Coverage:
     failed: tuple[str, ...] = ()
 
     def sentences(self) -> list[str]:
-        """Return what was reached, new, and never reached, a sentence each."""
+        """Return sentences about the transitions reached, newly reached, and never reached."""
         pairs = many(self.pairs, "pair")
         of = f"{len(self.transitions)} of the {len(TRANSITIONS)} transitions of the catalogue"
         failed = "What it reached could not be worked out everywhere"
@@ -60,13 +62,13 @@ class Coverage:
 def coverage(
     paths: RunPaths, tables: RunTables, verdict: Verdict | None, index: Index | None
 ) -> Coverage | None:
-    """Return what a run reached; None if its judgement did not work that out.
+    """Return the transitions that a run reached, or None if its judge did not compute them.
 
     Args:
         paths: The run.
-        tables: Its tables.
-        verdict: On it; None: there is none, or it cannot be read.
-        index: As `index_beside` gives it.
+        tables: The run's tables.
+        verdict: The run's verdict; None if it is missing or cannot be read.
+        index: The store's index, as `index_beside` yields it.
     """
     transitions, failed = tuple(transitions_of(tables)), _failed(verdict)
     if not transitions and not failed:

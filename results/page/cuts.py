@@ -1,7 +1,8 @@
-"""Who truncated the witness's offset, and when: from looks at each log's end, and by its own lines.
+"""Find which replicas truncated the main anomaly's offset, and when.
 
-A log that was seen to end at 25 and then at 24 may have been cut at 24, or lower, and have grown
-again. Which truncation it was is said only where one alone can have been it.
+The evidence is observations of each log's end, and lines in the brokers' own logs. A log that ended
+at 25 and later at 24 was truncated at 24 or lower, and may have grown again. A truncation is named
+only if no other one fits.
 """
 
 import re
@@ -16,27 +17,31 @@ from results.wording.faults import TAKERS, FaultLine
 
 _BROKER = re.compile(r"\bbroker (\d+)\b")
 LATE_S = 2.0
-"""A look may be so much older than its time: two questions' limits."""
+"""Seconds by which an observation may be older than its recorded time: the limits of two requests.
+"""
 _SAME_CUT_S = 1.0
-"""A broker tells of one truncation in several lines."""
+"""Log lines of one truncation are at most this number of seconds apart."""
 LOSING = {*TAKERS, "reassignment"}
-"""Faults that take the end of a log, of which no line tells."""
+"""Fault kinds that remove the end of a log without a log line."""
 Line = tuple[float, int]
 Logged = Mapping[str, Sequence[Line]]
-"""By node: (second, offset) of each line in which a broker whose clock is ours tells of a cut."""
+"""For each node: (second, offset) of each line that reports a truncation. Nodes with a shifted
+clock are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A truncation of the offset.
+    """A truncation that removed a record at the main anomaly's offset.
 
     Attributes:
-        at_s: Seconds since the run's start; None: no time is known.
-        node: Whose log.
-        what: What it did, and how that is known.
-        cut: To which offset; None: looks alone show it.
-        logged: The time is that of the broker's own log; else it was seen by then.
-        another: It dropped another record than the witness's: what stood there before.
+        at_s: Seconds since the run's start; None if not known.
+        node: The node with the truncated log.
+        what: The truncation and its evidence, in words.
+        cut: The log end offset after the truncation; None if only observations show it.
+        logged: Whether the time comes from the broker's own log. Otherwise the truncation happened
+            before this time.
+        another: Whether the truncation removed an earlier record at the offset, not the main
+            anomaly's message.
     """
 
     at_s: float | None
@@ -51,12 +56,12 @@ _Drop = tuple[Look, Look]
 
 
 def cuts_of(case: Case, faults: Sequence[FaultLine], logged: Logged) -> Iterator[Told]:
-    """Yield who truncated the witness's offset.
+    """Yield the truncations that removed a record at the main anomaly's offset.
 
     Args:
-        case: What the record has.
-        faults: Of the run.
-        logged: What brokers' own logs say of truncations.
+        case: The record's facts about the main anomaly.
+        faults: The run's faults.
+        logged: The truncations that brokers' own logs report.
     """
     if case.offset < 0:
         return
@@ -93,10 +98,10 @@ def cuts_of(case: Case, faults: Sequence[FaultLine], logged: Logged) -> Iterator
 
 
 def _held_another(case: Case, faults: Sequence[FaultLine], node: str, rows: Sequence[Row]) -> bool:
-    """Tell whether a log had another record at the offset, and was cut there but once.
+    """Return whether a log's only truncation at the offset removed an earlier record.
 
-    It ended beyond the offset before the first send of the witness's own values: for these to
-    come to stand there, and to be dropped, it would have been cut twice.
+    The log reached beyond the offset before the main anomaly's first send. For a log to receive and
+    lose the anomaly's message there, two truncations would be necessary.
     """
     sent_ns = _sent_ns(case)
     before = [each.end for each in case.looks.get(node, ()) if each.at_ns <= sent_ns]
@@ -115,7 +120,10 @@ def _sent_ns(case: Case) -> int:
 
 
 def _before(case: Case) -> str:
-    """Return the value that was acknowledged there before the witness was sent, if it is one."""
+    """Return in words the value acknowledged at the offset before the anomaly's value.
+
+    The result is empty if there is no such value, or more than one.
+    """
     values = {
         row["value"] for row in case.sends
         if row["acked"] and row["offset"] == case.offset and row["value"] not in case.values
@@ -125,7 +133,10 @@ def _before(case: Case) -> str:
 
 
 def begun_s(case: Case) -> float:
-    """Return when the first send of what stood there began; a cut of before is another story."""
+    """Return the start of the first send at the main anomaly's offset.
+
+    Truncations before this time are not about the main anomaly.
+    """
     own = [row for row in case.sends
            if row["value"] in case.values or row["offset"] == case.offset]  # fmt: skip
     begun = [row["invoke_ns"] for row in own if row["invoke_ns"] is not None]
@@ -133,7 +144,7 @@ def begun_s(case: Case) -> float:
 
 
 def _deeds(lines: Sequence[Line], rows: Sequence[Row]) -> list[Line]:
-    """Return one line for each truncation that the record has."""
+    """Return one log line for each recorded truncation. A broker logs a truncation repeatedly."""
     known, told = {row["from_offset"] for row in rows}, list[Line]()
     for at_s, offset in sorted(lines):
         if offset in known and not any(
@@ -146,7 +157,7 @@ def _deeds(lines: Sequence[Line], rows: Sequence[Row]) -> list[Line]:
 def _by_lines(
     node: str, rows: Sequence[Row], drops: Sequence[_Drop], lines: list[Line], *, offset: int
 ) -> Iterator[Told]:
-    """Yield the truncations that a broker logged, and what no line of it explains."""
+    """Yield the truncations that a broker logged, and observed ones that no log line explains."""
     left = list(lines)
     for one, two in drops:
         mine = [each for each in left if _s(one) - LATE_S <= each[0] <= _s(two)]
@@ -173,7 +184,7 @@ def _by_looks(
     *,
     offset: int,
 ) -> Iterator[Told]:
-    """Yield the truncations that looks saw, and those of which no time is known."""
+    """Yield truncations that observations show, and recorded ones without a known time."""
     kept = Counter(row["from_offset"] for row in rows)
     fitting = [{cut for cut in kept if cut <= two.end} for _, two in drops]
     wanted = Counter(cut for each in fitting for cut in each)
@@ -190,7 +201,7 @@ def _by_looks(
 
 
 def _without(rows: Sequence[Row], cuts: Sequence[int]) -> list[Row]:
-    """Return the rows that are left when each of some truncations took one of its offset."""
+    """Return the rows that remain when one row with each given offset is removed."""
     gone, left = Counter(cuts), []
     for row in rows:
         if gone[row["from_offset"]] > 0:
@@ -201,7 +212,7 @@ def _without(rows: Sequence[Row], cuts: Sequence[int]) -> list[Row]:
 
 
 def _taken(disk: Sequence[FaultLine], one: Look, two: Look) -> bool:
-    """Tell whether a fault of the disk may have taken what was no longer seen."""
+    """Return whether a disk fault may have removed the log's end between two observations."""
     return any(
         each.requested_s <= _s(two) and (each.healed_s is None or each.healed_s >= _s(one) - LATE_S)
         for each in disk
@@ -225,7 +236,7 @@ def _seen(one: Look, two: Look, then: str) -> str:
 
 
 def _words(cut: int, rows: Sequence[Row]) -> str:
-    """Return the truncation with its reason, where all rows of the offset have the same."""
+    """Return a truncation in words, with its reason if all rows of this offset agree."""
     why = {row["reason"] for row in rows if row["from_offset"] == cut}
     reason = _BROKER.sub(r"n\1", why.pop()) if len(why) == 1 else ""
     return f"truncated its log at offset {cut}" + (f" ({reason})" if reason else "")

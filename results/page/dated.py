@@ -1,4 +1,7 @@
-"""Times for the truncations that a check's sentence names: brokers' lines have none of the run."""
+"""Add times to the truncations that a check's sentence names.
+
+A check knows no times of truncations. The main anomaly's story knows some of them.
+"""
 
 import re
 
@@ -11,11 +14,11 @@ _CUT = re.compile(
 
 
 def dated(sentence: str, told: Told | None) -> str:
-    """Return a sentence with the time of each truncation that the story tells once, with its time.
+    """Return a sentence with a time after each truncation whose time is known and unique.
 
     Args:
-        sentence: A check's.
-        told: The story of the same witness; None: there is none.
+        sentence: A sentence of a check.
+        told: The story of the main anomaly, which has the times; None if there is none.
     """
     times: dict[tuple[str, int], list[str]] = {}
     for each in told.events if told else ():

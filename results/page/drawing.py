@@ -1,7 +1,8 @@
-"""The drawing of a scene, worked out in its own units, so that the template only prints.
+"""The drawing of one step of a scripted run. It shows the log of each replica.
 
-A row a replica: boxes for offsets, the high watermark above them, the log end below. Nothing is
-said by colour alone: epochs are written into the boxes, states beside them.
+All sizes are computed here in units of the drawing, so the template only prints them. Each replica
+has a row with a box for each offset. The high watermark is above the boxes and the log end below
+them. Epochs and states are also written as text, so colour alone never carries information.
 """
 
 from dataclasses import dataclass
@@ -22,28 +23,28 @@ _TITLE = 18.0
 _INSET = 2.0
 _EPOCH_COLOURS = 6
 _CHARACTER = 6.2
-"""Width of a character of a mark's label."""
+"""Width of a character in a mark's label."""
 _BOLD_CHARACTER = 8.0
 _CUT_WIDTH = 22.0
-"""Room of the word behind the name of what was truncated."""
+"""Width reserved for the word after a truncated record's name."""
 _NARROW = 2 * LEFT
 
 _Word = tuple[str, bool, str]
-"""Text, whether it is new since the step before, class."""
+"""(text, whether it is new since the step before, CSS class)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """What one column of one replica shows.
+    """The box of one column in one replica's row.
 
     Attributes:
-        x, width: Of the column.
-        css: Classes: the epoch's colour, `new`, `ghost`, `slot`.
+        x, width: Position and width of the column.
+        css: CSS classes: the epoch's colour, `new`, `ghost`, `slot`.
         name, epoch: The two lines of text.
-        title: All of it, for those who point at it.
+        title: The full text, shown as a tooltip.
         tag: A word at the corner: `new`.
-        differs: Whether another replica holds something else here.
-        was: What lay here before and was truncated; shown below the box.
+        differs: Whether another replica holds a different record here.
+        was: The record that was truncated here; shown below the box.
     """
 
     x: float
@@ -59,7 +60,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A high watermark, or a log end."""
+    """A mark for a high watermark or a log end."""
 
     x: float
     text: str
@@ -79,7 +80,7 @@ class Badge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One replica."""
+    """The row of one replica."""
 
     y: float
     height: float
@@ -97,7 +98,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """A scene."""
+    """The drawing of one step."""
 
     width: float
     height: float
@@ -108,12 +109,13 @@ class Drawing:
 
 
 def drawing_of(scene: Scene, *, before: Scene | None, axis: Axis) -> Drawing:
-    """Work out the drawing of a scene.
+    """Compute the drawing of one step.
 
     Args:
-        scene: It.
-        before: The scene of the step before, to mark what changed; None: of the first step.
-        axis: Its columns.
+        scene: The replicas at the end of the step.
+        before: The replicas at the end of the step before, to mark changes; None for the first
+            step.
+        axis: The columns of the drawing.
     """
     rows: list[Row] = []
     y = _HEAD
@@ -165,7 +167,7 @@ def _box(scene: Scene, replica: ReplicaAt, was: Log, column: Column) -> Box:
         if change is not Change.GONE or old is None:
             return Box(x=x, width=width, css="slot")
         name = _names(was, column)
-        # Who is down does not truncate: its disk lost what was not flushed.
+        # A node that is down does not truncate. Its disk lost the records that were not flushed.
         lost = "lost" if replica.state == DOWN else "truncated"
         return Box(
             x=x,
@@ -196,13 +198,16 @@ def _was(log: Log, old: Run, column: Column) -> str:
 
 
 def _fitting(name: str, width: float) -> str:
-    """Return a name, cut off where the box ends."""
+    """Return a name, cut to the width of its box."""
     room = int(width / _BOLD_CHARACTER)
     return name if len(name) <= room else f"{name[: room - 1]}…"
 
 
 def _names(log: Log, column: Column) -> str:
-    """Return the name of a column's record, or the first and the last; of several kinds, one."""
+    """Return the name of a column's record, or its first and last names.
+
+    If the column has several kinds of records, only one name is returned.
+    """
     runs = [run for run in log.runs if run.first <= column.last and run.last >= column.first]
     if len(runs) > 1:
         named = next((run for run in runs if run.name), runs[0])
@@ -216,7 +221,7 @@ def _names(log: Log, column: Column) -> str:
 
 
 def _epochs(log: Log, column: Column) -> str:
-    """Return `epoch 3`, or `epochs 1 … 3` of a joined column, or `epoch -`."""
+    """Return a column's epochs: `epoch 3`, `epochs 1 … 3` for a range, or `epoch -` if unknown."""
     epochs = [
         run.epoch for run in log.runs if run.first <= column.last and run.last >= column.first
     ]
@@ -254,7 +259,7 @@ def _state_word(replica: ReplicaAt, old: ReplicaAt | None) -> _Word:
 
 
 def _role_words(replica: ReplicaAt, old: ReplicaAt | None) -> list[_Word]:
-    """Return a role on one line, or on two where it would reach into the boxes."""
+    """Return a controller's role on one line, or on two lines if it is too wide."""
     changed = old is not None and old.role != replica.role
     lines = replica.role.split(", ") if len(replica.role) > _BADGE_CHARACTERS else [replica.role]
     return [(line, changed, "") for line in lines]

@@ -1,4 +1,4 @@
-"""What became of each message of a story: who holds it at the end, and whether a reader gets it."""
+"""The fate of each message of a scripted run: the replicas that hold it, and its readers."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,18 +15,18 @@ from results.tables import RunTables
 
 _FIRST_PARTITION = 1 << SEQUENCE_BITS
 _NAMED = 4
-"""So many messages are named one by one."""
+"""Up to this number of messages, each message is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The end of one run.
+    """The end of one scripted run.
 
     Attributes:
-        acknowledged: Sequences of messages that were acknowledged.
-        unanswered: Of those that were sent, and never acknowledged.
-        holders: Who holds each message at which offset, in words, by sequence.
-        read: Names that the last reader got, in order; None: nobody read.
+        acknowledged: Sequence numbers of the acknowledged messages.
+        unanswered: Sequence numbers of the messages that were sent but never acknowledged.
+        holders: For each sequence number, the replicas and offsets that hold the message, in words.
+        read: Names of the messages that the last reader got, in order; None if there was no reader.
     """
 
     acknowledged: frozenset[int]
@@ -37,11 +37,11 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """One row of the table: messages that fared alike.
+    """One row of the table: messages with the same fate.
 
     Attributes:
         name: `message2`, or `message1 … message100`.
-        cells: (what became of it, whether it was acknowledged and is lost), one a run.
+        cells: For each run: (fate in words, whether the message was acknowledged and is lost).
     """
 
     name: str
@@ -49,7 +49,7 @@ class Fate:
 
 
 def ending_of(tables: RunTables, scenes: Sequence[Scene], *, place: Place) -> Ending:
-    """Return how a run ended."""
+    """Return which messages a run acknowledged, holds and read at its end."""
     here = (pc.field("topic") == place.topic) & (pc.field("partition") == place.partition)
     sent: dict[int, bool] = {}
     read = _read(tables, place)
@@ -68,7 +68,7 @@ def ending_of(tables: RunTables, scenes: Sequence[Scene], *, place: Place) -> En
 
 
 def fates(endings: Sequence[Ending]) -> list[Fate]:
-    """Return what became of each message in each run; neighbours that fared alike are one row."""
+    """Return the fate of each message in each run; neighbours with the same fate share a row."""
     sequences = sorted(set().union(*(each.acknowledged | each.unanswered for each in endings)))
     told = [(each, tuple(_cell(ending, each) for ending in endings)) for each in sequences]
     rows = []
@@ -85,14 +85,14 @@ def fates(endings: Sequence[Ending]) -> list[Fate]:
 
 
 def lost_under_all(endings: Sequence[Ending]) -> list[str]:
-    """Return the messages that were acknowledged in every run, and that every run lost."""
+    """Return the messages that every run acknowledged and every run lost."""
     acknowledged = frozenset.intersection(*(each.acknowledged for each in endings))
     lost = [each for each in sorted(acknowledged) if all(_cell(end, each)[1] for end in endings)]
     return [f"message{each}" for each in lost]
 
 
 def in_short(names: Sequence[str]) -> list[str]:
-    """Return names with many that follow one another as one: `message1 … message100`."""
+    """Return names, with many consecutive ones written as a range: `message1 … message100`."""
     told: list[str] = []
     numbered = enumerate(names)
     for _, group in itertools.groupby(numbered, key=lambda each: _number(each[1]) - each[0]):
@@ -103,13 +103,13 @@ def in_short(names: Sequence[str]) -> list[str]:
 
 
 def _number(name: str) -> int:
-    """Return a message's number; 0 of what is no message of the story."""
+    """Return the number in a message's name; 0 if the name is not a message of the scenario."""
     digits = name.removeprefix("message")
     return int(digits) if digits != name and digits.isdecimal() else 0
 
 
 def _looked(scenes: Sequence[Scene]) -> bool:
-    """Tell whether anybody saw messages in the partition's logs: a story of the quorum has none."""
+    """Return whether the logs contain messages; a scenario of the controller quorum has none."""
     runs = [run for scene in scenes for each in scene.replicas for run in each.log.runs]
     return any(run.number is not None for run in runs)
 
@@ -160,5 +160,5 @@ def _cell(ending: Ending, sequence: int) -> tuple[str, bool]:
 
 
 def _kind(cell: tuple[str, bool]) -> tuple[str, bool]:
-    """Return a cell without its offset, which differs from message to message."""
+    """Return a cell without its offset, so that cells of several messages can be compared."""
     return "; ".join(part.partition(" at offset ")[0] for part in cell[0].split("; ")), cell[1]

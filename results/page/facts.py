@@ -1,4 +1,4 @@
-"""The figures of a witness, a card each: where it lay, who acknowledged it, who led afterwards."""
+"""The facts about the main anomaly as cards: offset, acknowledging broker, next leader."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,18 +12,18 @@ _LEADERS = ("leader", "broker")
 _EPOCHS = ("leader_epoch_then", "leader_epoch", "epoch")
 
 Card = tuple[str, str]
-"""What it is, and its value: `offset`, `121`."""
+"""(label, value) of a card: `offset`, `121`."""
 
 
 def facts_of(
     witness: Example | None, reigns: Sequence[Reign] = (), told: Told | None = None
 ) -> tuple[Card, ...]:
-    """Return the cards of a witness; none without one.
+    """Return the cards of the main anomaly, or no cards if there is none.
 
     Args:
-        witness: The example that the verdict's sentence speaks of.
-        reigns: Who led its partition, by time; without them the next leader has no card.
-        told: Its story; without it, truncations have no card.
+        witness: The example of an anomaly that the verdict's sentence describes.
+        reigns: Leaders of its partition, by time; without them, the next leader has no card.
+        told: The main anomaly's story; without it, truncations have no card.
     """
     cut = _truncated(told) if told else ()
     sent = _sent(witness.evidence, told) if witness and told else ()
@@ -31,7 +31,7 @@ def facts_of(
 
 
 def _sent(evidence: Evidence, told: Told) -> Iterator[Card]:
-    """Yield who sent it, where the story is about one value."""
+    """Yield a card with the name of the client that sent the main anomaly's value."""
     own = f"sent value {evidence.get('value')} "
     for each in told.events:
         if each.kind is Kind.SENT and each.what.startswith(own):
@@ -77,7 +77,7 @@ def _leaders(evidence: Evidence, reigns: Sequence[Reign]) -> Iterator[Card]:
 
 
 def _next(evidence: Evidence, reigns: Sequence[Reign]) -> tuple[object, object] | None:
-    """Return (broker, epoch) of the next one that was seen to lead, in a later epoch."""
+    """Return (broker, epoch) of the next observed leader with a later epoch, or None."""
     then, epoch = evidence.get("leader_then"), evidence.get("leader_epoch_then")
     if not isinstance(epoch, int):
         return None

@@ -1,4 +1,4 @@
-"""The faults of a run by kind: how many were planned, took effect, and were undone."""
+"""The faults of a run by kind: the numbers planned, confirmed and healed."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -9,16 +9,17 @@ from results.wording.faults import FaultLine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindLine:
-    """A line of the table.
+    """A line of the table of fault kinds.
 
     Attributes:
-        kind: A kind of fault; empty: all of them.
-        family: What a plan's `nemesis` calls it; empty: the record does not say.
-        planned: How many should have been by the time at which the main phase ended.
-        confirmed: Of these: how many had an effect that was measured.
-        without_effect: How many had none; `planned` is the sum of both.
-        healed: Of those confirmed: how many were seen to be over.
-        not_healed: How many were not, with those that had no effect and whose undoing failed.
+        kind: The fault kind; empty for the total line.
+        family: Name of the fault family in a plan's `nemesis`; empty if the record has none.
+        planned: Number of faults that were scheduled before the main phase ended.
+        confirmed: Number of planned faults with a measured effect.
+        without_effect: Number of planned faults without an effect; `planned` is the sum of both.
+        healed: Number of confirmed faults that were observed to be over.
+        not_healed: Number of faults not observed to be over. Faults without an effect count if
+            their heal failed.
     """
 
     kind: str
@@ -31,7 +32,7 @@ class KindLine:
 
 
 def kind_lines(faults: Iterable[FaultLine]) -> list[KindLine]:
-    """Return a line a kind, families together, and one of all at the end; none if none is there."""
+    """Return a line for each fault kind, sorted by family, then a total; empty without faults."""
     kinds: dict[tuple[str, str], list[FaultLine]] = defaultdict(list)
     for fault in faults:
         kinds[fault.family, fault.kind].append(fault)

@@ -1,4 +1,4 @@
-"""What was offered, what was missed, and how operations ended."""
+"""Counts of a run: offered operations, missed operations, and operations by outcome."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ class Figures:
     """Counts of a run.
 
     Attributes:
-        offered, missed: Operations that the plan's rate asked for, and those of them that found no
-            free process; None where there was no rate to hold.
-        held: The share that was not missed, from 0 to 1; None likewise.
-        calm_held: The same where no fault was in force.
-        operations: (f, count by outcome in the order of `outcomes`, sum).
-        outcomes: ok, fail, info, and whatever else was recorded.
+        offered, missed: Operations that the plan's rate scheduled, and those of them that found no
+            free process; None if the plan has no rate.
+        held: Share of offered operations that were not missed, from 0 to 1; None without a rate.
+        calm_held: The same share for seconds without a fault.
+        operations: (f, count for each outcome in `outcomes`, sum).
+        outcomes: ok, fail, info, and any other recorded outcome.
     """
 
     offered: int | None
@@ -31,12 +31,12 @@ class Figures:
 
     @property
     def total(self) -> int:
-        """All operations."""
+        """Number of all operations."""
         return sum(each[2] for each in self.operations)
 
 
 def figures(tables: RunTables) -> Figures:
-    """Sum up the statistics of a run; zeros and None where there are none."""
+    """Return the counts from a run's statistics; zeros and None if there are no statistics."""
     arrivals = tables.statistics("offered")
     offered, missed = _sum(arrivals, "offered"), _sum(arrivals, "missed")
     calm_offered, calm_missed = _sum(arrivals, "calm_offered"), _sum(arrivals, "calm_missed")

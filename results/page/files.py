@@ -1,4 +1,4 @@
-"""The files of a run, as links of its page."""
+"""The list of a run's files on its page."""
 
 import os
 from contextlib import suppress
@@ -14,7 +14,7 @@ _UNLISTED = {"lock", "live"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLink:
-    """A file of the run: how it is called, and how large it is; no link where it cannot be."""
+    """A file of the run: its name, its size, and a link if the page can have one."""
 
     name: str
     href: str | None
@@ -22,11 +22,11 @@ class FileLink:
 
 
 def file_links(paths: RunPaths, base: Path) -> list[FileLink]:
-    """Return the run's files; links only for a page inside of the run's folder.
+    """Return the run's files; they have links only if the page is in the run's folder.
 
     Args:
         paths: The run.
-        base: The folder of the page.
+        base: Folder of the page.
     """
     inside = base == paths.root.absolute()
     links: list[FileLink] = []
@@ -36,7 +36,7 @@ def file_links(paths: RunPaths, base: Path) -> list[FileLink]:
             path = Path(folder) / name
             if name in _UNLISTED or name.startswith(".") or path == paths.report:
                 continue
-            with suppress(OSError):  # A run under way removes files.
+            with suppress(OSError):  # A run in progress removes files.
                 links.append(_link(path, path.relative_to(paths.root), inside=inside))
             if len(links) >= MAX_FILES:
                 return links
@@ -44,8 +44,8 @@ def file_links(paths: RunPaths, base: Path) -> list[FileLink]:
 
 
 def link_to(name: str, *, inside: bool) -> str | None:
-    """Return where a link to a file of the run leads, None where there can be none."""
-    # A name that is no UTF-8 cannot be linked to; a leading "./" keeps "a:b" from being a scheme.
+    """Return the relative link to a file of the run, or None if the file cannot be linked."""
+    # A name that is not UTF-8 cannot be linked. A leading "./" prevents "a:b" as a URL scheme.
     return f"./{name}" if inside and inert(name) == name else None
 
 

@@ -1,4 +1,4 @@
-"""The checkpoint files of all brokers at the end, side by side, for a partition or a few."""
+"""The final checkpoint files of all brokers, side by side, for up to a few partitions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ MAX_NODES = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalFiles:
-    """The files of one partition.
+    """The checkpoint files of one partition.
 
     Attributes:
-        place: `log-0-1`.
-        nodes: The brokers, a column each.
-        called: What the page calls them.
-        files: A row a file.
+        place: The partition, `log-0-1`.
+        nodes: The brokers, one column each.
+        called: Names of the brokers on the page.
+        files: One row for each file.
     """
 
     place: str
@@ -31,7 +31,10 @@ class FinalFiles:
 
 
 def final_files(paths: RunPaths, witness: Example | None) -> list[FinalFiles]:
-    """Return the witness's partition; without one, the first whose files are not alike."""
+    """Return the files of the main anomaly's partition, or of partitions with differing files.
+
+    The second case applies if there is no main anomaly.
+    """
     nodes = sorted(each.name for each in paths.nodes.glob("*") if (each / "data").is_dir())
     nodes = nodes[:MAX_NODES]
     if not nodes:
@@ -51,7 +54,7 @@ def _found(paths: RunPaths, nodes: list[str], places: Iterator[Place]) -> Iterat
     for place in places:
         try:
             rows = checkpoint_rows([paths.nodes], nodes, place=place)[0]
-        except ValueError:  # A topic of a name that no file can have.
+        except ValueError:  # The topic's name is impossible as a file name.
             continue
         yield FinalFiles(
             place=f"{place.topic}-{place.partition}",

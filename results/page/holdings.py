@@ -1,7 +1,7 @@
-"""What each replica's files have at an offset in the end, and whether they say anything at all.
+"""The final content of each replica's files at an offset, or the reason why it is unknown.
 
-A log that holds nothing there is evidence; files that could not be read, or that nobody collected,
-are none, and must not look like it.
+A log without a record there is evidence. A file that was not read or not collected is not evidence,
+so the page must show the difference.
 """
 
 from collections.abc import Collection
@@ -16,19 +16,19 @@ from results.wording.inert import shortened
 
 CRASH, FINAL = "crash", "final"
 AT_THE_END = (FINAL, CRASH)
-"""Snapshots: after an orderly stop, or as they were found of a run that died."""
+"""Snapshots of the final files: after an orderly stop, or after a run that died."""
 NOTHING = "nothing"
 _MAX_WHY = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """What a replica has at an offset.
+    """The final content of a replica's log at one offset.
 
     Attributes:
-        told: `value 4294967298 of leader epoch 5`, `nothing`; empty: nobody knows.
-        note: Why there is nothing, or why nobody knows; may be empty.
-        value, epoch: Of the record; None: there is none, or it has none.
+        told: `value 4294967298 of leader epoch 5`, or `nothing`; empty if unknown.
+        note: Reason why there is nothing, or why it is unknown; may be empty.
+        value, epoch: Value and leader epoch of the record; None if there is none.
     """
 
     told: str
@@ -38,7 +38,7 @@ class Holding:
 
 
 def unread_nodes(paths: RunPaths) -> dict[str, str]:
-    """Return the nodes of which something could not be read, and what that was, by their names."""
+    """Return the nodes with a file that could not be read, each with the error as a sentence."""
     try:
         notes = parse_json(read_bytes(paths.record / "ingest.json", root=paths.root))
         if not isinstance(notes, dict):
@@ -56,13 +56,13 @@ def unread_nodes(paths: RunPaths) -> dict[str, str]:
 def holdings(
     tables: RunTables, ours: pc.Expression, offset: int, *, expected: Collection[str]
 ) -> dict[str, Holding]:
-    """Return what each replica of a partition has at an offset in the end, by node.
+    """Return the final content of each replica's log at an offset, by node.
 
     Args:
-        tables: Of the run.
-        ours: What chooses the partition's rows.
-        offset: Which.
-        expected: Nodes that had a replica while the run went on.
+        tables: The run's tables.
+        ours: Filter for the rows of the partition.
+        offset: The offset.
+        expected: Nodes that had a replica during the run.
     """
     ended = ours & pc.field("snapshot").isin(AT_THE_END)
     states = {str(row["node"]): row for row in tables.record("replica_states", filters=ended)

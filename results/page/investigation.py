@@ -1,4 +1,4 @@
-"""What page and terminal tell of a run's failure: worked out once, from the stored files."""
+"""Investigate a run's failure once, from the stored files, for both page and terminal."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,23 +29,23 @@ from results.wording.naming import Names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Investigation:
-    """A run, looked into.
+    """The results of investigating a run.
 
     Attributes:
-        verdict: None: not judged, or not to be read, as `trouble` says then.
-        head: The verdict in a sentence, and its witness.
-        breach: What was broken where; None: nothing was.
-        kind: (class, what that means).
-        case: What the record has about the witness; None: there is none.
-        told: The witness's story; None: nothing of it has a time.
-        close_up: The axis around it.
-        names: Of the run's ops and values.
-        logs: What brokers logged around it; None: their logs are not there.
-        recurrence: Whether it was seen before, how often it recurs.
-        coverage: What was reached; None: its judgement did not work that out.
-        faults, milestones: Of the run.
-        plan: None: it cannot be read.
-        trouble: Why the verdict cannot be read; empty otherwise.
+        verdict: The verdict; None if there is none, or if it cannot be read (see `trouble`).
+        head: The verdict in a sentence, with its main anomaly (the witness).
+        breach: The broken promise; None if none was broken.
+        kind: (class of the verdict, its meaning).
+        case: The record's facts about the main anomaly; None if there is none.
+        told: The main anomaly's story; None if none of its events has a time.
+        close_up: The drawing of the time around the main anomaly.
+        names: Names of the run's ops and values.
+        logs: Lines of brokers' logs around the main anomaly; None if there are no logs.
+        recurrence: Whether the failure occurred before, and how often it recurs.
+        coverage: The transitions reached; None if the judge did not compute them.
+        faults, milestones: Faults and milestones of the run.
+        plan: The run's plan; None if it cannot be read.
+        trouble: Reason why the verdict cannot be read; empty if it can.
     """
 
     verdict: Verdict | None
@@ -66,12 +66,12 @@ class Investigation:
 
     @property
     def witness_says(self) -> str:
-        """`Headline.witness_says`, with the times of truncations."""
+        """The headline's sentence about the main anomaly, with the times of truncations added."""
         return dated(self.head.witness_says, self.told)
 
 
 def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
-    """Look into a run."""
+    """Investigate a run."""
     verdict, trouble = _verdict(paths)
     faults, milestones = fault_lines(tables), load_milestones(paths.milestones)
     head, plan = headline(verdict, alive=is_alive(paths)), _plan(paths)
@@ -93,7 +93,7 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
         try:
             known = recurrence(paths, verdict, plan, faults, index=index)
             covered = coverage(paths, tables, verdict, index)
-        except StoreError:  # A damaged index could not be made anew.
+        except StoreError:  # A damaged index could not be rebuilt.
             known = recurrence(paths, verdict, plan, faults, index=None)
             covered = coverage(paths, tables, verdict, None)
     return Investigation(
@@ -120,7 +120,7 @@ def _end_s(milestones: Sequence[Milestone]) -> float:
 
 
 def _astray(plan: Plan | None, faults: Sequence[FaultLine]) -> Callable[[str], bool]:
-    """Return what tells whether a node's clock may have been another one than ours."""
+    """Return a function that reports whether a node's clock may differ from Logquake's clock."""
     elsewhere = plan is None or plan.hosts.startswith("ssh")
     shifted = {
         node
@@ -132,7 +132,10 @@ def _astray(plan: Plan | None, faults: Sequence[FaultLine]) -> Callable[[str], b
 
 
 def _cuts(paths: RunPaths, case: Case, astray: Callable[[str], bool]) -> Logged:
-    """Return when brokers logged truncations of the partition, whose clocks are ours, unshifted."""
+    """Return the logged truncations of the main anomaly's partition.
+
+    Nodes with a shifted clock are left out.
+    """
     try:
         logged = cuts_logged(paths, case.place)
     except OSError:

@@ -1,8 +1,7 @@
-"""The logs of a story's replicas, as runs of records that need no telling apart.
+"""The logs of a scripted run's replicas, grouped into runs of consecutive similar records.
 
-A drawing asks a log what lies at an offset, and whether that is what lay there before, or lies at
-another replica. A hundred messages of one batch are one run, so a long log costs no more than a
-short one.
+A drawing asks a log which record is at an offset, and whether another log has the same record
+there. One hundred messages of one batch form one run, so a long log costs no more than a short one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,23 +13,24 @@ from results.record.values import SEQUENCE_BITS
 from results.wording.inert import inert
 
 MAX_NAME = 40
-"""A longer name is cut off, with an ellipsis."""
+"""Maximum length of a name; a longer one is cut, with an ellipsis."""
 CONTROL = "control"
 
 Identity = tuple[int | None, str, int]
-"""Epoch, kind, and what is constant along a run: equal of two offsets' records if they are one."""
+"""(epoch, kind, a number that is constant along a run of records). Two records at the same offset
+are the same record if their identities are equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Records side by side, of one epoch.
+    """Consecutive records of one epoch.
 
     Attributes:
-        first, last: Offsets, both inclusive.
-        epoch: Leader epoch; None: the format knows none.
-        name: Of the first record, or of all if `number` is None.
-        number: Of the first record, where names are numbered: `message7`.
-        identity: What tells the records at the run's offsets from others at the same offsets.
+        first, last: First and last offset, both inclusive.
+        epoch: Leader epoch; None if the record format has none.
+        name: Name of the first record, or of all records if `number` is None.
+        number: Number of the first record, if names are numbered: `message7`.
+        identity: Distinguishes these records from other records at the same offsets.
     """
 
     first: int
@@ -41,17 +41,17 @@ class Run:
     identity: Identity
 
     def name_at(self, offset: int) -> str:
-        """Return the name of the record at an offset of the run."""
+        """Return the name of the record at an offset in this run of records."""
         number = "" if self.number is None else str(self.number + offset - self.first)
         return f"{self.name}{number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """One replica's log.
+    """The log of one replica.
 
     Attributes:
-        runs: By offset.
+        runs: Runs of records, by offset.
         end: Log end offset.
         start: Log start offset.
     """
@@ -61,12 +61,12 @@ class Log:
     start: int = 0
 
     def at(self, offset: int) -> Run | None:
-        """Return the run that an offset belongs to."""
+        """Return the run of records that contains an offset, or None."""
         return next((run for run in self.runs if run.first <= offset <= run.last), None)
 
     @property
     def edges(self) -> set[int]:
-        """Offsets at which something begins or ends."""
+        """Offsets at which a run of records, or the log itself, begins or ends."""
         return {self.start, self.end} | {
             edge for run in self.runs for edge in (run.first, run.last + 1)
         }
@@ -76,12 +76,12 @@ NO_LOG = Log(runs=(), end=0)
 
 
 def log_of_rows(rows: Iterable[Mapping[str, Any]], *, end: int | None, start: int | None) -> Log:
-    """Return the log that rows of `replica_records` make up.
+    """Return the log that consists of rows of the `replica_records` table.
 
     Args:
-        rows: Of one replica in one snapshot, in any order.
-        end: Log end offset; None: behind the last record.
-        start: Log start offset; None: 0.
+        rows: Rows of one replica in one snapshot, in any order.
+        end: Log end offset; None means after the last record.
+        start: Log start offset; None means 0.
     """
     records = [_record(row) for row in sorted(rows, key=lambda row: int(row["offset"]))]
     runs = joined(records)
@@ -90,7 +90,7 @@ def log_of_rows(rows: Iterable[Mapping[str, Any]], *, end: int | None, start: in
 
 
 def log_of_spans(log: LogAtStep) -> Log:
-    """Return a log that its step describes by spans."""
+    """Return the log that a step's spans describe."""
     runs = tuple(
         Run(
             first=span.first,
@@ -106,7 +106,7 @@ def log_of_spans(log: LogAtStep) -> Log:
 
 
 def joined(records: Sequence[Run]) -> tuple[Run, ...]:
-    """Return runs with neighbours joined where the second goes on as the first does."""
+    """Join neighbouring runs of records if the second one continues the first one."""
     runs: list[Run] = []
     for record in records:
         if runs and runs[-1].identity == record.identity and runs[-1].last + 1 == record.first:
@@ -117,7 +117,7 @@ def joined(records: Sequence[Run]) -> tuple[Run, ...]:
 
 
 def short(name: str) -> str:
-    """Return a name that fits a box, and is harmless to look at."""
+    """Return a name without control characters, cut to fit a box."""
     shown = inert(name)
     return shown if len(shown) <= MAX_NAME else f"{shown[: MAX_NAME - 1]}…"
 

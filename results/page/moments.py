@@ -1,4 +1,4 @@
-"""The axis around a witness as rows: at each of its moments, how faults, leader, replicas were."""
+"""The time around the main anomaly as table rows: faults, leader, ISR, replicas."""
 
 import bisect
 from collections.abc import Sequence
@@ -12,18 +12,19 @@ from results.wording.faults import FaultLine
 MAX_MOMENTS = 16
 MAX_REPLICAS = 5
 _CLOSE_S = 0.05
-"""Events so near to each other are one moment."""
+"""Events at most this number of seconds apart share a row."""
 _STALE_S = 4.0
-"""What a replica told longer ago is not told of this moment."""
+"""An observation of a replica older than this number of seconds is not shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments:
-    """The rows.
+    """The rows of the table.
 
     Attributes:
-        nodes: Replicas, a column each.
-        rows: (second, faults in force, leader and epoch, ISR, log end and high watermark of each).
+        nodes: The replicas, one column each.
+        rows: (second, faults in force, leader and epoch, ISR, log end and high watermark of each
+            replica).
     """
 
     nodes: tuple[str, ...]
@@ -31,7 +32,7 @@ class Moments:
 
 
 def moments(case: Case, told: Told, faults: Sequence[FaultLine]) -> Moments:
-    """Return how all was at each event of the story that has a time."""
+    """Return a row for each event of the main anomaly's story that has a time."""
     nodes = tuple(list(case.looks)[:MAX_REPLICAS])
     rows = [
         (

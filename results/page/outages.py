@@ -1,6 +1,6 @@
-"""Seconds in which a partition took nothing, though somebody tried: per partition.
+"""The seconds in which every send to a partition failed, for each partition.
 
-A single second counts for nothing: a send that began in its last instant was under way in it.
+A single such second does not count, because a send may have begun at its very end.
 """
 
 from collections import defaultdict
@@ -15,14 +15,14 @@ MAX_PARTITIONS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """A partition's unavailability.
+    """The unavailability of a partition.
 
     Attributes:
-        place: `log-0-1`.
-        seconds: In which sends were under way, and none came out ok.
-        longest: Of them in a row; seconds without an attempt between them do not count.
-        calm: Of them while no fault was in force.
-        spans: (first, last) of each stretch, both inclusive.
+        place: The partition, `log-0-1`.
+        seconds: Number of seconds with sends under way but no success.
+        longest: Most such seconds in a row; seconds without sends between them do not count.
+        calm: Number of such seconds while no fault was in force.
+        spans: (first, last) second of each stretch, both inclusive.
     """
 
     place: str
@@ -33,7 +33,7 @@ class Outage:
 
 
 def outages(tables: RunTables, faults: Sequence[FaultLine]) -> tuple[list[Outage], int]:
-    """Return the partitions that were unavailable, the longest first, and how many never were."""
+    """Return (unavailable partitions, the longest first; number of partitions always available)."""
     lines: dict[tuple[str, int], dict[int, bool]] = defaultdict(dict)
     for row in tables.statistics("availability").to_pylist():
         if row["attempted"] and row["second"] is not None:

@@ -1,6 +1,6 @@
-"""Whether a failure was seen before, and how often it recurs: asked of the store's index.
+"""Ask the store's index whether a failure occurred before, and how often it recurs.
 
-A store that has no index is asked only if it is small, so that no page waits for thousands of runs.
+Without an index, only a small store is searched, so that no page waits for thousands of runs.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from results.wording.plural import many
 
 INDEX_FILE = ".index.sqlite"
 MAX_UNREAD = 100
-"""So many runs are read for one page; more are left to `logquake reindex`."""
+"""Maximum number of runs read for one page. If more are new, the user runs `logquake reindex`."""
 
 _UNKNOWN = (
     "Whether it was seen before is not known: its store has no index of all runs"
@@ -35,16 +35,17 @@ _SAMPLE = "It is a sample: only runs of a store say whether a failure was seen b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recurrence:
-    """How often a failure came, in the store that its run lies in.
+    """How often a failure occurred in the store of its run.
 
     Attributes:
-        signature: What it is filed under; None: nothing failed.
-        seen: Where its signature was seen and how often it recurred; None: nowhere, or not known.
-        alike: A run with the same settings, and how many others of these had it; None: not known.
-        night: Which night this run was played for, None if no suite played it.
-        known: Whether the store was asked at all.
-        run_id: Of this run.
-        sample: Whether it is one that comes with Logquake.
+        signature: Signature of the failure; None if the run did not fail.
+        seen: Runs and nights with this signature, and its rate in reruns; None if unknown or none.
+        alike: A run with the same settings, and how many runs with these settings failed; None if
+            unknown.
+        night: The night that this run belongs to; None if no suite started the run.
+        known: Whether the store was searched.
+        run_id: Id of this run.
+        sample: Whether the run is a sample that comes with Logquake.
     """
 
     signature: Signature | None
@@ -57,11 +58,11 @@ class Recurrence:
 
     @property
     def before(self) -> bool:
-        """Whether an earlier run had it, too."""
+        """Whether an earlier run had the same failure."""
         return self.seen is not None and self.seen.first.run_id != self.run_id
 
     def sightings(self) -> list[str]:
-        """Return whether and where it was seen before, in sentences; none if nothing failed."""
+        """Return sentences about earlier runs with the failure; empty if the run did not fail."""
         if self.signature is None:
             return []
         if not self.known or self.seen is None:
@@ -76,7 +77,7 @@ class Recurrence:
         return told
 
     def rates(self) -> list[str]:
-        """Return how often it recurred, in sentences; none if it was never played again."""
+        """Return sentences about the rate of the failure; empty if no run was rerun."""
         said = []
         if self.seen is not None and self.seen.repeats.any:
             said.append(f"Repeats that had it: {self.seen.repeats.words}.")
@@ -100,7 +101,7 @@ def recurrence(
     *,
     index: Index | None,
 ) -> Recurrence:
-    """Ask the store, if it has an index, how often this run's failure came."""
+    """Return how often this run's failure occurred in its store, if the store can be searched."""
     confirmed = sorted({each.kind for each in faults if each.confirmed_s is not None})
     signature = None
     if verdict is not None:
@@ -124,11 +125,11 @@ def recurrence(
 
 @contextmanager
 def index_beside(paths: RunPaths) -> Iterator[Index | None]:
-    """Open the index of the store that a run lies in, as it is now.
+    """Open the index of the store that contains a run.
 
     Yields:
-        None if it is no store, may not be read, or has many runs and no index of them; or if the
-        run is a sample.
+        The index, or None. There is none for a sample, for a folder that is not a store, for an
+        unreadable store, and for a large store without an index.
     """
     with ExitStack() as opened:
         try:
@@ -165,7 +166,7 @@ def _night(paths: RunPaths) -> Night | None:
 
 
 def _is_store(store: Store) -> bool:
-    """A run's folder may have been copied to anywhere; only stores have these."""
+    """Return whether a folder has files that only a store has. A run may be in any folder."""
     return (store.root / LATEST).exists() or (store.root / INDEX_FILE).exists()
 
 

@@ -1,4 +1,4 @@
-"""What each replica's log holds around an offset, beside what clients were told."""
+"""The content of each replica's log around an offset, compared with the acknowledged values."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -12,26 +12,26 @@ from results.tables import RunTables
 from results.wording.headline import broker_name
 
 AROUND = 3
-"""So many offsets on each side are shown."""
+"""Number of offsets shown on each side."""
 MAX_OFFSET = 2**62
-"""Far above all that there are: a damaged verdict's is none."""
+"""Upper limit of plausible offsets; a damaged verdict may contain larger ones."""
 EPOCH_COLOURS = 6
 UNKNOWN, UNREADABLE, NOT_COLLECTED = "?", "not readable", "not collected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One offset in one replica's log, or as clients were told.
+    """One offset in one replica's log, or in the row of acknowledged values.
 
     Attributes:
-        text: The value, `control`, `?` where nobody knows, or empty where there is nothing.
-        epoch: The leader epoch that the record carries; None where there is none.
-        colour: Which of the epochs' colours, from 0; None: none.
-        here: The offset that the example is about.
-        far: Not beside it; left out where there is little room.
-        differs: Not what was acknowledged at this offset.
-        gone: Clients were told of it, and no replica's log has it in the end.
-        also: Further values that clients were told are stored there.
+        text: The value, `control`, `?` if unknown, or empty if there is no record.
+        epoch: Leader epoch of the record; None if there is none.
+        colour: Index of the epoch's colour, from 0; None for no colour.
+        here: Whether this is the offset of the example.
+        far: Whether the cell is left out on narrow screens.
+        differs: Whether the record differs from the acknowledged value at this offset.
+        gone: Whether the value was acknowledged, but no replica's final log has it.
+        also: Further values acknowledged at this offset.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRow:
-    """One line of the drawing."""
+    """One row of the drawing."""
 
     name: str
     note: str
@@ -55,43 +55,43 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaWindow:
-    """The drawing: rows of the same offsets."""
+    """The drawing: rows with the same offsets."""
 
     place: str
     offset: int
     offsets: tuple[int, ...]
     rows: tuple[LogRow, ...]
     epochs: tuple[tuple[str, int], ...]
-    """(epoch and its leader, colour) for the legend."""
+    """(epoch with its leader, colour) for each legend entry."""
 
     @property
     def unknown(self) -> bool:
-        """Whether what some replica holds is not known."""
+        """Whether the content of some replica is unknown."""
         return any(cell.text == UNKNOWN for cell in self._cells)
 
     @property
     def empty(self) -> bool:
-        """Whether some cell has a dash: nothing was acknowledged there, or no record is there."""
+        """Whether some cell is empty, because nothing was acknowledged or no record is there."""
         return any(not cell.text and not cell.differs for cell in self._cells)
 
     @property
     def told_twice(self) -> bool:
-        """Whether clients were told of several values at one offset."""
+        """Whether several values were acknowledged at one offset."""
         return any(cell.also for cell in self._cells)
 
     @property
     def gone_elsewhere(self) -> bool:
-        """Whether values beside the example's are in no replica's log either."""
+        """Whether a value at another offset is missing from every replica's log."""
         return any(cell.gone and not cell.here for cell in self._cells)
 
     @property
     def gone_here(self) -> bool:
-        """Whether the example's own is in no replica's log."""
+        """Whether the example's own value is missing from every replica's log."""
         return any(cell.gone and cell.here for cell in self._cells)
 
     @property
     def sample(self) -> str:
-        """A value of the drawing, the example's own first; empty: there is none."""
+        """One value of the drawing, preferably the example's; empty if there is none."""
         texts = [cell.text for cell in sorted(self._cells, key=lambda each: not each.here)]
         return next((each for each in texts if each.isdecimal()), "")
 
@@ -101,13 +101,13 @@ class ReplicaWindow:
 
 
 _Told = dict[int, tuple[str, ...]]
-"""By offset the values that clients were told are stored there; what is shown is the first."""
+"""For each offset, the values acknowledged there; the first one is shown."""
 _Record = tuple[str, int | None]
-"""A record's text and leader epoch; None: its format knows none."""
+"""(text, leader epoch) of a record; the epoch is None if the format has none."""
 
 
 def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
-    """Return what the logs hold around an example's offset; None if nobody looked into them."""
+    """Return the logs' contents around an example's offset, or None if the logs were not read."""
     named = bool(example.topic) and is_unicode(example.topic + example.topic_id)
     if not 0 <= example.offset <= MAX_OFFSET or not named:
         return None
@@ -145,7 +145,7 @@ def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
 
 
 def is_unicode(text: str) -> bool:
-    """Tell whether a table could hold a text: halves of surrogate pairs cannot be encoded."""
+    """Return whether a text can be stored in a table, i.e. encoded as UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -154,14 +154,14 @@ def is_unicode(text: str) -> bool:
 
 
 def is_place_of(example: Example, row: Mapping[str, object]) -> bool:
-    """Tell whether a row is of an example's partition; a topic made again is another one."""
+    """Return whether a row belongs to an example's partition; a recreated topic does not match."""
     ours = (row["topic"], row["partition"]) == (example.topic, example.partition)
     ids = {example.topic_id, row["topic_id"]} - {"", None}
     return ours and len(ids) < 2  # noqa: PLR2004 - two ids are two topics
 
 
 def place_of(example: Example) -> pc.Expression:
-    """Return what chooses the rows of an example's partition."""
+    """Return a filter for the rows of an example's partition."""
     place = (pc.field("topic") == example.topic) & (pc.field("partition") == example.partition)
     return place & (pc.field("topic_id") == example.topic_id) if example.topic_id else place
 
@@ -175,7 +175,7 @@ def _leaders(tables: RunTables, example: Example) -> dict[int, int]:
 
 
 def _colours(epochs: list[int], led_by: dict[int, int]) -> dict[int, int]:
-    """Give an epoch the colour that its leader has in the time line, if no other epoch has it."""
+    """Choose a colour for each epoch: its leader's colour in the time line, if still free."""
     colours: dict[int, int] = {}
     for epoch in epochs:
         free = [each for each in range(EPOCH_COLOURS) if each not in colours.values()] or [0]
@@ -213,13 +213,13 @@ def _logs(
 
 
 def _replicas(tables: RunTables, example: Example) -> list[str]:
-    """Return every node that had a log of the partition: one may hold nothing of the window."""
+    """Return every node that had a log of the partition, even one without records in the window."""
     states = tables.record("replica_states", filters=place_of(example))
     return sorted({str(node) for node in states["node"].to_pylist()})
 
 
 def _silent(tables: RunTables, example: Example, nodes: Iterable[str]) -> dict[str, str]:
-    """Return the nodes whose files do not tell all that they held, and why, in two words."""
+    """Return the nodes with incomplete files, each with the reason in two words."""
     ended = place_of(example) & pc.field("snapshot").isin(AT_THE_END)
     told = {*tables.record("replica_states", filters=ended)["node"].to_pylist()}
     unread = unread_nodes(tables.paths)
@@ -235,7 +235,7 @@ def _told(tables: RunTables, example: Example, offsets: tuple[int, ...]) -> _Tol
     values: dict[int, list[str]] = defaultdict(list)
     for row in tables.record("sends", filters=acked).to_pylist():
         values[row["offset"]].append(str(row["value"]))
-    # Two clients may have been told the same offset: the example's own value goes first.
+    # Two clients may have got the same offset. The example's own value comes first.
     mine = str(example.evidence.get("value"))
     told: _Told = {}
     for offset, found in values.items():
@@ -245,7 +245,7 @@ def _told(tables: RunTables, example: Example, offsets: tuple[int, ...]) -> _Tol
 
 
 def _gone(tables: RunTables, example: Example, told: _Told) -> frozenset[str]:
-    """Return the values that clients were told of and that no replica's log has in the end."""
+    """Return the acknowledged values that no replica's log has at the end of the run."""
     values = {each for found in told.values() for each in found if each.isdecimal()}
     ended = place_of(example) & pc.field("snapshot").isin(AT_THE_END)
     kept = tables.record(
@@ -255,7 +255,10 @@ def _gone(tables: RunTables, example: Example, told: _Told) -> frozenset[str]:
 
 
 def _gone_first(told: _Told, gone: frozenset[str], *, here: int) -> _Told:
-    """Put what is gone before what stands in its place; the example's own stays first."""
+    """Put values that no replica's log has before other values at the same offset.
+
+    At the anomaly's own offset, the order does not change.
+    """
     return {
         offset: found if offset == here else tuple(sorted(found, key=lambda each: each not in gone))
         for offset, found in told.items()

@@ -1,4 +1,4 @@
-"""The steps of a scripted run as scenes: how each replica was at the end of each step."""
+"""The steps of a scripted run as scenes: the state of each replica at the end of each step."""
 
 import itertools
 from collections import defaultdict
@@ -20,14 +20,14 @@ _Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The partition that a story is about."""
+    """The partition that a scripted run is about."""
 
     topic: str
     partition: int = 0
 
     @property
     def folder(self) -> str:
-        """Its folder in a broker's data: `peter-test01-0`."""
+        """Name of the partition's folder in a broker's data: `peter-test01-0`."""
         return f"{self.topic}-{self.partition}"
 
 
@@ -36,20 +36,21 @@ class ReplicaAt:
     """One replica at the end of a step.
 
     Attributes:
-        node: Whose.
-        called: How the story calls it: `A`.
-        state: `up`, `paused`, `down`.
-        deaf_to: Names of the machines that it cannot hear.
-        leader: Whether the cluster's metadata have it as the leader; of a controller, whether it
-            says so itself.
-        in_isr: None where there is no such thing, or nobody was left to ask.
-        belief: What it thinks of leading, where that is not what the cluster's metadata say:
-            `thinks it leads`, `has not heard it`; else empty.
-        role: Of a controller: `candidate, epoch 3`; of one that does nothing `was leader, epoch 2`.
-        log: What it holds.
-        high_watermark: Its own; None: not known.
-        on_disk: Whether the high watermark is that of the checkpoint file, for want of a broker
-            that answers.
+        node: The replica's node.
+        called: Name of the node in the scenario: `A`.
+        state: `up`, `paused` or `down`.
+        deaf_to: Names of the nodes whose messages do not reach this one.
+        leader: Whether the cluster's metadata name this broker as leader; for a controller, whether
+            it claims to lead.
+        in_isr: Whether the replica is in the ISR; None if there is no ISR or it is unknown.
+        belief: The broker's own view of the leader, if it differs from the cluster's metadata:
+            `thinks it leads` or `has not heard it`; else empty.
+        role: The role of a controller: `candidate, epoch 3`; for an inactive one, `was leader,
+            epoch 2`.
+        log: The replica's log.
+        high_watermark: The replica's own high watermark; None if unknown.
+        on_disk: Whether the high watermark comes from the checkpoint file, because the broker did
+            not answer.
     """
 
     node: str
@@ -73,27 +74,27 @@ class Scene:
     replicas: tuple[ReplicaAt, ...]
 
     def called(self, node: str) -> str:
-        """Return how the story calls a node."""
+        """Return the scenario's name of a node."""
         known = self.replica(node)
         return known.called if known else node
 
     def broker(self, number: int | None) -> str:
-        """Return how the story calls a broker or controller, by its number."""
+        """Return the scenario's name of the broker or controller with this number."""
         return "nobody" if number is None or number < 0 else self.called(f"n{number}")
 
     def replica(self, node: str) -> ReplicaAt | None:
-        """Return a node's replica."""
+        """Return the replica of a node, or None."""
         return next((each for each in self.replicas if each.node == node), None)
 
     def differing(self, offset: int) -> bool:
-        """Tell whether two replicas hold different records at an offset."""
+        """Return whether two replicas hold different records at an offset."""
         runs = [run for each in self.replicas if (run := each.log.at(offset))]
         return len({run.identity for run in runs}) > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cast:
-    """Who takes part: nodes in the order of their numbers, and what each is called."""
+    """The nodes of a scripted run in the order of their numbers, with their scenario names."""
 
     nodes: tuple[str, ...]
     roles: Mapping[str, str]
@@ -108,10 +109,10 @@ def scenes_of(
     """Return a scene for each step.
 
     Args:
-        tables: The run's.
-        steps: In their order.
-        place: The partition that the story is about.
-        roles: How the story calls its nodes.
+        tables: The run's tables.
+        steps: The steps, in order.
+        place: The partition that the scripted run is about.
+        roles: The scenario's names of the nodes.
     """
     here = (pc.field("topic") == place.topic) & (pc.field("partition") == place.partition)
     records = _by_snapshot(tables.record("replica_records", filters=here).to_pylist())
@@ -161,7 +162,7 @@ def _replica(
     disk = _last([row for row in states if row["high_watermark_source"] != LIVE_SOURCE])
     state = (live if at.state == UP else None) or disk or live
     if state is None and not records:
-        log = before.log if before else NO_LOG  # Nobody looked: who is down does not change.
+        log = before.log if before else NO_LOG  # Not observed: a node that is down does not change.
     else:
         log = log_of_rows(
             records, end=_of(disk, "log_end_offset"), start=_of(disk, "log_start_offset")
@@ -182,7 +183,7 @@ def _replica(
 
 
 def isr_is_known(step: Step) -> bool:
-    """Tell whether anybody said who is in sync; with all brokers away, nobody does."""
+    """Return whether the ISR is known; it is unknown if no broker answered."""
     return bool(step.isr or step.beliefs or step.leader is not None)
 
 
@@ -219,7 +220,7 @@ def _role(said: QuorumAtStep, at: NodeAtStep) -> str:
 
 
 def _said(quorum: Iterable[QuorumAtStep], node: str) -> QuorumAtStep | None:
-    """Return what a node had of the quorum: in its file, or else what it was told."""
+    """Return a node's state in the controller quorum, preferably from its own file."""
     own = [each for each in quorum if each.node == node]
     return next((each for each in own if each.source == "file"), own[0] if own else None)
 
@@ -238,7 +239,7 @@ def _of(row: Mapping[str, Any] | None, column: str) -> int | None:
 
 
 def _known(offset: object) -> int | None:
-    """Return an offset; Kafka says -1 of one that it does not know (yet)."""
+    """Return an offset, or None for -1, which Kafka uses for an unknown offset."""
     return offset if isinstance(offset, int) and offset >= 0 else None
 
 

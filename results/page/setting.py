@@ -1,4 +1,4 @@
-"""On what a run ran: versions, configuration, seed, host, as a short table."""
+"""The settings and environment of a run as a short table: versions, configuration, seed, hosts."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,21 +11,21 @@ from results.wording.swarm import swarm_words
 Values = Mapping[str, object]
 _GB = 1_000_000_000
 _MOST_JARS = 3
-"""So many of the user's jars are named on a page."""
+"""Maximum number of the user's jars named on a page."""
 _A_PAIR = 2
 _DIGITS = 12
-"""Of a hash."""
+"""Number of hash digits shown."""
 
 
 def setting_rows(
     plan: Values, environment: Values, *, night: Night | None
 ) -> list[tuple[str, str]]:
-    """Return (what, value) in the order in which a reader asks.
+    """Return (label, value) rows, the most interesting ones first.
 
     Args:
-        plan: As stored; its secrets are hidden here.
-        environment: As stored.
-        night: Which night it was played for.
+        plan: The stored plan; this function hides its secrets.
+        environment: The stored `environment.json`.
+        night: The night that the run belongs to.
     """
     plan = without_secrets(plan)
     rows = [
@@ -47,7 +47,7 @@ def setting_rows(
 
 
 def _many(count: object, one: str, several: str = "") -> str:
-    """Return a count of a plan or a host; one that is no whole number as it stands."""
+    """Return a count with its noun; a value that is not a whole number is shown unchanged."""
     if isinstance(count, float) and count.is_integer():
         count = int(count)
     return (
@@ -80,7 +80,7 @@ def _system(plan: Values) -> Iterator[tuple[str, str]]:
 
 
 def _build(brokers: object) -> Iterator[tuple[str, str]]:
-    """Yield what tells a build of the user's from others; of a release the system says it all."""
+    """Yield rows that identify a broker built by the user; a release needs none."""
     if not isinstance(brokers, Mapping) or not {"commit", "jars"} & brokers.keys():
         return
     commit = f" (commit {brokers['commit']})" if brokers.get("commit") else ""
@@ -111,7 +111,7 @@ def _clients(plan: Values) -> Iterator[tuple[str, str]]:
 
 
 def _messages(plan: Values) -> Iterator[tuple[str, str]]:
-    """Yield what messages hold and how they are batched, of a plan that says so in full."""
+    """Yield a row about message contents and batching, if the plan specifies them."""
     contents = plan.get("contents")
     if not isinstance(contents, Mapping) or plan.get("workload") == "script":
         return
@@ -143,7 +143,7 @@ def _faults(plan: Values) -> Iterator[tuple[str, str]]:
 
 
 def _swarm(plan: Values) -> Iterator[tuple[str, str]]:
-    """Yield what a swarm drew, with its values."""
+    """Yield a row with the settings that the swarm chose at random, and their values."""
     if told := swarm_words(plan):
         yield "drawn by the swarm", told
 
@@ -163,7 +163,7 @@ def _host(plan: Values, environment: Values) -> Iterator[tuple[str, str]]:
         commit = environment.get("git_commit")
         yield "Logquake", f"{logquake} ({commit})" if commit else str(logquake)
     libraries = environment.get("libraries")
-    simulated = plan.get("hosts") == SIMULATED  # Its clients are our own.
+    simulated = plan.get("hosts") == SIMULATED  # A simulation uses Logquake's own clients.
     if isinstance(libraries, Mapping) and "confluent-kafka" in libraries and not simulated:
         version = plan.get("client_version") or libraries["confluent-kafka"]
         java = libraries.get("kafka-clients")

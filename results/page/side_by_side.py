@@ -1,7 +1,7 @@
-"""The page of several systems side by side: the same plan, a row a seed, a column a system.
+"""The page that compares several systems: the same plan, a row per seed, a column per system.
 
-One file, no script, nothing from elsewhere. It is made from the verdicts of the runs, and links to
-their pages.
+The page is one HTML file without scripts or outside resources. It is made from the verdicts of the
+runs and links to their pages.
 """
 
 import os
@@ -24,12 +24,12 @@ from results.wording.naming import names_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What was played on a system with a seed.
+    """The run of one system with one seed.
 
     Attributes:
-        paths: The run; None: there is none.
-        differs: What was otherwise than wanted, in sentences; none: it came out the same way.
-        counts: Whether it counts; one that Ctrl-C ended does not.
+        paths: The run; None if there is none.
+        differs: Differences from the wanted result, in sentences; empty if there are none.
+        counts: Whether the run counts in rates. A run stopped with Ctrl-C does not.
     """
 
     paths: RunPaths | None
@@ -39,7 +39,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A system, and what was played on it, in the order of the seeds; it may end early."""
+    """A system and its runs, in the order of the seeds; the last runs may be missing."""
 
     system: str
     runs: tuple[Run, ...]
@@ -47,14 +47,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What stands on the page.
+    """The contents of the comparison page.
 
     Attributes:
         what: The stored run, or the scenario, that was played.
-        wanted: What coming out the same way means, in a few words.
-        seeds: A row each.
-        columns: A system each.
-        notes: What else is to be said, in sentences.
+        wanted: The wanted result, in a few words.
+        seeds: The seeds, one row each.
+        columns: The systems, one column each.
+        notes: Further remarks, in sentences.
     """
 
     what: str
@@ -66,7 +66,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cell:
-    """A run, as the page shows it."""
+    """A run with the values that the page shows."""
 
     run: Run
     verdict: Verdict | None
@@ -74,12 +74,12 @@ class _Cell:
     href: str
 
     def names(self, sentence: str) -> str:
-        """Return a sentence with ops and values by their names."""
+        """Return a sentence with the short names of ops and values put in."""
         return names_of(self.run.paths)(sentence) if self.run.paths else sentence
 
     @property
     def anomalies(self) -> list[tuple[str, int]]:
-        """The system's anomalies that are not allowed, with counts; those that weigh most first."""
+        """The system's anomalies that are not allowed, with counts; the most serious first."""
         if self.verdict is None:
             return []
         return [
@@ -90,17 +90,17 @@ class _Cell:
 
 
 def write_side_by_side(comparison: Comparison, page: Path) -> Path:
-    """Write the page.
+    """Write the page that compares several systems.
 
     Args:
-        comparison: What stands on it.
-        page: The file; links to the runs' pages start in its folder.
+        comparison: The contents of the page.
+        page: The file; links to the runs' pages are relative to its folder.
 
     Returns:
-        The same.
+        The file.
 
     Raises:
-        StoreError: It cannot be written.
+        StoreError: The page cannot be written.
     """
     base = page.absolute().parent
     columns = [[_cell(run, base) for run in column.runs] for column in comparison.columns]
@@ -134,7 +134,7 @@ def _href(paths: RunPaths | None, base: Path) -> str:
 
 
 def _rates(columns: Sequence[Sequence[_Cell]]) -> list[tuple[str, list[Rate]]]:
-    """Return how often each system came out the same way, and had each anomaly."""
+    """Return, for each system, the rate of the wanted result and of each anomaly."""
     counted = [[cell for cell in cells if cell.run.counts] for cells in columns]
     same = [Rate(times=sum(not each.run.differs for each in c), of=len(c)) for c in counted]
     broken = [

@@ -1,4 +1,4 @@
-"""A scripted run told in pictures: its steps, beside those of a run by another rule."""
+"""The page section of a scripted run: its steps as drawings, beside a run with another rule."""
 
 import itertools
 import os
@@ -36,17 +36,17 @@ RULES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """One run's story, read.
+    """The data of one scripted run.
 
     Attributes:
         paths: The run.
-        story: What it set out to show.
-        scenes: A step each.
-        files: Of each step, the checkpoint files' rows.
-        truncations: Of each step, what the brokers' logs say of truncations, in words.
-        ending: What became of the messages.
-        choice: What it is compared by: `leader-epoch`; empty: nothing.
-        troubles: What could not be read.
+        story: The purpose and result of the scenario.
+        scenes: The replicas at the end of each step.
+        files: Rows of checkpoint files, for each step.
+        truncations: Truncations that the brokers' logs report, in words, for each step.
+        ending: The fate of the messages.
+        choice: The value of the compared choice: `leader-epoch`; empty if there is none.
+        troubles: Files that could not be read, in sentences.
     """
 
     paths: RunPaths
@@ -61,7 +61,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepView:
-    """One step of one run, ready to be printed."""
+    """One step of one run, ready for the template."""
 
     step: Step
     drawing: Drawing | None
@@ -69,18 +69,18 @@ class StepView:
     files: tuple[FileRow, ...]
     truncations: tuple[str, ...]
     called: Mapping[str, str]
-    """What the story calls each node."""
+    """The scenario's name of each node."""
     nodes: tuple[str, ...]
-    """Those of the drawing, and of the files."""
+    """The nodes of the drawing and of the checkpoint files."""
     who: str
-    """`A leads in epoch 0; in sync: A and B`."""
+    """The leader and the ISR: `A leads in epoch 0; in sync: A and B`."""
     agreed: str
-    """Brokers that were asked, if all of them say what the cluster's metadata do; else empty."""
+    """The brokers that answered, if all of them agree with the cluster's metadata; else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One run of the page."""
+    """One run of the page, as a column."""
 
     title: str
     run_id: str
@@ -91,19 +91,20 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryPage:
-    """The story's part of the page.
+    """The page section of a scripted run.
 
     Attributes:
-        story: Of the run that the page is about.
-        columns: One run, or two that are compared; the old rule first.
-        steps: For each step a view in each column; None where a run has no such step.
-        parting: Where the two part; None: they do not, or there is one only.
-        fates: What became of each message.
-        read: What a reader got in the end, in each column; None: nobody read.
+        story: The scenario's purpose and result, for the run of this page.
+        columns: One run, or two runs that are compared, the run with the old rule first.
+        steps: For each step, one view in each column; None if a run has no such step.
+        parting: The first difference between the two runs; None if there is none.
+        fates: The fate of each message.
+        read: For each column, the messages that a reader got at the end; None if there was no
+            reader.
         lost_by_all: Messages that both runs lost.
-        unclean: Whether the plan allowed unclean elections.
-        commands: What makes a run by another rule, where there is none in the store.
-        troubles: What could not be read.
+        unclean: Whether the plan allowed unclean leader elections.
+        commands: Commands that make a run with another rule, if the store has none.
+        troubles: Files that could not be read, in sentences.
     """
 
     story: Story
@@ -116,14 +117,14 @@ class StoryPage:
     unclean: bool
     commands: tuple[str, ...]
     of_quorum: bool
-    """Whether the drawings are of controllers' metadata logs."""
+    """Whether the drawings show controllers' metadata logs."""
     what: str
-    """What the columns are: `rules`, or `runs`; `stories` are never put side by side."""
+    """The noun for the columns: `rules` or `runs`."""
     troubles: tuple[str, ...]
 
 
 def told(paths: RunPaths) -> Told | None:
-    """Read a run's story; None of an ordinary run."""
+    """Read the data of a scripted run; return None for an ordinary run."""
     tables = RunTables(paths)
     steps = load_steps(paths.steps)
     try:
@@ -152,11 +153,11 @@ def told(paths: RunPaths) -> Told | None:
 
 
 def story_page(paths: RunPaths, *, page: Path) -> StoryPage | None:
-    """Return the story's part of a run's page; None of an ordinary run.
+    """Return the page section of a scripted run, or None for an ordinary run.
 
     Args:
         paths: The run.
-        page: Where the page will lie: a link to the other run's page starts there.
+        page: The future page file; the link to the other run's page is relative to it.
     """
     mine = told(paths)
     if mine is None:
@@ -186,9 +187,9 @@ def story_page(paths: RunPaths, *, page: Path) -> StoryPage | None:
 
 
 def drawings_of(paths: RunPaths) -> dict[str, Drawing]:
-    """Return the drawings of a run's steps by their names: `leader-epoch-1-high-watermark-step-01`.
+    """Return the drawing of each step by name: `leader-epoch-1-high-watermark-step-01`.
 
-    Where there is another run by another rule, both have the same columns.
+    If the store has a run with another rule, the drawings of both runs have the same columns.
     """
     mine = told(paths)
     if mine is None:
@@ -231,7 +232,7 @@ def _view(run: Told, at: int, *, axis: Axis | None) -> StepView:
 def _agreed(scene: Scene) -> str:
     step = scene.step
     official = (step.leader, step.leader_epoch)
-    # What a broker says of the ISR comes with the controller's next word, and is late by rights.
+    # A broker learns the ISR later from the controller, so its ISR may be old and is not compared.
     said = {
         (each.leader, step.leader_epoch if each.leader_epoch is None else each.leader_epoch)
         for each in step.beliefs
@@ -258,7 +259,7 @@ def _what(choice: str) -> str:
 
 def _column(run: Told, *, mine: bool, page: Path, both: bool) -> Column:
     href = None
-    # A run's own page is written together with its twin's; one elsewhere is written alone.
+    # A page in the run's folder is written together with its twin's, any other page alone.
     there = both or run.paths.report.is_file()
     if not mine and there and not is_sample(run.paths) and page.parent.is_dir():
         href = os.path.relpath(run.paths.report.absolute(), page.parent.absolute())
@@ -281,7 +282,8 @@ def _truncations(
         step = scene.step
         own = [row for row in rows if step.begun_ns <= (row["observed_ns"] or -1) < step.ended_ns]
         first: dict[tuple[object, ...], dict[str, Any]] = {}
-        for row in sorted(own, key=lambda each: each["observed_ns"]):  # It is logged repeatedly.
+        # Brokers log a truncation repeatedly.
+        for row in sorted(own, key=lambda each: each["observed_ns"]):
             first.setdefault((row["node"], row["from_offset"], row["reason"]), row)
         found.append(tuple(_truncation(scene, row) for row in first.values()))
     return tuple(found)

@@ -1,8 +1,8 @@
-"""The time line of a run: phases, faults, leaders and availability over one axis of seconds.
+"""The time line of a run: phases, faults, leaders and availability on one axis of seconds.
 
-Everything is worked out in the units of the drawing here, so that the template only prints. A run
-with hundreds of partitions shows those that matter: with anomalies first, then those whose leader
-changed most.
+All sizes are computed here in units of the drawing, so the template only prints them. If there are
+hundreds of partitions, only some are drawn: first partitions with anomalies, then partitions with
+the most leader changes.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ BROKER_COLOURS = 6
 MAX_PARTITIONS = 24
 MAX_BARS = MAX_MARKS = 400
 _CHARACTER = 6.3
-"""Width of a character of the bars' labels; a label that does not fit is left out."""
+"""Width of a character in a bar's label. A label that does not fit is left out."""
 _MAX_TITLE = 400
 _TICKS = 12
 _STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
@@ -46,7 +46,7 @@ _Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A stretch of a lane, in units of the drawing."""
+    """A time span in a lane, in units of the drawing."""
 
     x: float
     width: float
@@ -59,7 +59,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A moment of a lane."""
+    """A moment in a lane."""
 
     x: float
     css: str
@@ -68,7 +68,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """One line of the drawing."""
+    """One lane of the drawing."""
 
     name: str
     y: float
@@ -79,7 +79,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The drawing."""
+    """The drawing of the time line."""
 
     height: float
     lanes: tuple[Lane, ...]
@@ -94,7 +94,7 @@ class Timeline:
 
 @dataclass(slots=True)
 class _Sheet:
-    """Lanes as they are put under each other."""
+    """The lanes of the drawing, added from top to bottom."""
 
     end_s: float
     y: float = GAP
@@ -117,7 +117,7 @@ class _Sheet:
 
 
 def fitted(*, x: float, width: float, css: str, label: str, title: str) -> Bar:
-    """Return a bar, without its label if that does not fit into it."""
+    """Return a bar, without its label if the label does not fit."""
     fits = len(label) * _CHARACTER <= width - 4
     shown = shortened(title, _MAX_TITLE)
     return Bar(x=x, width=width, css=css, label=label if fits else "", title=shown)
@@ -131,14 +131,14 @@ def timeline(
     verdict: Verdict | None,
     named: Callable[[str], str] = str,
 ) -> Timeline | None:
-    """Lay the time line out; None if nothing with a time was recorded.
+    """Compute the time line, or return None if the record contains no times.
 
     Args:
-        tables: Of the run.
-        milestones: Of the run.
-        faults: Of the run.
-        verdict: Of the run; None: it was not judged.
-        named: Puts the run's short names into a sentence.
+        tables: The run's tables.
+        milestones: The run's milestones.
+        faults: The run's faults.
+        verdict: The run's verdict; None if the run was not judged.
+        named: A function that puts the short names of ops and values into a sentence.
     """
     leaders = tables.statistics("leaders").to_pylist()
     availability = tables.statistics("availability").to_pylist()
@@ -191,7 +191,7 @@ def _add_phases(sheet: _Sheet, milestones: Sequence[Milestone]) -> None:
 def _add_faults(sheet: _Sheet, faults: Sequence[FaultLine]) -> None:
     lanes: dict[str, list[FaultLine]] = defaultdict(list)
     for fault in faults:
-        # Two faults of a kind at a time get lanes of their own.
+        # Two overlapping faults of one kind get separate lanes.
         number, name = 1, fault.kind
         while lanes[name] and (lanes[name][-1].healed_s or sheet.end_s) > fault.requested_s:
             number += 1
@@ -283,7 +283,7 @@ def _time_ns(example: Example) -> int | None:
 
 
 def _add_availability(sheet: _Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
-    """One bar a second, as high as the share of attempts that succeeded, over all partitions."""
+    """Add a bar for each time step, as high as the share of successful attempts."""
     tried: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     step = max(1, round(sheet.end_s / MAX_BARS))
     for row in rows:

@@ -1,4 +1,4 @@
-"""Another run of the same scenario by another rule, and the step at which the two part."""
+"""Find a run of the same scenario with another rule, and the first step where the two differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from results.samples import is_sample, sample_paths
 from results.store import Store, StoreError, is_alive
 
 COMPARED = ("rule", "elr")
-"""The choices that two runs are compared by; the first that a scenario has."""
+"""Scenario choices by which two runs can be compared. The first that a scenario has is used."""
 _ORDER: dict[str, int] = {
     Rule.HIGH_WATERMARK: 0,
     Rule.LEADER_EPOCH: 1,
@@ -27,11 +27,11 @@ _ORDER: dict[str, int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parting:
-    """Where two stories part.
+    """The first difference between two scripted runs.
 
     Attributes:
-        number: Of the first step at which a replica's log differs, or who leads.
-        sentences: What the replicas hold then, or who leads, of each story in turn.
+        number: Number of the first step at which a replica's log or the leader differs.
+        sentences: For each run, its logs or its leader at this step.
     """
 
     number: int
@@ -39,7 +39,7 @@ class Parting:
 
 
 def compared_choice(paths: RunPaths) -> tuple[str, str] | None:
-    """Return (choice, its value) by which a run can be compared: `("rule", "leader-epoch")`."""
+    """Return (choice, value) by which a run can be compared: `("rule", "leader-epoch")`."""
     scenario = _scenario(paths) or {}
     key = next((each for each in COMPARED if each in scenario), None)
     if key is None:
@@ -48,9 +48,9 @@ def compared_choice(paths: RunPaths) -> tuple[str, str] | None:
 
 
 def twin_of(paths: RunPaths) -> RunPaths | None:
-    """Return the newest run of the same scenario and system that differs by the rule alone.
+    """Return the newest run that differs from this run only in the compared choice, such as `rule`.
 
-    Of several other rules, the one that tells most: old against new.
+    If there are runs with several other values, the run with the oldest rule is preferred.
     """
     mine = _alike(paths)
     if mine is None:
@@ -65,7 +65,7 @@ def twin_of(paths: RunPaths) -> RunPaths | None:
 
 
 def in_order(paths: RunPaths, other: RunPaths) -> bool:
-    """Tell whether a run's column comes before the other's: the old rule before the new one."""
+    """Return whether a run's column comes before the other run's: the old rule comes first."""
     mine, theirs = _alike(paths), _alike(other)
     unknown = len(_ORDER)
     return (
@@ -76,7 +76,7 @@ def in_order(paths: RunPaths, other: RunPaths) -> bool:
 
 
 def parting(first: Sequence[Scene], second: Sequence[Scene]) -> Parting | None:
-    """Return where two stories part: in what a replica holds, or who leads. None: nowhere."""
+    """Return the first step at which two runs differ in a log or in the leader, or None."""
     for at, (one, two) in enumerate(zip(first, second, strict=False)):
         nodes = [
             replica.node
@@ -91,7 +91,7 @@ def parting(first: Sequence[Scene], second: Sequence[Scene]) -> Parting | None:
                     _held(two, nodes, before=second[at - 1] if at else None),
                 ),
             )
-        # Where a story broke off, nobody knows who would have led.
+        # If a scenario ended early, the later leader is unknown.
         if _leader(one) != _leader(two) and not (one.step.failed or two.step.failed):
             return Parting(
                 number=one.step.number,
@@ -101,7 +101,7 @@ def parting(first: Sequence[Scene], second: Sequence[Scene]) -> Parting | None:
 
 
 def same_names(one: Log, two: Log) -> bool:
-    """Tell whether two logs hold records of the same names, whatever their epochs."""
+    """Return whether two logs hold records with the same names, ignoring leader epochs."""
     edges = sorted(one.edges | two.edges)
     for first in edges:
         left, right = one.at(first), two.at(first)
@@ -116,7 +116,7 @@ def _leader(scene: Scene) -> str:
 
 
 def _held(scene: Scene, nodes: Sequence[str], *, before: Scene | None) -> str:
-    """Return `B truncated message2 and holds message1`, for each node."""
+    """Return each node's log in words: `B truncated message2 and holds message1`."""
     told = []
     for node in nodes:
         replica = scene.replica(node)
@@ -146,7 +146,7 @@ def _neighbours(paths: RunPaths) -> list[RunPaths]:
 
 
 def _alike(paths: RunPaths) -> tuple[str, tuple[object, ...]] | None:
-    """Return (the compared choice's value, all that two runs must share); None: not comparable."""
+    """Return (compared value, all values that two comparable runs must share), or None."""
     plan = _plan(paths)
     scenario = plan.get("scenario")
     if not isinstance(scenario, dict):
@@ -171,7 +171,7 @@ def _plan(paths: RunPaths) -> dict[str, Any]:
 
 
 def _tells(paths: RunPaths) -> bool:
-    """Tell whether a run has ended, and its story was told to the end."""
+    """Return whether a scripted run has ended and its last step did not fail."""
     try:
         steps = [] if is_alive(paths) else load_steps(paths.steps)
     except (OSError, StoreError):

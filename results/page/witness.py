@@ -1,8 +1,9 @@
-"""The witness told as a story: who sent and acknowledged, who held, truncated, overwrote, read.
+"""The story of the main anomaly: who sent, acknowledged, held, truncated, overwrote and read it.
 
-Each event is a row of the record, or something that follows from two of them; nothing is guessed.
-A truncation stands where its broker logged it, if that broker's clock is this machine's and nothing
-shifted it. Where the record knows no time of an event, it says so.
+The main anomaly is the example that shows the failure best. The code calls it the witness. Each
+event is a row of the record, or follows from two rows. Nothing is guessed. A truncation has the
+time of its broker's log if this broker's clock is the machine's clock and no fault shifted it. If
+an event's time is unknown, the story says so.
 """
 
 import bisect
@@ -27,11 +28,12 @@ _MAX_SENDS = 6
 _MAX_REIGNS = 10
 _MAX_FAULTS = 10
 _BACKOFF_NS = 100_000_000
-"""A client that gets no answer waits so long before it sends again (retry.backoff.ms)."""
+"""Time that a client without an answer waits before it retries (retry.backoff.ms)."""
 _BEFORE_S, _AFTER_S = 2.0, 3.0
-"""Around what happened to the witness itself."""
+"""Seconds shown before and after the main anomaly's own events."""
 _NEAR_S = 30.0
-"""Reads and looks that come later are told, but the axis does not reach to them."""
+"""Reads and observations later than this many seconds are listed, but the time axis does not reach
+them."""
 _ANNOUNCED = ("announced", "earlier", "later")
 _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
@@ -43,7 +45,10 @@ _MOMENTS = (
 
 
 class Kind(StrEnum):
-    """What an event is; its place in the story where times are alike or unknown."""
+    """The kind of an event.
+
+    Events with equal or unknown times are listed in the order of these kinds.
+    """
 
     FAULT = "fault"
     SENT = "sent"
@@ -59,22 +64,22 @@ class Kind(StrEnum):
 
 _ORDER = {kind: number for number, kind in enumerate(Kind)}
 _PROOF = frozenset({Kind.SENT, Kind.ACKED, Kind.CUT})
-"""What shows why a record is gone: a long story keeps it."""
+"""Kinds of events that show why a record was lost. A shortened story keeps them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened to the witness.
+    """An event in the story of the main anomaly.
 
     Attributes:
-        at_s: Seconds since the run's start; None: no time is known.
-        kind: Of what sort.
-        who: A client, a broker, a reader.
-        what: What it did or saw.
-        sort_s: Where it stands among the others, if `at_s` is None.
-        cut: Of a truncation, to which offset; None: of others, or not known.
-        seen: It was seen at that time, and may have been somewhat earlier.
-        about_s: To how many seconds the time is known, where a broker's clock tells it.
+        at_s: Seconds since the run's start; None if unknown.
+        kind: Kind of the event.
+        who: The client, broker or reader.
+        what: What it did or observed.
+        sort_s: Position among the other events if `at_s` is None.
+        cut: Offset of a truncation; None if unknown, or for other events.
+        seen: Whether `at_s` is the time of an observation, so that the event may be earlier.
+        about_s: Precision in seconds of a time that a broker's clock gave.
     """
 
     at_s: float | None
@@ -88,7 +93,7 @@ class Event:
 
     @property
     def when(self) -> str:
-        """`17.490 s`, `before 17.490 s`, `17.490 s ± 0.01 s`; empty: not known."""
+        """The time as text: `17.490 s`, `before 17.490 s`, `17.490 s ± 0.01 s`; may be empty."""
         if self.at_s is None:
             return ""
         told = seconds(self.at_s * NS_PER_S)
@@ -99,14 +104,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """The story of a witness.
+    """The events around the main anomaly, as a story.
 
     Attributes:
-        events: In order.
-        more: How many more there were.
-        window: (from, to) in seconds: the part of the run that it is about.
-        aside: Of faults of that time that the story does not need, in order.
-        aside_because: Why not, in a sentence; empty: there are none.
+        events: The events, in order.
+        more: Number of events that were left out.
+        window: (from, to) in seconds of the run.
+        aside: Faults in this time that the explanation does not need, in order.
+        aside_because: The reason, in a sentence; empty if there are no such faults.
     """
 
     events: tuple[Event, ...]
@@ -124,14 +129,14 @@ def witness_story(
     cuts: Logged | None = None,
     about_s: float = 0.0,
 ) -> Told | None:
-    """Tell what happened to a witness; None if the record knows nothing with a time about it.
+    """Return the story of the main anomaly, or None if the record has no event with a time.
 
     Args:
-        case: What the record has.
-        faults: Of the run.
-        end_s: When the run ended.
-        cuts: When brokers' own logs speak of truncations, as `broker_logs.cuts_logged` has it.
-        about_s: To how many seconds these times are known.
+        case: The record's facts about the main anomaly.
+        faults: The run's faults.
+        end_s: End of the run, in seconds.
+        cuts: Truncations in brokers' own logs, as `broker_logs.cuts_logged` returns them.
+        about_s: Precision in seconds of the times in these logs.
     """
     dropped = list(cuts_of(case, faults, cuts or {}))
     told = (_sends(case), _holds(case, faults), _cuts(case, dropped, about_s), _reads(case))
@@ -160,7 +165,7 @@ def _place(event: Event) -> tuple[float, int]:
 
 
 def _kept(events: Sequence[Event], room: int) -> list[Event]:
-    """Leave out leaders and faults first, then the middle, but sends, answers and truncations."""
+    """Shorten a story. Leaders and faults are dropped first; sends, answers, truncations stay."""
     if len(events) <= room:
         return list(events)
     own = [each for each in events if each.kind not in {Kind.FAULT, Kind.LED}]
@@ -170,7 +175,7 @@ def _kept(events: Sequence[Event], room: int) -> list[Event]:
 
 
 def _ends_of(events: Sequence[Event], room: int) -> list[Event]:
-    """Return the first and the last of events, as many as there is room for."""
+    """Return the first and the last events, up to `room` in total."""
     left_out = max(0, len(events) - room)
     first = (len(events) - left_out) // 2
     return [*events[:first], *events[first + left_out :]]
@@ -178,7 +183,7 @@ def _ends_of(events: Sequence[Event], room: int) -> list[Event]:
 
 def _window(own: Sequence[Event], end_s: float) -> tuple[float, float]:
     timed = [(each.at_s, each.kind) for each in own if each.at_s is not None]
-    # Readers and looks of the end see it, too, but what broke it happened long before.
+    # Late reads and observations see the anomaly, too, but its cause is much earlier.
     seen = {Kind.READ, Kind.HELD}
     core = [at_s for at_s, kind in timed if kind not in seen] or [min(timed)[0]]
     low, high = min(core), max(core)
@@ -213,19 +218,19 @@ def _sends(case: Case) -> Iterator[Event]:
 
 
 def _client(row: Row) -> str:
-    """Return `client p15`, as its ops are called `p15#498`: brokers are processes, too."""
+    """Return the client's name, `client p15`, to match op names such as `p15#498`."""
     return f"client p{row['process']}"
 
 
 def _first(rows: Sequence[Row], case: Case, most: int) -> list[Row]:
-    """Return the rows of the witness's own values first, then others by time."""
+    """Return up to `most` rows: first those of the main anomaly's values, then others by time."""
     mine = [row for row in rows if row["value"] in case.values]
     rest = [row for row in rows if row["value"] not in case.values]
     return [*mine, *rest][:most]
 
 
 def _teller(case: Case, row: Row) -> str:
-    """Return who told the end of a send: whoever led, or the client that heard nothing of it."""
+    """Return the broker that acknowledged a send, or the client of a send without an answer."""
     if not row["acked"]:
         return _client(row)
     evidence = case.example.evidence
@@ -237,11 +242,12 @@ def _teller(case: Case, row: Row) -> str:
 
 
 def _answered(case: Case, row: Row, reign: Reign) -> bool:
-    """Tell whether the leader of a reign, and no other, can have acknowledged a send.
+    """Return whether only this leader can have acknowledged a send.
 
-    A leader that is cut off goes on while another leads: only the epoch in a copy tells which of
-    the two it was, and only if the client had no time to send to both. An election is seen late.
-    Without a copy, as of what was truncated unread, only the first leader can be told.
+    A leader that is cut off may go on while another broker leads. Only the leader epoch in a copy
+    of the record shows which of the two acknowledged it. The client must also have had no time to
+    send to both. Elections are observed late. Without a copy, for example after a truncation, only
+    a partition's first leader can be named.
     """
     copies = [each for each in case.polls if each["value"] == row["value"]]
     epochs = {each["leader_epoch"] for each in copies if each["offset"] == row["offset"]}
@@ -259,13 +265,13 @@ def _answered(case: Case, row: Row, reign: Reign) -> bool:
 
 
 def _led_first(case: Case, reign: Reign) -> bool:
-    """Tell whether no other broker can have led before a reign ended."""
+    """Return whether no other broker led the partition before this leader's time ended."""
     earlier = {each.leader for each in case.reigns if each.from_ns <= reign.from_ns}
     return reign.epoch == 0 and earlier == {reign.leader}
 
 
 def _either(evidence: Evidence) -> str:
-    """Return all who may have acknowledged: `n2 or n3`."""
+    """Return all brokers that may have acknowledged the anomaly's message: `n2 or n3`."""
     told = evidence.get("may_have_acknowledged")
     names = [str(each).partition(",")[0] for each in told] if isinstance(told, list) else []
     return " or ".join(dict.fromkeys(names)) or "the leader"
@@ -283,15 +289,16 @@ def _answer(row: Row, where: str) -> str:
 
 
 def reign_at(reigns: Sequence[Reign], time_ns: int) -> Reign | None:
-    """Return who led at a time, as observed; None before the first observation."""
+    """Return the observed leader at a time, or None before the first observation."""
     at = bisect.bisect_right([each.from_ns for each in reigns], time_ns) - 1
     return reigns[at] if at >= 0 else None
 
 
 def _holds(case: Case, faults: Sequence[FaultLine]) -> Iterator[Event]:
-    """Say when each replica's log was first seen to reach beyond the offset, and when no more.
+    """Yield events for the first and the last observation of each log beyond the anomaly's offset.
 
-    What a log has in the end it had then, if it was never cut there: it only grew.
+    A log that was never truncated there only grew. Its final content at the offset was therefore
+    there from the first observation.
     """
     taken = any(each.kind in LOSING for each in faults)
     cut = {row["node"] for row in case.truncations if row["from_offset"] <= case.offset}
@@ -317,7 +324,7 @@ def _holds(case: Case, faults: Sequence[FaultLine]) -> Iterator[Event]:
 
 
 def _cuts(case: Case, dropped: Iterable[Dropped], about_s: float) -> Iterator[Event]:
-    """Say who truncated the offset; what has no time stands behind sends and the next leader."""
+    """Yield truncation events; one without a time is placed after the sends and the next leader."""
     begun = [_s(row["invoke_ns"]) for row in case.sends if row["invoke_ns"] is not None]
     later = max(_after_first_reign(case), *begun, 0.0)
     for each in dropped:
@@ -329,7 +336,7 @@ def _cuts(case: Case, dropped: Iterable[Dropped], about_s: float) -> Iterator[Ev
 
 
 def _after_first_reign(case: Case) -> float:
-    """Return when the next leader after the acknowledgement of the first value was seen."""
+    """Return the time of the first leader change after the anomaly's value was acknowledged."""
     acked = [row for row in case.sends if row["acked"] and row["complete_ns"]]
     own = [row for row in acked if row["value"] in case.values[:1]] or acked
     begun = min((row["complete_ns"] for row in own), default=0)
@@ -340,7 +347,7 @@ def _after_first_reign(case: Case) -> float:
 
 
 def _reads(case: Case) -> Iterator[Event]:
-    """Say for each value who read it first, and how many did."""
+    """Yield an event for each value and offset: the first reader, and the number of reads."""
     by: dict[tuple[int, int], list[Row]] = defaultdict(list)
     for row in case.polls:
         if row["complete_ns"] is not None:
@@ -374,7 +381,7 @@ def _evidence(case: Case) -> Iterator[Event]:
 
 
 def _ended(evidence: Evidence) -> Iterator[Event]:
-    """Tell how a broker ended, and what it said last."""
+    """Yield events for the unexpected end of a broker, and for its last log lines."""
     node, how, seen_ns, said = (evidence.get(key) for key in ("node", "how", "seen_ns", "said"))
     if not (isinstance(node, str) and isinstance(seen_ns, int) and isinstance(said, list)):
         return
@@ -385,7 +392,7 @@ def _ended(evidence: Evidence) -> Iterator[Event]:
 
 
 def _positions(evidence: Evidence) -> Iterator[Event]:
-    """Tell the commit that was acknowledged last, and what a member was told after it."""
+    """Yield events for the last acknowledged offset commit, and for the offset fetched later."""
     group, told = evidence.get("group"), evidence.get("offset")
     if not isinstance(group, str):
         return
@@ -401,7 +408,7 @@ def _positions(evidence: Evidence) -> Iterator[Event]:
 
 
 def isr_words(isr: object) -> str:
-    """Return `n1, n2`."""
+    """Return an ISR as text: `n1, n2`."""
     return ", ".join(f"n{each}" for each in isr) or "empty" if isinstance(isr, list) else "unknown"
 
 
@@ -444,7 +451,8 @@ def _faults(near: Sequence[FaultLine], low: float) -> Iterator[Event]:
         held = f"{of}{begun}: {each.effect}{saw}"
         yield Event(at_s=from_s(each), kind=Kind.FAULT, who=who, what=held)
         if each.healed_s is not None:
-            # A broker runs again before that is confirmed: its deeds stand behind this.
+            # A broker acts again before its return is confirmed, so its actions may come after this
+            # event.
             seen = "was seen to be over"
             if each.healing_s is not None:
                 seen = f"is undone from here on, and {seen} at {seconds(each.healed_s * NS_PER_S)}"
@@ -452,18 +460,18 @@ def _faults(near: Sequence[FaultLine], low: float) -> Iterator[Event]:
 
 
 def _no_packets(fault: FaultLine) -> str:
-    """Say what a cut stops, as its kind does not say it to everybody."""
+    """Return, in words, the nodes between which a network fault stops all packets."""
     between = "between " if "|" in fault.parted else ""
     return f": no packets {between}{fault.parted}" if fault.parted else ""
 
 
 def from_s(fault: FaultLine) -> float:
-    """Return since when a fault may have had an effect."""
+    """Return the earliest second at which a fault may have had an effect."""
     return fault.requested_s if fault.confirmed_s is None else fault.confirmed_s
 
 
 def _ends(case: Case) -> Iterator[Event]:
-    """Say what lies at the offset in the end, replicas that agree together; who never read it."""
+    """Yield events for the final log contents at the offset, and for values that no reader got."""
     alike: dict[Holding, list[str]] = defaultdict(list)
     for node, holding in case.held.items():
         alike[holding].append(node)

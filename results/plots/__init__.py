@@ -1,11 +1,11 @@
-"""Plots over the time of a run, one module each; the only place that imports matplotlib.
+"""Plots over the time of a run, one module each. Only this package imports matplotlib.
 
-A plot is a function from the run's tables to an SVG text, empty where there is nothing to show.
-Text stays text, and the frame takes the colour of the text around it, so a plot fits a light and a
-dark page.
+A plot function takes the run's tables and returns SVG text, or an empty text if there is no data.
+Labels stay text, and the frame uses the colour of the surrounding text. So a plot fits a light and
+a dark page.
 """
 
 import logging
 
-# Without a writable home matplotlib caches its fonts elsewhere and warns of it, each time.
+# Without a writable home folder, matplotlib prints a warning each time about its font cache.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)

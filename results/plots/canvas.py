@@ -1,4 +1,4 @@
-"""What all plots share: their look, the shaded faults, and the way to SVG."""
+"""Shared functions of all plots: their style, the shading of faults, and the output as SVG."""
 
 import io
 import re
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_POINTS = 900
-"""A longer run is drawn in steps of several seconds."""
+"""Maximum number of points. In a longer run, a point stands for several seconds."""
 OUTCOME_COLOURS = {"ok": "#2b8cbe", "fail": "#d95f02", "info": "#a06cd5"}
-"""Told apart by colour-blind people, and readable on white as on black."""
+"""Colours that colour-blind readers can distinguish, on a white and on a black page."""
 SERIES_COLOURS = ("#2b8cbe", "#3f9d6d", "#d95f02", "#8a8f98")
 INK = "#010203"
-"""Stands for the colour of the text around the plot, and is replaced by `currentColor`."""
+"""Placeholder for the text colour around the plot; replaced by `currentColor`."""
 _SHADE = "#8a8f98"
 _SIZE = (9.0, 2.7)
 _SETTINGS: dict[Any, Any] = {
@@ -37,7 +37,7 @@ _SETTINGS: dict[Any, Any] = {
 
 
 def load() -> None:
-    """Import the library and its fonts now, while there is nothing to draw yet."""
+    """Import matplotlib and its fonts in advance, before the first plot is needed."""
     new_axes("", faults=())
 
 
@@ -54,7 +54,7 @@ def new_axes(label: str, *, faults: Sequence[FaultLine]) -> tuple["Figure", "Axe
     axes.set_xlabel("seconds since the start")
     axes.set_ylabel(label)
     axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
-    # One shape of all: a thousand shapes of their own take half a minute.
+    # All spans form one shape, because a thousand separate shapes take half a minute.
     if spans := _in_force(faults):
         axes.broken_barh(
             spans, (0, 1), transform=axes.get_xaxis_transform(), facecolors=_SHADE, alpha=0.16,
@@ -64,7 +64,7 @@ def new_axes(label: str, *, faults: Sequence[FaultLine]) -> tuple["Figure", "Axe
 
 
 def _in_force(faults: Sequence[FaultLine]) -> list[tuple[float, float]]:
-    """Return (from, how long) whenever some confirmed fault was in force, in order."""
+    """Return (from, duration) of each time in which a confirmed fault was in force, in order."""
     held = sorted(
         (each.confirmed_s, each.healed_s)
         for each in faults
@@ -80,12 +80,12 @@ def _in_force(faults: Sequence[FaultLine]) -> list[tuple[float, float]]:
 
 
 def finish(figure: "Figure", axes: "Axes", *, name: str) -> str:
-    """Add the legend and return the SVG, ready to stand alone or inside of a page.
+    """Add the legend and return the SVG, for use alone or inside a page.
 
     Args:
         figure: The plot.
-        axes: Its axes.
-        name: Makes its ids different from those of other plots on a page.
+        axes: The plot's axes.
+        name: Prefix of the SVG's ids, so that they differ between the plots of a page.
     """
     import matplotlib as mpl  # noqa: PLC0415 - as above
 
@@ -104,7 +104,7 @@ def finish(figure: "Figure", axes: "Axes", *, name: str) -> str:
 
 
 def step_s(last_second: int) -> int:
-    """Return how many seconds a point of the plot stands for."""
+    """Return how many seconds one point of the plot stands for."""
     return last_second // MAX_POINTS + 1
 
 
@@ -123,7 +123,7 @@ _NAMESPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org
 
 
 def standalone(svg: str) -> str:
-    """Return a plot as a file of its own, which follows the viewer's light or dark scheme."""
+    """Return a plot as a complete SVG file, coloured for the viewer's light or dark scheme."""
     scheme = (
         "<style>svg{color:#1b1f24}@media (prefers-color-scheme:dark){svg{color:#e3e6ea}}</style>"
     )

@@ -1,4 +1,4 @@
-"""How many transitions and successions of them hunts reached over time."""
+"""Plot how many transitions, and pairs of successive transitions, hunts reached over time."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -6,12 +6,12 @@ from statistics import median
 from results.plots.canvas import SERIES_COLOURS, finish, new_axes
 
 Growth = Sequence[tuple[float, int, int]]
-"""Minutes of main phases, transitions, successions."""
+"""(minutes of main phases, transitions, pairs of transitions), once for each run."""
 TRANSITIONS, PAIRS = "transitions", "pairs in succession"
 _COLUMNS = {PAIRS: ("-", 2), TRANSITIONS: ("--", 1)}
 _BAND = 0.16
 _BEYOND = 1.01
-"""The last step is to be seen, too."""
+"""Factor that extends the axis, so that the last step is visible."""
 
 
 def growth_plot(
@@ -20,9 +20,9 @@ def growth_plot(
     """Return the plot of hunts as SVG; empty if nothing was reached.
 
     Args:
-        hunts: By name. Of several with one name the median is drawn, and a band from the least to
-            the most.
-        counted: What is drawn of them.
+        hunts: Hunts by name. For several hunts with one name, the plot shows their median, and a
+            band from minimum to maximum.
+        counted: The counts to plot.
     """
     told = {name: [each for each in some if each] for name, some in hunts.items()}
     if not any(told.values()):

@@ -1,4 +1,4 @@
-"""Quantiles of latencies, and of the end-to-end lag, on a logarithmic scale."""
+"""Plot quantiles of latencies and of the end-to-end lag, on a logarithmic scale."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,18 +13,18 @@ _QUANTILES = (("p50_ms", "median", "-"), ("p95_ms", "95 %", "--"), ("p99_ms", "9
 
 
 def latency_plot(tables: RunTables, *, f: str, faults: Sequence[FaultLine]) -> str:
-    """Return the plot of the statistics `latency` of one f as SVG; empty if there are none.
+    """Return the latency plot of one operation type `f` as SVG; empty if there are no statistics.
 
-    Of several seconds that are drawn as one point, the worst is shown.
+    If a point stands for several seconds, it shows the worst of them.
     """
     rows = [row for row in tables.statistics("latency").to_pylist() if row["f"] == f]
     return _quantiles_plot(rows, f"{f}: milliseconds", faults=faults, name=f"latency-{f}")
 
 
 def lag_plot(tables: RunTables, *, faults: Sequence[FaultLine]) -> str:
-    """Return the plot of the statistics `lag` as SVG; empty if there are none.
+    """Return the plot of the end-to-end lag as SVG; empty if there are no statistics.
 
-    Of all partitions, and of several seconds that are drawn as one point, the worst is shown.
+    A point shows the worst lag of all partitions and of all its seconds.
     """
     columns = [column for column, _, _ in _QUANTILES]
     lags = (
@@ -48,7 +48,7 @@ def _quantiles_plot(
         values = [worst.get(second, math.nan) for second in seconds]
         axes.plot(list(seconds), values, label=title, color=colour, linestyle=style, linewidth=1.3)
     axes.set_yscale("log")
-    # The default writes powers as mathematics, which stays text here.
+    # The default writes powers in mathematical notation, which would stay plain text here.
     from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: PLC0415 - see `new_axes`
 
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))

@@ -1,4 +1,4 @@
-"""Which partitions took nothing, and when."""
+"""Plot which partitions were unavailable, and when."""
 
 from collections.abc import Sequence
 
@@ -9,18 +9,18 @@ from results.wording.inert import inert
 
 _COLOUR = "#d95f02"
 MAX_SPANS = 200
-"""Of a partition, so that a page stays small; the longest."""
+"""Maximum number of time spans plotted for a partition; the longest are kept."""
 _LANE_INCHES = 0.19
 _NAME = 24
 
 
 def outages_plot(found: Sequence[Outage], *, faults: Sequence[FaultLine], end_s: float) -> str:
-    """Return the plot as SVG; empty if every partition always took something.
+    """Return the plot as SVG; empty if every partition was always available.
 
     Args:
-        found: The partitions, the worst first.
-        faults: To be shaded.
-        end_s: Until when the axis goes, so that it is comparable to the others.
+        found: The unavailable partitions, the worst first.
+        faults: The faults to shade.
+        end_s: End of the time axis, equal in all plots of the page.
     """
     if not found:
         return ""
@@ -34,7 +34,7 @@ def outages_plot(found: Sequence[Outage], *, faults: Sequence[FaultLine], end_s:
             spans, (lane - 0.35, 0.7), facecolors=_COLOUR,
             label="no send succeeded" if lane == 0 else "",
         )  # fmt: skip
-    # A name is someone else's text: no line breaks, no endless labels.
+    # A topic's name is text from outside, so line breaks are escaped and long labels cut.
     axes.set_yticks(range(len(shown)), [_name(each.place) for each in shown])
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_xlim(right=max(end_s, 1.0))

@@ -1,4 +1,4 @@
-"""Operations a second by outcome, with what found no free process."""
+"""Plot operations per second by outcome, and operations that found no free process."""
 
 from collections import defaultdict
 from collections.abc import Sequence

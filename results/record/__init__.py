@@ -1,5 +1,5 @@
 """The record of a run: its tables, its plan, its clock and its verdict.
 
-Every other part of Logquake meets here, so this package imports nothing of ours from outside of
-itself. The columns are in `tables`, what decided the run in `plan`, what came of it in `verdict`.
+All other packages use this one, so it imports no other package of Logquake. `tables` defines the
+columns, `plan` the plan of a run, and `verdict` its result.
 """

@@ -1,4 +1,4 @@
-"""Files and lines that are either whole or not there, and sentences for what the disk refuses."""
+"""Write files and lines completely or not at all, and describe disk errors in sentences."""
 
 import errno
 import os
@@ -18,20 +18,20 @@ _REMEDIES = {
 
 
 class StoreError(Exception):
-    """The store or a file of a run cannot be used: one sentence, with the remedy."""
+    """The store or a file of a run cannot be used. The message is one sentence with a remedy."""
 
 
 def store_error(path: Path, refused: OSError) -> StoreError:
-    """Return the sentence for what the operating system refused at a path."""
+    """Return a `StoreError` with a sentence for an operating system error at a path."""
     remedy = _REMEDIES.get(refused.errno or 0, refused.strerror or str(refused))
     return StoreError(f"{path} cannot be used: {remedy}")
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file by way of a temporary one beside it; readers see the old or the new, never half.
+    """Write a file through a temporary file, so that readers see the old or the new content.
 
     Raises:
-        StoreError: No permission, no space, or another refusal of the disk.
+        StoreError: The file cannot be written: no permission, no space, or another disk error.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
@@ -42,7 +42,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            # mkstemp makes files that only their owner reads; a report is there to be shown.
+            # mkstemp makes files that only their owner can read, but others may read a report.
             Path(temporary).chmod(0o644)
             Path(temporary).replace(path)
         except OSError:
@@ -53,14 +53,13 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def append_synced(path: Path, text: bytes) -> None:
-    """Append to a file of lines; the text is on disk when this returns.
+    """Append text to a file of lines, and return when the text is on disk.
 
-    Without text nothing is written, and no file is created. A last line without its end was cut off
-    by a crash. It stays as it is, and the text begins a new line: readers leave out what they
-    cannot read.
+    An empty text writes nothing and creates no file. If a crash cut off the file's last line, this
+    line stays, and the new text begins on the next line. Readers skip lines that they cannot parse.
 
     Raises:
-        StoreError: No permission, no space, or another refusal of the disk.
+        StoreError: The file cannot be written: no permission, no space, or another disk error.
     """
     if not text:
         return

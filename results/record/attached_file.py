@@ -1,8 +1,9 @@
-"""The file of an attached cluster: where it is, who we are there, and which commands are allowed.
+"""The file of an attached cluster: its address, its security settings, and the allowed commands.
 
-`docs/systems/attached.toml` is one. It runs commands as the user, so it is read only if nobody else
-may write it. It holds no secret itself: a value `env:NAME` or `file:PATH` says where one is, and
-`clients` names a table of the user's own settings (`results.record.own`).
+`docs/systems/attached.toml` is an example. The file contains commands that run as the user, so it
+is read only if no other user may write it. It contains no secrets. A value `env:NAME` or
+`file:PATH` refers to a secret, and `clients` names a table of the user's own settings
+(`results.record.own`).
 """
 
 import re
@@ -19,9 +20,9 @@ from results.record.plan import Plan, PlanError
 from results.record.systems import SystemKind
 
 PREFIX = "logquake-"
-"""Names of all topics, groups and transactional ids on attached clusters begin so."""
+"""Prefix of all topics, groups and transactional ids that Logquake creates on attached clusters."""
 OF_A_RUN = re.compile(rf"{PREFIX}[0-9a-f]{{8}}-")
-"""Begins a name that a run made; one with `PREFIX` alone may be somebody else's."""
+"""Prefix of a name that a run created. A name with `PREFIX` alone may belong to another user."""
 UNSECURED = "enable.sasl.oauthbearer.unsecure.jwt"
 _ADDRESS = re.compile(r"[A-Za-z0-9._:-]+:\d{1,5}")
 _SECURES = re.compile(
@@ -31,7 +32,7 @@ _PUBLIC = re.compile(r"sasl\.username|ssl\.(ca|certificate)\.pem|.*\.location")
 
 
 def _words(value: object) -> object:
-    """Return the words of a command that is one text."""
+    """Return the words of a command that is given as one text."""
     return tuple(shlex.split(value)) if isinstance(value, str) else value
 
 
@@ -45,23 +46,23 @@ Argv = Annotated[tuple[str, ...], BeforeValidator(_words), Field(min_length=1)]
 
 
 class Commands(BaseModel):
-    """What the user allows to be run for a node; None: nothing.
+    """Commands that the user allows for a node; None means not allowed.
 
-    In each word these stand for something: `{node}` and `{id}` the node's name and broker id,
-    `{own_host}` and `{own_port}` where it listens, `{pid}` the process that `status` named last,
-    `{host}` and `{port}` the other node of `cut`, `join` and `reach`, `{prefix}` what the names of
-    the run's topics begin with.
+    Placeholders in each word: `{node}` and `{id}` are the node's name and broker id. `{own_host}`
+    and `{own_port}` are its address. `{pid}` is the process that `status` printed last. `{host}`
+    and `{port}` are the other node of `cut`, `join` and `reach`. `{prefix}` is the prefix of the
+    run's topics.
 
     Attributes:
-        kill: Ends the broker without warning (SIGKILL).
-        start: Starts it; ends itself.
-        stop: Has it end in order (SIGTERM).
-        pause, resume: SIGSTOP, SIGCONT.
-        cut, join: Lets nothing through between the node and `{host}`, in either direction; undoes
-            that. To join what is not cut is no failure.
-        files: Prints a tar of the folders `{prefix}*` among its logs.
-        status: Prints `running PID`, `paused PID` or `gone`; or as `ps -o stat=,pid=` does.
-        reach: Ends with 0 if the node can connect to `{host}` `{port}`.
+        kill: Kills the broker without warning (SIGKILL).
+        start: Starts the broker, then exits.
+        stop: Shuts the broker down in order (SIGTERM).
+        pause, resume: Sends SIGSTOP or SIGCONT.
+        cut, join: `cut` blocks all packets between the node and `{host}`, in both directions;
+            `join` undoes this. `join` without a `cut` is not an error.
+        files: Prints a tar archive of the folders `{prefix}*` in the broker's log directories.
+        status: Prints `running PID`, `paused PID` or `gone`, or prints like `ps -o stat=,pid=`.
+        reach: Exits with 0 if the node can connect to `{host}` `{port}`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -79,27 +80,28 @@ class Commands(BaseModel):
 
 
 class Limits(BaseModel):
-    """How long commands may take, in seconds."""
+    """Time limits of commands, in seconds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     command_s: float = Field(default=15, gt=0, le=600)
     start_s: float = Field(default=60, gt=0, le=600)
-    """Of `start` and `stop`."""
+    """Limit of `start` and of `stop`."""
     files_s: float = Field(default=300, gt=0, le=3600)
 
 
 class AttachedFile(BaseModel):
-    """A file of an attached cluster.
+    """The contents of an attached cluster's file.
 
     Attributes:
         bootstrap: `host:port` of some brokers.
-        test_cluster: Whether its owner says that it may be shaken, without being asked.
-        version: Of its Kafka, if that is to be told.
-        security: Settings of clients, librdkafka's; `clients` names a table of the user's own.
-        limits: Of commands.
-        nodes: Commands of all nodes.
-        node: Commands of single nodes, by broker id, over those of all.
+        test_cluster: Whether the owner permits faults on this cluster without a question each time.
+        version: Kafka version of the cluster, if it should be recorded.
+        security: Client settings in librdkafka's names; `clients` names a table of the user's own
+            settings.
+        limits: Time limits of commands.
+        nodes: Commands for all nodes.
+        node: Commands for single nodes, by broker id; they override `nodes`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -132,7 +134,7 @@ class AttachedFile(BaseModel):
         return value
 
     def commands(self, broker_id: int) -> Commands:
-        """Return what is allowed for a broker."""
+        """Return the commands that are allowed for a broker."""
         own = self.node.get(broker_id, Commands()).model_dump(exclude_none=True)
         return self.nodes.model_copy(update=own)
 
@@ -141,8 +143,8 @@ def load_attached(path: Path) -> AttachedFile:
     """Read the file of an attached cluster.
 
     Raises:
-        PlanError: It is not there, others may write it, or something in it cannot be; one sentence
-            without a value of `[security]`.
+        PlanError: The file is missing, other users may write it, or a value in it is invalid. The
+            message is one sentence and contains no value of `[security]`.
     """
     values = tables_of(path)
     if not values:
@@ -157,11 +159,11 @@ def load_attached(path: Path) -> AttachedFile:
 
 
 def security_of(file: AttachedFile, path: Path) -> dict[str, str]:
-    """Return librdkafka's settings of security, secrets put in.
+    """Return librdkafka's security settings, with secrets put in.
 
     Raises:
-        PlanError: What a setting refers to is not there, the user's own table has something else
-            than security, or clients would get no token; one sentence without a value.
+        PlanError: A referenced secret is missing, the user's own table has settings other than
+            security, or clients would get no token. The message is one sentence without a value.
     """
     told = dict(file.security)
     named = told.pop("clients", None)
@@ -182,7 +184,7 @@ def security_of(file: AttachedFile, path: Path) -> dict[str, str]:
 
 
 def _makes_tokens(settings: Mapping[str, str]) -> bool:
-    """Tell whether a client would make its tokens itself, which librdkafka does if it is told."""
+    """Return whether librdkafka would create unsigned OAuth tokens itself with these settings."""
     named = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms", "")
     return (
         settings.get("security.protocol", "").lower().startswith("sasl")
@@ -196,7 +198,7 @@ def _at_hand(path: Path, key: str, value: str) -> str:
 
 
 def security_of_clients(plan: Plan) -> Mapping[str, str]:
-    """Return what clients of a run need to be let in; nothing unless its cluster is attached.
+    """Return the security settings of a run's clients; empty unless the cluster is attached.
 
     Raises:
         PlanError: The cluster's file cannot be read.

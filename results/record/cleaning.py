@@ -1,14 +1,12 @@
-"""Compacted topics: how many keys they have, and the brokers' settings that make a cleaner work.
+"""Compacted topics: the number of keys, and broker settings that make the log cleaner work.
 
-By default a cleaner looks every 15 s for logs half of whose records are dirty, in segments of 1 GiB
-or a week. A run takes a minute. So segments are closed after seconds here, and the cleaner looks
-several times a second. The seed decides what is not the same in each run: a later run meets other
-moments.
+By default, the cleaner checks every 15 s for logs that are half dirty. Segments close at 1 GiB or
+after a week. A run takes only a minute. So here segments close after seconds, and the cleaner
+checks several times per second. The seed varies the settings, so that runs reach different moments
+of cleaning. Shorter times would keep brokers busy with creating segments only.
 
-Not more often: a broker that makes segments of all its logs is busy with nothing else.
-
-`log.roll.ms` closes segments, because `log.segment.bytes` is 1 MiB at least since Kafka 4.0
-(KIP-1030). A broker without one of these settings says so in its log, and goes on.
+`log.roll.ms` closes segments, because `log.segment.bytes` is at least 1 MiB since Kafka 4.0
+(KIP-1030). A broker without one of these settings logs a warning and continues.
 """
 
 from random import Random
@@ -16,28 +14,29 @@ from typing import Protocol
 
 POLICY, COMPACT = "log.cleanup.policy", "compact"
 _BUFFER_BYTES = 2 << 20
-"""Of the cleaner's map of keys; one MiB a thread at least."""
+"""Size of the cleaner's map of keys; at least one MiB per thread."""
 _ENTRY_BYTES = 24
-"""Of the map: a hash of a key, and an offset."""
+"""Size of a map entry: a hash of a key, and an offset."""
 _USUAL_FACTOR = "0.9"
 _KEEPS_SHARE, _KEPT_MS = 0.2, 120_000
-"""In so many runs tombstones are there until all was read; in the others most of them go before."""
+"""In this share of runs, tombstones stay until everything was read. In the other runs, most are
+removed earlier."""
 
 
 class Asked(Protocol):
-    """What of a plan decides whether messages may have few keys."""
+    """The fields of a plan that decide whether messages may have few keys."""
 
     @property
     def workload(self) -> str:
-        """Its name."""
+        """Name of the workload."""
 
     @property
     def keys(self) -> int:
-        """Of each partition; 0: each message has its own."""
+        """Number of keys per partition; 0 means each message has its own key."""
 
     @property
     def settings(self) -> tuple[dict[str, str], ...]:
-        """The brokers', of all and of each."""
+        """Settings of all brokers, and of each broker."""
 
     @property
     def keeps_headers(self) -> bool:
@@ -49,7 +48,7 @@ class Asked(Protocol):
 
 
 def keys_refusal(plan: Asked) -> str | None:
-    """Return why messages cannot have few keys, None if they can, or have each its own."""
+    """Return why messages cannot have few keys; None if they can, or need not."""
     if plan.workload != "keyed":
         return "keys: only the workload keyed has few keys; leave it out" if plan.keys else None
     if not plan.keys:
@@ -67,35 +66,35 @@ def keys_refusal(plan: Asked) -> str | None:
 
 
 def keys_of(seed: int) -> int:
-    """Return how many keys each partition of a run has."""
+    """Return the number of keys per partition, chosen from the seed."""
     return Random(f"{seed}/keys").randint(8, 32)
 
 
 def compaction(seed: int, keys: int) -> dict[str, str]:
-    """Return the brokers' settings of a run whose topics are compacted.
+    """Return the broker settings of a run with compacted topics.
 
-    In every second run the cleaner's map holds fewer keys than a partition has, as where keys are
-    many: then each cleaning ends in the middle of a log, and often of a segment.
+    In every second run, the cleaner's map holds fewer keys than a partition has. Each cleaning then
+    ends in the middle of a log, and often in the middle of a segment.
 
     Args:
-        seed: Of the run.
-        keys: How many a partition has.
+        seed: Seed of the run.
+        keys: Number of keys per partition.
 
     Returns:
-        By name. The topics of the brokers themselves have a policy of their own, and follow the
-        rest.
+        Settings by name. The brokers' internal topics keep their own cleanup policy, but use the
+        other settings.
     """
     random = Random(f"{seed}/cleaner")
     roll_ms = random.choice((2000, 4000, 8000))
     backoff_ms = random.choice((200, 500, 1000))
     retention_ms = random.choice((0, 500, 2000, 10_000))
-    # A stream of its own: what else a seed draws is what it was before there was this.
+    # A separate random stream, so that the other choices from a seed stay as in older versions.
     if Random(f"{seed}/keeps tombstones").random() < _KEEPS_SHARE:
         retention_ms = _KEPT_MS
     factor = _USUAL_FACTOR
     if random.random() < 1 / 2 and keys > 1:
         held = random.randint(max(1, keys // 4), keys - 1)
-        # A little more, so that rounding down gives that many.
+        # Half an entry more, so that rounding down gives the wanted number.
         factor = f"{(held + 0.5) * _ENTRY_BYTES / _BUFFER_BYTES:.9f}"
     return {
         POLICY: COMPACT,

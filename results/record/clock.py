@@ -1,7 +1,7 @@
-"""The one clock of a run, and the one way to wait.
+"""The clock of a run, and the functions that wait.
 
-All times of a record are nanoseconds of `CLOCK_MONOTONIC` since the run's start, so that clients,
-nemesis and observers, which are different processes on one machine, can be put in order.
+All times in a record are nanoseconds of `CLOCK_MONOTONIC` since the run's start. Clients, nemesis
+and observers are different processes on one machine, and this clock puts their events in order.
 """
 
 import time
@@ -17,22 +17,22 @@ NS_PER_S = 1_000_000_000
 
 
 class WaitTimeoutError(TimeoutError):
-    """Something that was waited for did not come within its limit."""
+    """A condition did not become true within its time limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunClock:
-    """Nanoseconds since the run's start.
+    """A clock that counts nanoseconds since the run's start.
 
     Attributes:
-        start_ns: `CLOCK_MONOTONIC` at the run's start; the same number in every process of the run.
+        start_ns: `CLOCK_MONOTONIC` at the run's start, equal in every process of the run.
     """
 
     start_ns: int
 
     @classmethod
     def starting_now(cls) -> "RunClock":
-        """Return a clock whose zero is this moment."""
+        """Return a clock that starts now."""
         return cls(start_ns=runtime().monotonic_ns())
 
     def now_ns(self) -> int:
@@ -41,31 +41,31 @@ class RunClock:
 
 
 def seconds(time_ns: float) -> str:
-    """Return `17.490 s`, cut off rather than rounded, as checkers' sentences have it."""
+    """Return nanoseconds as `17.490 s`, cut off instead of rounded, as in checkers' sentences."""
     return f"{int(time_ns) // 1_000_000 / 1000:.3f} s"
 
 
 def stopwatch_s() -> float:
-    """Return seconds on a clock that never goes back, for limits and durations only."""
+    """Return seconds on a monotonic clock, for limits and durations only."""
     return runtime().monotonic_ns() / NS_PER_S
 
 
 def unix_s() -> float:
-    """Return seconds since 1970: to compare a broker's wall clock with ours, never for order."""
+    """Return seconds since 1970, to compare with a broker's wall clock; never used for ordering."""
     return runtime().unix_s()
 
 
 def utc_now_text() -> str:
-    """Return the wall clock as `20261121T104500Z`: for names of runs, never for order."""
+    """Return the wall clock as `20261121T104500Z`, for names of runs; never used for ordering."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
 
 
 def pause_until(deadline_s: float, stop: Event | None = None) -> bool:
-    """Wait until `stopwatch_s()` reaches the deadline; pacing, where there is nothing to observe.
+    """Wait until `stopwatch_s()` reaches the deadline; use it only if no condition can be checked.
 
     Args:
-        deadline_s: The moment, in seconds of `stopwatch_s`.
-        stop: Ends the wait early when set.
+        deadline_s: The deadline, in seconds of `stopwatch_s`.
+        stop: An event that ends the wait early.
 
     Returns:
         True if `stop` was set.
@@ -82,17 +82,17 @@ def wait_until(
     interval_s: float = 0.1,
     stop: Event | None = None,
 ) -> T:
-    """Ask `probe` again and again until its answer is truthy.
+    """Call `probe` repeatedly until it returns a truthy value.
 
     Args:
-        probe: Returns what was waited for, or something falsy.
-        timeout_s: The limit, in seconds.
-        what: What is waited for, as the end of the sentence "waited 30 s for ...".
-        interval_s: Between two questions, in seconds.
-        stop: Ends the wait early when set.
+        probe: A function that returns the awaited value, or a falsy value.
+        timeout_s: Time limit in seconds.
+        what: The awaited event, as the end of the sentence "waited 30 s for ...".
+        interval_s: Seconds between two calls.
+        stop: An event that ends the wait early.
 
     Returns:
-        The first truthy answer.
+        The first truthy value.
 
     Raises:
         WaitTimeoutError: The limit was reached, or `stop` was set.

@@ -1,21 +1,21 @@
-"""What a message holds beside its value, so that whoever reads it can tell whether it is intact.
+"""The contents of a message besides its value, so that a reader can check that it is intact.
 
-The payload is the value, the time stamp and a filler; key and header follow from the value:
+The payload consists of the value, the time stamp and a filler. Key and header follow from the
+value:
 
     value (8 bytes) | time stamp (8 bytes, in ms) | filler
 
-Each eight bytes of the filler are a hash of value, length and time stamp, mixed with their place.
-So every byte is known, which is more than a sum of them: a reader compares the whole. The time
-stamp of the record must be the one in the payload.
+Every eight bytes of the filler are a hash of value, length and time stamp, mixed with their
+position. So every byte is known, and a reader compares the whole payload. This finds more errors
+than a checksum. The record's time stamp must equal the one in the payload.
 
-The plan decides how long payloads are (`shapes`), and which headers messages have (`headers`). The
-filler of a message with mixed headers is another one, so a reader need not be told; it can be
-compressed, too. Where a partition has few keys, each message has a header, and some have no payload
-(`keys`).
+The plan sets the length of payloads (`shapes`) and the headers of messages (`headers`). A message
+with mixed headers has a different, compressible filler, so the reader recognizes it. If a partition
+has few keys, each message has a header, and some messages have no payload (`keys`).
 
-A payload of less than `TIMED_FROM` bytes has no room for the time stamp, and its headers are plain
-ones; one of 8 bytes has none for a filler: then only the rest is compared. A scenario's messages
-have names, and neither key nor header.
+A payload shorter than `TIMED_FROM` bytes has no room for the time stamp, and its headers are plain.
+A payload of 8 bytes has no room for a filler. Then only the other fields are compared. Messages of
+a scenario have names, and neither key nor header.
 """
 
 from collections import Counter
@@ -47,39 +47,39 @@ from results.record.values import (
 )
 
 PAYLOAD, KEY, HEADERS, TIME = 1, 2, 4, 8
-"""What of a record differs: bits of the column `damage`, which is 0 of an intact record, and null
-where nobody looked."""
+"""Bits of the column `damage`: the fields of a record that differ from the message sent. An intact
+record has 0, an unchecked record has null."""
 TIMED_FROM = 20
-"""A payload of so many bytes has room for the time stamp, and four bytes of filler."""
+"""A payload of this many bytes has room for the time stamp and four bytes of filler."""
 UNKNOWN_MS = -1
-"""A time stamp that is none, or is not the producer's."""
+"""A time stamp that is missing or is not the producer's."""
 _WORD = 8
 _OF_SIZE, _OF_TIME = 0xD6E8_FEB8_6659_FD93, 0xA076_1D64_78BD_642F
-"""Odd numbers, by which a length and a time stamp reach all bits of a word."""
+"""Odd factors that spread a length and a time stamp over all bits of a word."""
 _OF_MIXED = 0xE703_7ED1_A0B4_28DB
-"""What the filler differs by where headers are mixed."""
+"""Constant that makes the filler of messages with mixed headers different from other fillers."""
 _AT_ONCE_BYTES = 8 << 20
 _UNSEEN = object()
 FEW = 16
-"""So many messages at most are cheaper one by one than as columns."""
+"""Up to this number of messages, computing each message alone is faster than computing columns."""
 
 _MOST_SIZES = 64
-"""Payloads of more sizes are looked at one by one."""
+"""If payloads have more distinct sizes than this, each payload is checked alone."""
 
 _Bytes = npt.NDArray[np.uint8]
 _Item = TypeVar("_Item")
 Damage = npt.NDArray[np.int8]
 Message = tuple[bytes | None, bytes, Header | None]
-"""Payload (None: a tombstone), key, headers."""
+"""(payload, key, headers); a payload of None is a tombstone."""
 
 
 def messages(values: npt.NDArray[np.int64], shape: Shape, at_ms: int) -> Iterator[Message]:
-    """Yield the message of each value.
+    """Yield the message (payload, key, headers) of each value.
 
     Args:
-        values: Which.
-        shape: What they are like.
-        at_ms: Their time stamp, in milliseconds since 1970.
+        values: The values.
+        shape: Payload sizes and header kinds of the run's messages.
+        at_ms: Time stamp of the messages, in milliseconds since 1970.
     """
     if len(values) <= FEW or shape.keys:
         for value in values.tolist():
@@ -99,14 +99,14 @@ def damage(
     *,
     of_keys: int = 0,
 ) -> Damage:
-    """Return what differs of each record from what was sent.
+    """Return, for each record, the bits of the fields that differ from the message sent.
 
     Args:
-        payloads: As they were read; None: a record without a payload.
-        keys: None: without a key.
-        headers: Marks of them, as `headers.mark` has it; None for all: they were not looked at.
-        stamps_ms: Of the records; `UNKNOWN_MS` where there is none of a producer.
-        of_keys: How many keys the plan has; 0: none, or that is not known.
+        payloads: Payloads that were read; None for a record without one.
+        keys: Keys that were read; None for a record without one.
+        headers: Marks of the headers (see `headers.mark`); None if headers were not checked.
+        stamps_ms: Time stamps of the records; `UNKNOWN_MS` if not from a producer.
+        of_keys: Number of keys in the plan; 0 if none, or unknown.
     """
     if len(payloads) > FEW and all(
         _are_intact(
@@ -126,9 +126,10 @@ def damage(
 
 
 def _of_other_keys(marks: Sequence[object], usual: int) -> list[int]:
-    """Return which marks hold another number of keys than the plan: a run has one number.
+    """Return the rows whose header mark has another number of keys than the run uses.
 
-    A key may fit both, so that nothing else tells. If the plan is not known, most marks decide.
+    A key may be correct for two numbers of keys, so no other check finds this error. If the plan is
+    unknown, the number in most marks is used.
     """
     counts = [held[1] if (held := marked_value(found)) else 0 for found in marks]
     if not usual:
@@ -139,7 +140,7 @@ def _of_other_keys(marks: Sequence[object], usual: int) -> list[int]:
 
 
 def payload_of(value: int, size_bytes: int, at_ms: int, *, with_mixed: bool = False) -> bytes:
-    """Return the payload of a value; see the module."""
+    """Return the payload that carries a value, in the format of the module's docstring."""
     head, sealed = encode_payload(value, 0), mix(value) ^ size_bytes * _OF_SIZE & ALL
     if size_bytes >= TIMED_FROM:
         head += at_ms.to_bytes(_WORD, "big")
@@ -151,11 +152,14 @@ def payload_of(value: int, size_bytes: int, at_ms: int, *, with_mixed: bool = Fa
 
 
 def value_in(payload: bytes | None, found: object) -> int | None:
-    """Return the value of a record; a tombstone's is in its mark.
+    """Return the value of a record: from its payload, or for a tombstone from its header mark.
 
     Args:
-        payload: Of the record.
-        found: As `damage` is told of its headers.
+        payload: Payload of the record.
+        found: Mark of the record's headers, as in `damage`.
+
+    Returns:
+        The value, or None if there is none.
     """
     if payload is not None:
         return decode_payload(payload)
@@ -164,12 +168,12 @@ def value_in(payload: bytes | None, found: object) -> int | None:
 
 
 def key_of(value: int) -> bytes:
-    """Return the key of a value."""
+    """Return the message key that belongs to a value."""
     return mix(value).to_bytes(_WORD, "little")
 
 
 def message_name(value: int) -> str:
-    """Return what a scenario's message is called."""
+    """Return the name of a scenario's message."""
     return f"message{value & ((1 << SEQUENCE_BITS) - 1)}"
 
 
@@ -179,7 +183,7 @@ def message_payload(value: int) -> bytes:
 
 
 def headers_of(value: int, key: bytes, *, with_mixed: bool) -> Header | None:
-    """Return the headers of a value, None: it has none."""
+    """Return the headers of the message with a value, or None if it has none."""
     if with_mixed:
         return mixed_headers(key)
     return None if value % PLAIN_EVERY else [(HEADER, key)]
@@ -199,12 +203,12 @@ def _message(value: int, shape: Shape, at_ms: int) -> Message:
 
 
 def _keyed_payload(value: int, size_bytes: int, at_ms: int) -> bytes:
-    """Return the payload of a value with one of few keys: it can be compressed."""
+    """Return the compressible payload of a message whose partition has few keys."""
     return payload_of(value, size_bytes, at_ms, with_mixed=size_bytes >= TIMED_FROM)
 
 
 def _alike(words: Words, shape: Shape, at_ms: int) -> Iterator[Message]:
-    """Yield messages with payloads as long as most are."""
+    """Yield the messages of the given values, all with the usual payload size."""
     size_bytes, hashes = shape.size_bytes, mixed(words)
     timed = size_bytes >= TIMED_FROM
     with_mixed = shape.mixed and timed
@@ -219,10 +223,10 @@ def _alike(words: Words, shape: Shape, at_ms: int) -> Iterator[Message]:
 
 
 def _alike_in_size(payloads: Sequence[bytes | None]) -> Iterator[slice | list[int]]:
-    """Yield which payloads are equally long, not too many at once."""
+    """Yield groups of payloads of equal length, each group of limited size."""
     distinct = set(map(_length, payloads))
     if len(distinct) > _MOST_SIZES:
-        yield slice(None)  # Nothing is of ours then.
+        yield slice(None)  # Then Logquake did not write these messages.
         return
     sizes = np.fromiter(map(_length, payloads), np.int64) if len(distinct) > 1 else None
     for size in distinct:
@@ -247,14 +251,15 @@ def _are_intact(
     marks: Sequence[object] | None,
     stamps_ms: Sequence[int],
 ) -> bool:
-    """Tell whether all of some records are as they were sent; mostly they are, and soon known so.
+    """Return whether all records of a group are intact, with a fast check of the whole group.
 
-    False also where payloads differ in length, or have names: then each is looked at by itself.
+    The result is also False if payloads differ in length or contain names. Then the caller checks
+    each record alone.
     """
     try:
         sizes = set(map(len, cast("Sequence[bytes]", payloads)))
         read_keys = b"".join(cast("Sequence[bytes]", keys))
-    except TypeError:  # One of them is None.
+    except TypeError:  # A payload or key is None.
         return False
     (size_bytes, *others) = sizes
     if others or size_bytes < VALUE_BYTES:
@@ -284,7 +289,7 @@ def _are_intact(
 
 
 def _damage_of(payload: bytes | None, key: bytes | None, found: object, at_ms: int) -> int:
-    """Return what differs of one record; a mark of `_UNSEEN`: its headers were not looked at."""
+    """Return the damage bits of one record. A mark `_UNSEEN` means headers were not checked."""
     if (held := marked_value(found)) is not None:
         return _damage_of_keyed(payload, key, held, at_ms)
     value = decode_payload(payload)
@@ -308,7 +313,7 @@ def _damage_of(payload: bytes | None, key: bytes | None, found: object, at_ms: i
 def _damage_of_keyed(
     payload: bytes | None, key: bytes | None, held: tuple[int, int], at_ms: int
 ) -> int:
-    """Return what differs of a record that has one of few keys, by what its mark holds."""
+    """Return the damage bits of a record with one of few keys, from the value in its mark."""
     value, keys = held
     wrong_key = KEY * (key != key_bytes(value, keys))
     if payload is None or is_tombstone(value):
@@ -317,19 +322,19 @@ def _damage_of_keyed(
     read = decode_payload(payload)
     wrong = read is None or payload != _keyed_payload(read, len(payload), sent_ms)
     late = len(payload) >= TIMED_FROM and not wrong and at_ms not in {UNKNOWN_MS, sent_ms}
-    # Both are whole, and not of one message: the mark is another's.
+    # If payload and mark are intact but differ, the mark belongs to another message.
     return PAYLOAD * wrong | wrong_key | HEADERS * (not wrong and read != value) | TIME * late
 
 
 def _was(payload: bytes, sent: bytes) -> bool:
-    """Tell whether a payload is what was sent, or most of it."""
+    """Return whether a payload equals the payload sent, or most of it."""
     return payload == sent or 2 * sum(map(eq, payload, sent)) > len(sent) + 2 * VALUE_BYTES
 
 
 def _payloads(
     words: Words, hashes: Words, size_bytes: int, at_ms: Words, *, with_mixed: bool
 ) -> _Bytes:
-    """Return the payload of each value, a row of bytes each; time stamps of 0: without."""
+    """Return the payload of each value as a row of bytes; a time stamp of 0 means none."""
     spread = at_ms * np.uint64(_OF_TIME)
     sealed = hashes ^ np.uint64(size_bytes * _OF_SIZE & ALL) ^ spread ^ spread >> np.uint64(32)
     sealed ^= np.uint64(_OF_MIXED * with_mixed)
@@ -347,7 +352,7 @@ def _keys(hashes: Words) -> _Bytes:
 
 
 def _have_headers(words: Words, hashes: Words, *, with_mixed: bool) -> npt.NDArray[np.bool_]:
-    if with_mixed:  # By the last byte of the key, as `mixed_headers` has it.
+    if with_mixed:  # The key's last byte decides, as in `mixed_headers`.
         found = hashes >> np.uint64(56) < np.uint64(KINDS)
     else:
         found = words & np.uint64(PLAIN_EVERY - 1) == 0
@@ -356,7 +361,7 @@ def _have_headers(words: Words, hashes: Words, *, with_mixed: bool) -> npt.NDArr
 
 @lru_cache(maxsize=64)
 def _filler(size_bytes: int, *, with_mixed: bool) -> tuple[int, int]:
-    """Return ones, a word apart each, and the places, as the number that a payload's bytes are."""
+    """Return two integers for the filler: one with a 1 in each word, one with word numbers."""
     width = -(-size_bytes // _WORD)
     ones = int.from_bytes((1).to_bytes(_WORD, "little") * width, "little")
     return ones, int.from_bytes(
@@ -366,17 +371,17 @@ def _filler(size_bytes: int, *, with_mixed: bool) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _places(width: int, *, with_mixed: bool) -> Words:
-    """Return a number for each eight bytes of a payload, so that none may stand for another.
+    """Return a distinct number for each word of a payload, so that swapped words are found.
 
-    Beside mixed headers they differ in few bytes, so that the payload can be compressed: librdkafka
-    sends what does not shrink as it is.
+    With mixed headers, these numbers differ in few bytes, so that the payload can be compressed.
+    librdkafka sends an incompressible batch uncompressed.
     """
     numbers = np.arange(width, dtype=np.uint64)
     return numbers if with_mixed else mixed(numbers)
 
 
 def _word(block: _Bytes, at: int) -> Words:
-    """Return eight bytes of each row as a number, big-endian."""
+    """Return eight bytes of each row as a big-endian number."""
     part = np.ascontiguousarray(block[:, at * _WORD : (at + 1) * _WORD])
     return part.view(">u8").ravel().astype(np.uint64)
 

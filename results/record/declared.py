@@ -1,7 +1,7 @@
-"""What a system declares of itself: what can be seen of it, and what cannot be done to it.
+"""The capabilities that a system declares: what can be observed, and which faults are possible.
 
-Kafka and the reference cluster show all that there is, and take all faults. What another system
-declared lies in `system.json` of a run: its judge asks for no more.
+Kafka and the reference cluster permit all observations and all faults. Another system declares its
+limits in `system.json` of the run. The judge then skips checks that it cannot do.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,24 +16,24 @@ from results.record.reading import read_bytes
 
 
 class Sight(StrEnum):
-    """What may be seen of a system beyond what its clients see."""
+    """Data of a system that can be observed besides its clients' data."""
 
     REPLICA_LOGS = "replica-logs"
     """Each replica's records, in files of Kafka's format, after the last client has ended."""
     BROKER_LOGS = "broker-logs"
-    """What brokers write of their own doing, such as where they cut a log."""
+    """Log messages of brokers about their own actions, for example truncations."""
     CHECKPOINTS = "checkpoints"
-    """The files beside them, such as where leader epochs begin."""
+    """The checkpoint files beside the logs, for example with the start of each leader epoch."""
     METADATA_LOG = "metadata-log"
-    """The log of the controllers' quorum."""
+    """The metadata log of the controller quorum."""
     LEADER_EPOCHS = "leader-epochs"
-    """Who leads a partition in which epoch, and the in-sync replicas, as brokers tell."""
+    """The leader of each partition in each epoch, and the ISR, as brokers report them."""
     HIGH_WATERMARKS = "high-watermarks"
-    """Of each replica: where its log ends, and what it takes for committed."""
+    """Log end offset and high watermark of each replica."""
     QUORUM = "quorum"
-    """Who leads the controllers in which epoch."""
+    """The leader of the controller quorum in each epoch."""
     ENDS = "ends"
-    """That a broker ended, or stood still, by itself."""
+    """Whether a broker ended or hung without a fault."""
 
 
 IN_WORDS: Mapping[Sight, str] = {
@@ -46,17 +46,17 @@ IN_WORDS: Mapping[Sight, str] = {
     Sight.QUORUM: "its controllers' quorum",
     Sight.ENDS: "whether a broker ended by itself",
 }
-"""What cannot be read, or told, where a system does not show it."""
+"""Phrases for data that cannot be observed."""
 _FILES = (Sight.REPLICA_LOGS, Sight.BROKER_LOGS, Sight.CHECKPOINTS, Sight.METADATA_LOG)
 SHOWN_BY_FILES = frozenset(_FILES)
-"""What nodes' files show, after the last client has ended."""
+"""Data that is in the nodes' files after the last client has ended."""
 _REST = (Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS, Sight.QUORUM, Sight.ENDS)
 AS_FAR_AS = "As far as "
-"""How a sentence begins that says how far a verdict reaches."""
+"""Beginning of a sentence about the limits of a verdict."""
 
 
 def in_words(sights: Iterable[Sight]) -> str:
-    """Return some sights for people, in their order: `its replica logs or its metadata log`."""
+    """Return kinds of data in words, in a fixed order: `its replica logs or its metadata log`."""
     wanted = frozenset(sights)
     return _listed([words for each, words in IN_WORDS.items() if each in wanted], "or")
 
@@ -67,13 +67,13 @@ def _listed(words: Sequence[str], joint: str) -> str:
 
 
 def reach_without(sights: frozenset[Sight]) -> tuple[str, ...]:
-    """Return how far a verdict reaches where some things cannot be seen, in sentences.
+    """Return sentences about the limits of a verdict when some data cannot be observed.
 
     Args:
-        sights: What the checks of a run would have needed.
+        sights: The missing data that the run's checks need.
 
     Returns:
-        First one that begins with `AS_FAR_AS`; none where nothing is missing.
+        The first sentence begins with `AS_FAR_AS`. The result is empty if nothing is missing.
     """
     files, rest = ([each for each in kind if each in sights] for kind in (_FILES, _REST))
     told = []
@@ -90,15 +90,15 @@ def reach_without(sights: frozenset[Sight]) -> tuple[str, ...]:
 
 
 class Declared(BaseModel):
-    """What `system.json` holds.
+    """The contents of `system.json`.
 
     Attributes:
-        what: The system for people: `kfake of franz-go`.
-        sees: What can be seen of it.
-        cannot: Why a fault's need is not there, by the name of the ability.
-        notes: What else a verdict has to say, in sentences.
-        unread: Settings of brokers or topics that the system could not tell: nothing that rests on
-            them is promised, and the verdict says so.
+        what: Name of the system for people: `kfake of franz-go`.
+        sees: Data that can be observed.
+        cannot: Reason why a fault cannot be done, by the name of the missing ability.
+        notes: Further sentences for the verdict.
+        unread: Settings of brokers or topics that the system could not report. Checks that depend
+            on them are not done, and the verdict mentions it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -112,25 +112,25 @@ class Declared(BaseModel):
 
 
 class DeclaredError(ValueError):
-    """What a run's system declared cannot be read."""
+    """The system's declaration of a run cannot be read."""
 
 
 def dump_declared(declared: Declared, path: Path) -> None:
-    """Write `system.json` of a run.
+    """Write a run's `system.json`.
 
     Raises:
-        StoreError: It cannot be written.
+        StoreError: The file cannot be written.
     """
     write_atomically(path, declared.model_dump_json(indent=1) + "\n")
 
 
 def load_declared(path: Path, plan: Plan) -> Declared:
-    """Return what the system of a run declared.
+    """Return the capabilities that the system of a run declared.
 
-    Kafka and the reference cluster need not have declared anything.
+    For Kafka and the reference cluster the file may be missing.
 
     Raises:
-        DeclaredError: It is not there, or is something else.
+        DeclaredError: The file is missing, or has other contents.
     """
     try:
         return Declared.model_validate_json(read_bytes(path))

@@ -1,10 +1,9 @@
-"""The header of an Arrow message: how much follows it, and whether it is as runs write it.
+"""Read the header of an Arrow message: the size of its body, and whether a run can have written it.
 
-Arrow makes room for as many bytes as a header names, and for as many as a shrunk buffer says it
-has. Runs write neither shrunk buffers nor dictionaries: so a header that announces any is refused.
+Arrow allocates as many bytes as a header announces, also for a compressed buffer. Runs write
+neither compressed buffers nor dictionaries. A header that announces them is therefore refused.
 
-https://github.com/apache/arrow/blob/main/format/Message.fbs
-https://flatbuffers.dev/internals/
+https://github.com/apache/arrow/blob/main/format/Message.fbs https://flatbuffers.dev/internals/
 """
 
 import struct
@@ -12,23 +11,23 @@ import struct
 import pyarrow as pa
 
 _KIND, _HEADER, _BODY = 1, 2, 3
-"""Fields of `Message`."""
+"""Numbers of fields in `Message`."""
 _SCHEMA, _BATCH = 1, 3
-"""Of what kind its header is."""
+"""Kinds of a message's header."""
 _COMPRESSION = 3
-"""A field of `RecordBatch`."""
+"""Number of a field in `RecordBatch`."""
 _BUFFERS = 2
-"""A field of `RecordBatch`: a list of where each buffer begins, and how long it is."""
+"""Number of a field in `RecordBatch`: a list of the position and length of each buffer."""
 _COUNT_BYTES, _BUFFER_BYTES = 4, 16
 _TABLE_BYTES = 4
-"""Of a table of fields, before the first: its own size, and that of what it describes."""
+"""Size of a field table before its first field: its own size and the described object's size."""
 
 
 def body_size(header: bytes) -> int:
-    """Return how many bytes follow the header of a message.
+    """Return the number of bytes that follow the header of a message.
 
     Raises:
-        pa.ArrowInvalid: It is neither a schema nor a batch, or its buffers are shrunk.
+        pa.ArrowInvalid: The message is neither a schema nor a batch, or its buffers are compressed.
     """
     try:
         message = _at(header, 0)
@@ -47,10 +46,7 @@ def body_size(header: bytes) -> int:
 
 
 def buffer_at(header: bytes, number: int) -> tuple[int, int] | None:
-    """Return where a buffer of a batch lies behind the header, and its length, in bytes.
-
-    None: the header does not tell.
-    """
+    """Return (position, length) in bytes of a batch's buffer after the header, or None."""
     try:
         message = _at(header, 0)
         batch = _at(header, message + _offset(header, message, _HEADER))
@@ -65,18 +61,18 @@ def buffer_at(header: bytes, number: int) -> tuple[int, int] | None:
 
 
 def _at(data: bytes, place: int) -> int:
-    """Follow the reference that stands at a place."""
+    """Return the position to which the reference at a position points."""
     return place + _number(data, place, "<I")
 
 
 def _field(data: bytes, table: int, number: int, form: str) -> int:
-    """Return a number of a table; 0 if the table does not have it."""
+    """Return a numeric field of a table; 0 if the table does not have it."""
     offset = _offset(data, table, number)
     return _number(data, table + offset, form) if offset else 0
 
 
 def _offset(data: bytes, table: int, number: int) -> int:
-    """Return where a field stands, from the table on; 0 if the table does not have it."""
+    """Return the position of a field relative to its table; 0 if the table does not have it."""
     fields = table - _number(data, table, "<i")
     at = _TABLE_BYTES + 2 * number
     return _number(data, fields + at, "<H") if at < _number(data, fields, "<H") else 0

@@ -1,7 +1,7 @@
-"""Which protocol members of groups may speak with a run's brokers: classic, or consumer (KIP-848).
+"""Which group protocols a run's members may use: the classic one, or consumer (KIP-848).
 
-In the classic protocol a member deals the partitions; in the other one the broker does. Kafka has
-the second for production since 4.0, librdkafka since 2.12.
+In the classic protocol, a member assigns the partitions. In the consumer protocol, the broker does.
+Kafka supports the consumer protocol for production since 4.0, librdkafka since 2.12.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,19 +12,20 @@ from results.record.plan_parts import Budgets
 GroupProtocol = Literal["mixed", "classic", "consumer"]
 CONSUMER = "consumer"
 PROTOCOL, ASSIGNOR = "group.protocol", "group.remote.assignor"
-"""The client's settings that say which, and how brokers deal."""
+"""Client settings that select the protocol, and the broker's assignor."""
 FIRST_WITH_CONSUMER = (4, 0)
 FIRST_CLIENT_WITH_CONSUMER = (2, 12)
 FIRST_FENCING = (2, 5)
-"""From here on coordinators of groups refuse positions of a member that was replaced (KIP-447)."""
+"""First Kafka version whose group coordinators refuse commits of a replaced member (KIP-447)."""
 _FEATURE = "group.version"
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 _SESSION_S = 45
-"""After so long brokers miss a member by default; those that Logquake configures do so earlier."""
+"""Default session timeout, after which brokers remove a silent member. Brokers that Logquake
+configures use a shorter one."""
 
 
 class Asked(Protocol):
-    """What of a plan decides it."""
+    """The fields of a plan that decide which protocols are possible."""
 
     @property
     def is_reference(self) -> bool:
@@ -36,11 +37,11 @@ class Asked(Protocol):
 
     @property
     def kafka_version(self) -> str:
-        """Its version."""
+        """Version of Kafka."""
 
     @property
     def version_numbers(self) -> tuple[int, ...]:
-        """The numbers of that."""
+        """Version of Kafka as numbers."""
 
     @property
     def features(self) -> Mapping[str, int]:
@@ -52,15 +53,15 @@ class Asked(Protocol):
 
     @property
     def client_version(self) -> str | None:
-        """Of librdkafka; None: Logquake's own."""
+        """Version of librdkafka; None for the one that Logquake installs."""
 
     @property
     def client_kind(self) -> str | None:
-        """Kafka's own clients, with their version."""
+        """Kafka's own Java client with its version, if the workload uses it."""
 
     @property
     def group_protocol(self) -> str:
-        """Which protocol is asked for."""
+        """The requested group protocol."""
 
     @property
     def client(self) -> Mapping[str, str]:
@@ -68,11 +69,11 @@ class Asked(Protocol):
 
     @property
     def budgets(self) -> Budgets:
-        """Limits of recovery."""
+        """Time limits of recovery."""
 
     @property
     def workload(self) -> str:
-        """What clients do."""
+        """Name of the workload."""
 
     @property
     def inputs(self) -> Sequence[str]:
@@ -80,7 +81,7 @@ class Asked(Protocol):
 
 
 def pipeline_refusal(plan: Asked) -> str | None:
-    """Return why there can be no pipeline, None if there can, or none is asked for."""
+    """Return why the workload `pipeline` cannot run; None if it can, or is not requested."""
     if plan.workload == "pipeline" and not plan.inputs:
         return "topics: a pipeline reads all topics but the last, where it writes: it needs two"
     if plan.workload == "pipeline" and plan.is_kafka and plan.version_numbers < FIRST_FENCING:
@@ -92,14 +93,14 @@ def pipeline_refusal(plan: Asked) -> str | None:
 
 
 def protocol_refusal(plan: Asked) -> str | None:
-    """Return why members cannot speak the protocol that is asked for, None if they can."""
+    """Return why members cannot use the requested group protocol; None if they can."""
     wanted = CONSUMER in {plan.group_protocol, plan.client.get(PROTOCOL)} or ASSIGNOR in plan.client
     refusal = consumer_refusal(plan) if wanted else None
     return refusal and f"group_protocol: {refusal}"
 
 
 def consumer_refusal(plan: Asked) -> str | None:
-    """Return why no group can speak the consumer protocol, in one sentence; None if it can."""
+    """Return in one sentence why no group can use the consumer protocol; None if it can."""
     library = tuple(map(int, plan.client_version.split("."))) if plan.client_version else None
     java = (plan.client_kind or "").partition(":")[2]
     refusals = {

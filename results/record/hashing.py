@@ -1,7 +1,7 @@
-"""A hash of a number of 64 bits, of one or of many at once.
+"""A hash of 64-bit numbers, for one number or for an array.
 
-It is the end of SplitMix64 (https://doi.org/10.1145/2714064.2660195): one bit more or less turns
-over about half of the bits, and no two words have the same hash.
+The function is the final step of SplitMix64 (https://doi.org/10.1145/2714064.2660195). A change of
+one bit changes about half of the hash's bits. Two different numbers never have the same hash.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ ALL = (1 << 64) - 1
 
 
 def mixed(words: Words) -> Words:
-    """Return a hash of each word."""
+    """Return the hash of each number."""
     hashes = words + np.uint64(0x9E37_79B9_7F4A_7C15)
     hashes = (hashes ^ hashes >> np.uint64(30)) * np.uint64(0xBF58_476D_1CE4_E5B9)
     hashes = (hashes ^ hashes >> np.uint64(27)) * np.uint64(0x94D0_49BB_1331_11EB)
@@ -20,7 +20,7 @@ def mixed(words: Words) -> Words:
 
 
 def mix(word: int) -> int:
-    """Return the hash of one word, as `mixed` has it."""
+    """Return the hash of one number, equal to the result of `mixed`."""
     found = word + 0x9E37_79B9_7F4A_7C15 & ALL
     found = (found ^ found >> 30) * 0xBF58_476D_1CE4_E5B9 & ALL
     found = (found ^ found >> 27) * 0x94D0_49BB_1331_11EB & ALL

@@ -1,11 +1,12 @@
-"""The headers of a message, and what readers compare of them.
+"""The headers of a message, and the mark of them that readers compare.
 
-Plain: every sixteenth value has one header, others have none. Mixed: about one message in forty has
-some, of each kind that clients and brokers permit: a value that is null or empty, a name that comes
-several times or is empty, several headers, a long one. Either way they follow from the value, by
-its key. To make them costs more than the rest of a message, so most messages have none.
+With plain headers, every sixteenth value has one header, and other values have none. With mixed
+headers, about one message in forty has headers of each permitted kind: a null or empty value, a
+repeated or empty name, several headers, a long header. In both cases the headers follow from the
+value through its key. Building them costs more than the rest of a message, so most messages have
+none.
 
-A reader compares a mark of them, which is the same from each client and from a segment.
+A reader compares a mark of the headers. Every client and every log segment gives the same mark.
 """
 
 from collections.abc import Callable
@@ -27,22 +28,22 @@ _MIXED: tuple[Callable[[bytes], Header], ...] = (
     lambda key: [("κεφαλίδα", key * _LONG)],
 )
 KINDS = len(_MIXED)
-"""A key whose last byte is below has them."""
+"""Keys whose last byte is below this number have mixed headers."""
 
 
 def mixed_headers(key: bytes) -> Header | None:
-    """Return the headers of a message of a run with mixed ones; None: it has none."""
+    """Return the mixed headers of the message with this key, or None if it has none."""
     kind = key[-1]
     return _MIXED[kind](key) if kind < KINDS else None
 
 
 def coded_header(mark: bytes) -> bytes:
-    """Return the headers of a record, as format 2 codes them, that are `HEADER` alone."""
+    """Return the encoding, in record format 2, of headers that consist of `HEADER` alone."""
     return b"%b%b" % (_CODED, mark)
 
 
 def coded_headers(headers: Header | None) -> bytes:
-    """Return the headers of a record as format 2 codes them."""
+    """Return headers in the encoding of record format 2."""
     parts = [_length(len(headers or ()))]
     for name, content in headers or ():
         told = name.encode()
@@ -52,10 +53,11 @@ def coded_headers(headers: Header | None) -> bytes:
 
 
 def mark(headers: Header | None) -> bytes | None:
-    """Return what readers compare of headers: None where there are none.
+    """Return the mark of a message's headers, i.e. the bytes that readers compare.
 
-    The content of `HEADER` if it is the only one and as long as a key, or as a mark of few keys;
-    else all, as format 2 codes them.
+    If `HEADER` is the only header and as long as a key or a mark of few keys, the mark is its
+    content. Otherwise the mark is all headers in the encoding of record format 2. Without headers
+    it is None.
     """
     match headers:
         case None | []:
@@ -67,10 +69,10 @@ def mark(headers: Header | None) -> bytes | None:
 
 
 def mark_of(coded: bytes) -> bytes | None:
-    """Return the mark of a record's headers, as format 2 codes them."""
+    """Return the mark, i.e. the compared bytes, of headers in the encoding of record format 2."""
     if coded == NO_HEADERS:
         return None
-    # Whatever does not begin like ours is nobody's key, and stays as it is.
+    # Headers that do not begin like Logquake's stay unchanged. They equal no key.
     return coded.removeprefix(_CODED).removeprefix(_CODED_MARK)
 
 
@@ -87,8 +89,9 @@ def _length(number: int) -> bytes:
 
 _LOW = 0x7F
 NO_HEADERS = b"\0"
-"""How format 2 codes that there are none."""
+"""The encoding of no headers in record format 2."""
 _CODED = bytes([1 << 1, len(HEADER) << 1, *HEADER.encode("ascii"), _WORD << 1])
-"""Numbers are zigzag varints: one header, the length of its name, its name, and that of a key."""
+"""Start of encoded headers: the count 1, the name's length, the name, and a key's length. Numbers
+are zigzag varints."""
 _CODED_MARK = bytes([*_CODED[:-1], MARK_BYTES << 1])
-"""The same, and the length of a mark of few keys."""
+"""The same start of encoded headers, with the length of a mark of few keys."""

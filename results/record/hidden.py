@@ -1,7 +1,7 @@
-"""Hides passwords and keys in a run's settings before they are shown, served or packed.
+"""Hide passwords and keys in a run's settings before they are shown, served or packed.
 
-A plan of today holds none (`results.record.tuning`). One that was stored before, or written by
-hand, may: its page, its bundle and the site show the name, and `(hidden)` for the value.
+A plan written by this version contains no secrets (`results.record.tuning`). An older or
+handwritten plan may. Its page, bundle and site show the setting's name, with `(hidden)` as value.
 """
 
 import json
@@ -19,17 +19,18 @@ _SECRET = re.compile(
     r"|(^|[._])(key|pem|chain|certificates)($|[._])",
     re.IGNORECASE,
 )
-"""Names that librdkafka and Kafka mark as passwords, or that sound like one."""
+"""Names of settings that librdkafka and Kafka mark as passwords, or names that look like passwords.
+"""
 _PROPERTY = re.compile(r"^[ \t\f]*((?:[^\\\s=:]|\\.)+)[ \t\f]*[=:]?", re.MULTILINE)
 
 
 def is_secret(name: str) -> bool:
-    """Tell whether a setting's value is to be hidden."""
+    """Return whether a setting's value must be hidden, judged by its name."""
     return _SECRET.search(name) is not None
 
 
 def without_secrets(values: Mapping[str, object]) -> dict[str, object]:
-    """Return values of a plan, however deep, without those that are secret."""
+    """Return a plan's values with secret ones hidden, at any depth."""
     return {name: HIDDEN if is_secret(name) else _shown(value) for name, value in values.items()}
 
 
@@ -40,7 +41,7 @@ def _shown(value: object) -> object:
 
 
 def plan_without_secrets(text: str) -> str:
-    """Return the text of a plan without secrets: as it stands if there are none."""
+    """Return a plan's TOML text with secrets hidden; unchanged if it has none."""
     if not _SECRET.search(text):
         return text
     try:
@@ -52,7 +53,7 @@ def plan_without_secrets(text: str) -> str:
 
 
 def properties_without_secrets(text: str) -> str:
-    """Return the text of a file of properties without secrets; a value may go on for lines."""
+    """Return the text of a properties file with secrets hidden, including multi-line values."""
     lines, hiding = list[str](), False
     for line in text.splitlines(keepends=True):
         goes_on = re.search(r"(?<!\\)(\\\\)*\\\s*$", line) is not None
@@ -69,7 +70,7 @@ def properties_without_secrets(text: str) -> str:
 
 
 def json_without_secrets(text: str) -> str:
-    """Return JSON without secrets: as it stands if there are none."""
+    """Return JSON text with secrets hidden; unchanged if it has none."""
     if not _SECRET.search(text):
         return text
     try:
@@ -87,12 +88,12 @@ _SETTINGS = re.compile(r"plan\.toml|[a-z0-9.-]+\.properties|worker-\d+\.json")
 
 
 def hides(path: PurePath) -> bool:
-    """Tell whether a file of a run holds settings, whose secrets `file_without_secrets` hides."""
+    """Return whether a file of a run contains settings that `file_without_secrets` must hide."""
     return _SETTINGS.fullmatch(path.name) is not None
 
 
 def file_without_secrets(path: PurePath, data: bytes) -> bytes:
-    """Return the content of a file of a run, without secrets."""
+    """Return the content of a run's file with secrets hidden."""
     text = data.decode("utf-8", errors="surrogateescape")
     shown = _WAYS[path.suffix](text)
     return data if shown == text else shown.encode("utf-8", errors="surrogateescape")

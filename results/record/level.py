@@ -1,33 +1,33 @@
-"""Which runs have a level: how dense their faults are dealt, and how many of them overlap."""
+"""Decide which runs can have a level, which sets how many faults there are and how many overlap."""
 
 from typing import Protocol
 
 TOP_LEVEL = 6
-"""The hardest; `nemesis/levels.py` says what each one is."""
+"""The hardest level; `nemesis/levels.py` defines each level."""
 
 
 class Asked(Protocol):
-    """What of a plan decides it."""
+    """The fields of a plan that decide whether it can have a level."""
 
     @property
     def level(self) -> int:
-        """0: as faults are dealt by default."""
+        """The requested level of fault density; 0 for the default schedule of faults."""
 
     @property
     def faults(self) -> object:
-        """Those written by hand; None: there are none."""
+        """Handwritten faults; None if there are none."""
 
     @property
     def scenario(self) -> object:
-        """None: it is an ordinary run."""
+        """The scenario; None for an ordinary run."""
 
     @property
     def runs_already(self) -> bool:
-        """Whether the cluster is somebody's, and runs already."""
+        """Whether the run uses a cluster that is already running."""
 
 
 def level_refusal(plan: Asked) -> str | None:
-    """Return why a run has no level, None if it has, or is asked for none."""
+    """Return why a run cannot have its requested level; None if it can, or none is requested."""
     if not plan.level:
         return None
     refusals = {

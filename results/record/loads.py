@@ -1,9 +1,10 @@
-"""How hard clients work, and the defaults of a plan that follow from its workload and its load.
+"""The load of clients, and the plan defaults that depend on workload and load.
 
-Under `light` load an op is a send of its own, at a rate; readers read each record several times.
-Under `heavy` load few processes send many records an op, as fast as the brokers take them, so that
-batches are full and several are in flight. Readers follow the end of each partition, and seldom
-start one over, so that not much more is read than sent. What the user sets goes before either.
+Under `light` load, each op sends one message, at a given rate. Readers read each record several
+times. Under `heavy` load, few processes send many records in each op, as fast as the brokers accept
+them. Batches are then full, and several are in flight. Readers follow the end of each partition and
+seldom start again from its beginning, so they read little more than is sent. The user's settings
+override these defaults.
 """
 
 import re
@@ -14,7 +15,7 @@ from results.record.cleaning import compaction, keys_of
 
 
 class Load(Enum):
-    """How hard clients work."""
+    """How much clients send."""
 
     LIGHT = "light"
     HEAVY = "heavy"
@@ -22,22 +23,24 @@ class Load(Enum):
 
 WORKLOAD = r"^[a-z][a-z0-9-]{0,30}$"
 _NAMED_OTHERWISE = frozenset({"log", "script"})
-"""Workloads whose runs are not named after them."""
+"""Workloads whose name is not used as the default name of a run."""
 _OF_WORKLOAD: Mapping[str, Mapping[str, object]] = {
     "txn": {"rate": 100},
     "pipeline": {"rate": 200, "sends_per_op": 5},
     "keyed": {"rate": 200, "partitions": 2},
 }
-"""A transaction costs many a send, and a cleaner works log by log."""
+"""Defaults by workload. A transaction costs as much as many sends, and the cleaner handles one log
+at a time."""
 _OF_GOING_ON: Mapping[str, object] = {"delivery_timeout_s": 2}
-"""A client that goes on after time-outs must have some: a paused broker answers later than that."""
+"""Default for clients that continue after timeouts. It is short, so that a paused broker causes
+timeouts."""
 _OF_HEAVY: Mapping[str, object] = {
     "rate": 0, "concurrency": 8, "sends_per_op": 500, "linger_ms": 10,
 }  # fmt: skip
 _OF_HEAVY_WORKLOAD: Mapping[str, Mapping[str, object]] = {
     # Half of the processes of `groups` are members, and do not send.
     "groups": {"concurrency": 16},
-    # Each of its messages is recorded by itself, with the outcome of its transaction.
+    # Each message is recorded separately, with the outcome of its transaction.
     "txn": {"sends_per_op": 100},
     "pipeline": {"concurrency": 16, "sends_per_op": 100},
     "keyed": {"concurrency": 16, "sends_per_op": 100},
@@ -45,7 +48,7 @@ _OF_HEAVY_WORKLOAD: Mapping[str, Mapping[str, object]] = {
 
 
 def with_defaults(values: object) -> object:
-    """Return a plan's values, as they were read, with what follows from workload and load."""
+    """Return a plan's values, with the defaults of its workload and load added."""
     if not isinstance(values, dict):
         return values
     workload = values.get("workload", "log")
@@ -62,10 +65,10 @@ def with_defaults(values: object) -> object:
 
 
 def _with_few_keys(values: dict[str, object]) -> dict[str, object]:
-    """Return a plan's values, with keys and brokers that compact, from its seed."""
+    """Return a plan's values, with few keys and compaction settings added, chosen from its seed."""
     seed, broker = values.get("seed", 0), values.get("broker", {})
     if not isinstance(seed, int) or not isinstance(broker, dict):
-        return values  # Which is refused, where it is looked at.
+        return values  # Validation refuses such a value later.
     keys = values.get("keys", keys_of(seed))
     if not isinstance(keys, int):
         return values
@@ -73,12 +76,12 @@ def _with_few_keys(values: dict[str, object]) -> dict[str, object]:
 
 
 def load_refusal(load: Load, *, scripted: bool, simulated: bool) -> str | None:
-    """Return why a load makes no sense, None if it does.
+    """Return why a load is not possible; None if it is.
 
     Args:
-        load: As asked for.
-        scripted: Whether a story's steps decide what is sent.
-        simulated: Whether the run takes place in virtual time.
+        load: The requested load.
+        scripted: Whether the steps of a scenario decide which messages are sent.
+        simulated: Whether the run uses virtual time.
     """
     if load is Load.LIGHT:
         return None

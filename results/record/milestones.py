@@ -1,17 +1,28 @@
-"""The milestones of a run, `milestones.jsonl`: how far it came, and when.
+"""The milestones of a run, `milestones.jsonl`: the phases that it reached, and when.
 
-A run that died stops in the middle of them, which is how the pipeline knows that there is no final
-snapshot. In order: `looked` (what is on the hosts was noted, to be compared with), `started`,
-`ready`, `warmup`, `main`, `main-ended`, `healed`, `recovered` (every partition has a leader and a
-full ISR), `stopping-clients` (they begin nothing more, and wait for what is under way),
-`final-reads`, `noted` (leaders, high watermarks and log ends before the stop), `stopped`,
-`collected`; `failed`, if it was not played to its end; and last `audited`: the hosts were compared
-with how they were before. `broker-ended` stands wherever that was found out, `stacks` where the
-cluster did not recover or the run was stopped, `stopped-on-violation` where it was stopped for what
-was found meanwhile, `watcher-ended` where the process that looks for that ended by itself,
-`interrupted` where somebody ended it early by Ctrl-C, `worker-ended` where a process of clients had
-crashed, and `open-transactions` and `drained` (a share group was done with all) after
-`final-reads`.
+If a run died, its milestones end early. The pipeline then knows that there is no final snapshot.
+The regular milestones, in order, are:
+
+- `looked`: the state of the hosts was recorded, for a comparison at the end.
+- `started`, `ready`, `warmup`, `main`, `main-ended`, `healed`.
+- `recovered`: every partition has a leader and a full ISR.
+- `stopping-clients`: clients begin no more ops, and wait for those under way.
+- `final-reads`.
+- `noted`: leaders, high watermarks and log ends before the stop were recorded.
+- `stopped`, `collected`.
+- `audited`, always last: the hosts were compared with their earlier state.
+
+Further milestones occur only in some runs:
+
+- `failed`: the run did not finish its plan.
+- `broker-ended`: a broker ended; it is placed where this was found.
+- `stacks`: thread stacks were recorded, because the cluster did not recover or the run was stopped.
+- `stopped-on-violation`: the run was stopped because of a violation found during it.
+- `watcher-ended`: the process that looks for violations ended unexpectedly.
+- `interrupted`: the user stopped the run with Ctrl-C.
+- `worker-ended`: a client process had crashed.
+- `open-transactions`, after `final-reads`: the transactions still open were listed.
+- `drained`, after `final-reads`: a share group had processed all records.
 """
 
 import json
@@ -30,7 +41,7 @@ STOPPED_ON = "stopped-on-violation"
 WATCHER_ENDED = "watcher-ended"
 WORKER_ENDED = "worker-ended"
 MAX_NS = 2**63 - 1
-"""Of a time, as tables keep them."""
+"""Largest time that a table can store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,19 +49,21 @@ class Milestone:
     """A point that a run reached.
 
     Attributes:
-        name: One of those of the module's docstring.
+        name: One of the names in the module's docstring.
         at_ns: Nanoseconds since the run's start.
-        detail: What is worth knowing of it: `broker-ended` has its `node`, `incarnation`, the
-            `code` that it exited with (or minus the signal, or `stopped`, or nothing if nobody saw
-            it), and what it `said` of errors, line by line; `open-transactions` has for each
-            partition who has one; `stacks` has for each node the deadlocks that its JVM found;
-            `stopped-on-violation` has the `anomaly`, its `place` and `sentence`, and when it was
-            seen first and again (`first_ns`, `seen_ns`);
-            `stopping-clients` has how many `workers` there were; `worker-ended` has which `worker`
-            it was, the `signal` of its crash, and what it `said` last, line by line;
-            `noted` has how many `lives` the servers had; `stopped` has for each node `clean` or
-            `killed`; `healed`, `recovered` and `drained` have `failed` and a sentence if it did not
-            come to that; `audited` has what is not as it was before the run, each with how.
+        detail: Further facts, by milestone.
+            `broker-ended`: the `node`, its `incarnation`, the error lines that it `said`, and the
+            exit `code` (a negative code is a signal; it may also be `stopped`, or be missing).
+            `open-transactions`: for each partition, the owner of an open transaction.
+            `stacks`: for each node, the deadlocks that its JVM found.
+            `stopped-on-violation`: the `anomaly`, its `place` and `sentence`, and the times of the
+            first and second observation (`first_ns`, `seen_ns`).
+            `stopping-clients`: the number of `workers`.
+            `worker-ended`: the `worker`, the `signal` of its crash, and its last lines (`said`).
+            `noted`: the number of `lives` of the servers.
+            `stopped`: for each node `clean` or `killed`.
+            `healed`, `recovered` and `drained`: `failed` and a sentence, if not reached.
+            `audited`: each change of the hosts compared with the time before the run.
     """
 
     name: str
@@ -59,19 +72,19 @@ class Milestone:
 
 
 def append_milestone(path: Path, milestone: Milestone) -> None:
-    """Add a line to the run's milestones."""
+    """Append a milestone to the run's milestones file."""
     row = {"name": milestone.name, "at_ns": milestone.at_ns, "detail": milestone.detail}
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 
 def load_milestones(path: Path) -> list[Milestone]:
-    """Read the milestones of a run, up to a line that was cut off or says something else."""
+    """Read the milestones of a run, up to the first line that is cut off or invalid."""
     milestones = []
     for line in read_lines(path):
         try:
             milestone = Milestone(**json.loads(line))
-        except (ValueError, TypeError, RecursionError):  # A bundle's may be anything at all.
+        except (ValueError, TypeError, RecursionError):  # A bundle's file may contain anything.
             break
         if not _sound(milestone):
             break
@@ -80,7 +93,7 @@ def load_milestones(path: Path) -> list[Milestone]:
 
 
 def _sound(milestone: Milestone) -> bool:
-    """Tell whether a line has what was written, not merely sound JSON."""
+    """Return whether a milestone's fields have the types that a run writes."""
     name, at_ns, detail = milestone.name, milestone.at_ns, milestone.detail
     return (
         isinstance(name, str)

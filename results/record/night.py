@@ -1,8 +1,8 @@
-"""What a run was played for: one entry of one night of a suite, or a repeat (`night.json`).
+"""The suite entry for which a run was played, or the run that it repeats (`night.json`).
 
-A suite writes it before the run starts, so that a run whose suite died is still known as that
-night's. `logquake repro` writes it behind a run that came to its end, and names no suite. An
-ordinary run has none.
+A suite writes the file before the run starts, so that the run belongs to its night even if the
+suite dies. `logquake repro` writes it after a run has finished, without a suite name. An ordinary
+run has no such file.
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Why(StrEnum):
-    """Why a suite played a run."""
+    """The reason for which a suite played a run."""
 
     PLANNED = "planned"
     SAME_SEED = "same-seed"
@@ -20,7 +20,7 @@ class Why(StrEnum):
 
     @property
     def words(self) -> str:
-        """Why, for people."""
+        """The reason, in words."""
         return _WORDS[self]
 
 
@@ -33,15 +33,15 @@ _WORDS = {
 
 
 class Night(BaseModel):
-    """One run's place in a night.
+    """The place of a run in a night, i.e. one execution of a suite.
 
     Attributes:
-        suite: The suite's name; empty: none played it.
-        night: The night's id, which sorts by time: `20261122T010000Z`; empty: none.
-        entry: The matrix entry, unique in its suite: `log/kafka:4.3.1/namespace/partition+kill#3`;
-            empty: none.
-        why: As planned, or to measure how often a failure recurs.
-        repeats: The run id of the failed run that is repeated; empty if planned.
+        suite: Name of the suite; empty if no suite played the run.
+        night: Id of the night, which sorts by time: `20261122T010000Z`; empty if none.
+        entry: Entry of the suite's matrix, unique in the suite:
+            `log/kafka:4.3.1/namespace/partition+kill#3`; empty if none.
+        why: Whether the run was planned, or measures how often a failure recurs.
+        repeats: Id of the failed run that this run repeats; empty if planned.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

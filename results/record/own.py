@@ -1,7 +1,7 @@
-"""The user's own configuration of clients: what a plan refers to by name, and never holds.
+"""The user's own client settings. A plan refers to them by name and never contains them.
 
-Certificates, keys and passwords stand in `~/.config/logquake/clients.toml`, or in the file that
-`LOGQUAKE_CONFIG` names. A plan, a page, a bundle and a worker's file hold the name alone:
+Certificates, keys and passwords are in `~/.config/logquake/clients.toml`, or in the file that
+`LOGQUAKE_CONFIG` names. A plan, page, bundle or worker's file contains only the table's name:
 
     [lab]
     "security.protocol" = "sasl_ssl"
@@ -23,11 +23,11 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def own_settings(name: str) -> dict[str, str]:
-    """Return the settings under a name in the user's own file; secrets are put in.
+    """Return the settings of a table in the user's own file, with secrets put in.
 
     Raises:
-        PlanError: There is no such file or name, somebody else owns or may write the file, or what
-            it refers to is not there. No sentence holds a value.
+        PlanError: The file or table is missing, another user owns or may write the file, or a
+            referenced secret is missing. The message contains no value.
     """
     path = own_file()
     table = tables_of(path).get(name)
@@ -43,10 +43,10 @@ def own_settings(name: str) -> dict[str, str]:
 
 
 def own_file() -> Path:
-    """Return where the user's own configuration is, or would be.
+    """Return the path of the user's own settings file, which need not exist.
 
     Raises:
-        PlanError: The user has no home folder, and no variable names the file.
+        PlanError: The user has no home folder, and no environment variable names the file.
     """
     if named := os.environ.get(VARIABLE):
         return Path(named)
@@ -61,14 +61,15 @@ def own_file() -> Path:
 
 
 def tables_of(path: Path) -> dict[str, object]:
-    """Return a TOML file of the user's own; empty if there is none.
+    """Return the contents of a TOML file of the user; empty if there is none.
 
     Raises:
-        PlanError: Somebody else owns or may write it, or it cannot be read. No sentence holds a
-            value.
+        PlanError: Another user owns or may write the file, or it cannot be read. The message
+            contains no value.
     """
     try:
-        with open_file(path.resolve(), max_bytes=_MAX_BYTES) as file:  # A link of the user's own.
+        # The user may have made it a link.
+        with open_file(path.resolve(), max_bytes=_MAX_BYTES) as file:
             found = os.fstat(file.fileno())
             if found.st_uid != os.geteuid():
                 raise PlanError(f"{path} belongs to another user; type: sudo chown $USER {path}")
@@ -88,15 +89,15 @@ def tables_of(path: Path) -> dict[str, object]:
 
 
 def value_of(path: Path, key: str, value: str) -> str:
-    """Return a setting's value, from where it refers to: `env:NAME` or `file:PATH`.
+    """Return a setting's value; `env:NAME` and `file:PATH` are replaced by what they refer to.
 
     Args:
-        path: The file that has it; a relative `file:PATH` begins in its folder.
-        key: Its name.
-        value: As it stands there.
+        path: The file with the setting; a relative `file:PATH` is relative to its folder.
+        key: Name of the setting.
+        value: The text in the file.
 
     Raises:
-        PlanError: What it refers to is not there.
+        PlanError: The referenced variable or file is missing.
     """
     kind, _, where = value.partition(":")
     if kind == "env":

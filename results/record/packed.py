@@ -1,11 +1,11 @@
-"""Live streams that were packed: the same rows as Parquet, in the same file.
+"""Compressed live streams: the same rows as Parquet, in the same file.
 
-While a run is under way its rows are written as they come, some hundred bytes each. Once its tables
-are worked out, only a later version of the pipeline reads them again. So they are packed then, to
-about a fortieth. A packed stream keeps its name, and is told from others by its first bytes: at any
-moment, also after a crash, there is one file with all rows.
+During a run, rows are written as they occur, about a hundred bytes each. After the tables are made,
+only a later version of the pipeline reads the streams again. So they are then packed, to about a
+fortieth of their size. A packed stream keeps its file name; its first bytes identify it. At any
+moment, also after a crash, one file contains all rows.
 
-Only whole streams are packed. One that a crash cut off stays as it is.
+Only complete streams are packed. A stream that a crash cut off stays unchanged.
 """
 
 import os
@@ -22,16 +22,16 @@ from results.record.tables import is_of
 from results.record.whole import written_whole
 
 BYTES_A_ROW = 100
-"""About so many a row takes in a stream that is not packed, and in memory."""
+"""Approximate size of a row in an unpacked stream, and in memory."""
 _MAGIC = b"PAR1"
 _GROUP_ROWS = 1 << 18
 _READ_ROWS = 1 << 16
 _LEVEL = 3
-"""Of zstd: a higher one takes twice the time for a twentieth."""
+"""Compression level of zstd. A higher level needs twice the time and saves a twentieth."""
 
 
 def is_packed(file: BinaryIO) -> bool:
-    """Tell whether a stream is packed; the file stands at its start afterwards."""
+    """Return whether a stream is packed, and leave the file at its start."""
     file.seek(0)
     found = file.read(len(_MAGIC))
     file.seek(0)
@@ -39,7 +39,7 @@ def is_packed(file: BinaryIO) -> bool:
 
 
 def unpacked_bytes(path: Path, file: BinaryIO) -> int:
-    """Return about how many bytes a packed stream has in memory; 0 of a damaged one."""
+    """Return the approximate size of a packed stream in memory; 0 if it is damaged."""
     with suppress(OSError, pa.ArrowException), within_bounds(path, file) as opened:
         return int(pq.read_metadata(opened).num_rows) * BYTES_A_ROW
     return 0
@@ -51,14 +51,14 @@ def unpacked(
     """Yield the schema of a packed stream, then its batches.
 
     Args:
-        path: Of the stream, for sentences.
-        file: The same, open.
+        path: Path of the stream, for error messages.
+        file: The open stream.
         table: A name in `LIVE`.
 
     Raises:
-        OSError, pa.ArrowException: It is damaged, or claims more than its size can hold, or has
-            other columns than its table.
-        ValueError: Its texts are longer than any that a run wrote.
+        OSError, pa.ArrowException: The stream is damaged, announces more data than its size can
+            hold, or has other columns than its table.
+        ValueError: A text is longer than any text that a run writes.
     """
     with packed_file(path, file, table) as (schema, reader):
         yield schema, None
@@ -67,11 +67,12 @@ def unpacked(
 
 
 def group_rows(reader: pq.ParquetFile, number: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a row group, or none of them; raise as `unpacked`.
+    """Yield all rows of a row group, or no rows if any of them is damaged; errors as in `unpacked`.
 
-    So who reads all groups, and who reads some, have the same rows of a damaged stream.
+    So a reader of all groups and a reader of one group get the same rows of a damaged stream.
     """
-    for _ in _decoded(reader, number):  # Twice, as plain texts may fill the memory.
+    # Decoded twice, because keeping the plain texts may fill the memory.
+    for _ in _decoded(reader, number):
         pass
     yield from _decoded(reader, number)
 
@@ -85,7 +86,10 @@ def _decoded(reader: pq.ParquetFile, number: int) -> Iterator[pa.RecordBatch]:
 def packed_file(
     path: Path, file: BinaryIO, table: str
 ) -> Iterator[tuple[pa.Schema, pq.ParquetFile]]:
-    """Open a packed stream; arguments and errors as of `unpacked`. Give its schema, too."""
+    """Open a packed stream and yield its schema and reader.
+
+    Arguments and errors are those of `unpacked`.
+    """
     with within_bounds(path, file) as opened:
         schema = pq.read_schema(opened)
         if not is_of(schema, table):
@@ -104,20 +108,20 @@ def _plain(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def pack(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, below: int) -> bool:
-    """Write a packed stream over the one that its rows come from; both have the same rows.
+    """Replace a stream by its packed version, with the same rows.
 
     Args:
-        path: Of the stream.
-        schema: Of its rows.
-        batches: All of them.
-        below: So large it would be in vain: then nothing changes.
+        path: Path of the stream.
+        schema: Schema of the rows.
+        batches: All rows of the stream.
+        below: Size in bytes. If the packed stream is not smaller, the file stays unchanged.
 
     Returns:
-        Whether it is packed now.
+        Whether the stream is packed now.
 
     Raises:
-        StoreError: No permission, no space, or another refusal of the disk; nothing has changed.
-        Exception: What the batches raised; nothing has changed either.
+        StoreError: The file cannot be written; the stream is unchanged.
+        Exception: An error from `batches`; the stream is unchanged.
     """
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
     numbers = [field.name for field in schema if pa.types.is_integer(field.type)]
@@ -127,7 +131,7 @@ def pack(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, be
             schema,
             compression="zstd",
             compression_level=_LEVEL,
-            use_dictionary=texts,  # type: ignore[arg-type]  # The stubs lack lists.
+            use_dictionary=texts,  # type: ignore[arg-type]  # The type stubs lack lists.
             column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
             write_page_checksum=True,
         ) as writer:
@@ -136,7 +140,7 @@ def pack(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, be
         file.flush()
         if os.fstat(file.fileno()).st_size >= below:
             raise _VainError
-        # What readers would refuse must not take the place of what they take.
+        # A file that readers would refuse must not replace a readable one.
         with Path(f"/dev/fd/{file.fileno()}").open("rb") as again:
             within_bounds(path, again).close()
         os.fsync(file.fileno())
@@ -145,11 +149,11 @@ def pack(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, be
 
 
 class _VainError(Exception):
-    """What was packed is not smaller."""
+    """The packed stream is not smaller than the original."""
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows of small batches together, so that a group of rows is worth its own end."""
+    """Join small batches into tables large enough for a row group."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

@@ -1,11 +1,11 @@
-"""Tables of a run as Parquet, bounded before anything of them is decoded.
+"""Read Parquet tables of a run, after checking that they cannot expand beyond a limit.
 
-Anybody may have written them. Forty kilobytes of Parquet can stand for gigabytes: rows that repeat
-one value, pages that zstd has shrunk thirty thousand times. So what the end of a file claims is
-compared with the bytes of its columns, and so is what each page claims. A file that a run wrote has
-about twelve rows a byte at most (polls under heavy load, each of thousands of records that follow
-one another), and its pages shrink tenfold. What lies between the columns counts for nothing:
-zeros there take no room in an archive, or a hole none on a disk.
+Any user may have written these files. Forty kilobytes of Parquet can expand to gigabytes, through
+rows that repeat one value, or pages that zstd has compressed thirty-thousandfold. So the sizes
+announced in the footer and in each page are compared with the bytes of the columns. A file from a
+run has at most about twelve rows per byte (polls under heavy load, of thousands of consecutive
+records), and its pages shrink tenfold. Bytes between the columns do not count, because zeros there
+take no room in an archive, and holes take none on a disk.
 
 Format: https://parquet.apache.org/docs/file-format/
 """
@@ -26,43 +26,44 @@ SPARE_ROWS = 100_000
 ROWS_A_BYTE = 16
 SPARE_BYTES = 64 << 20
 TIMES_SMALLER = 64
-"""Rows and bytes that any file may stand for, and how many more for each byte of its columns."""
+"""Rows and bytes allowed in any file, and additional ones allowed for each byte of its columns."""
 MAX_FOOTER_BYTES = 16 << 20
 MAX_TEXT_BYTES = 512 << 20
-"""Of a column of texts, when each row has its own."""
+"""Maximum size of a text column, counted with a text of its own in each row."""
 _CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "ZSTD"})
-"""What runs are written with; some others shrink without a bound."""
+"""Compression codecs that runs use. Some other codecs have no limit of expansion."""
 _TAIL_BYTES = 8
 _HEADER_BYTES = 1 << 14
 _MAX_SEEN = 4096
 _seen: dict[tuple[int, ...], None] = {}
-"""Files that are within bounds, by device, inode, size and last change: none is looked at twice."""
+"""Files already found to be within limits, by device, inode, size and change time, so that none is
+checked twice."""
 
 
 def open_parquet(path: Path) -> pa.NativeFile:
-    """Open a Parquet file whose claims are within bounds, for `pyarrow.parquet` to read.
+    """Open a Parquet file for `pyarrow.parquet`, after checking that its size limits hold.
 
     Raises:
-        FileNotFoundError: There is none.
-        UnsafeFileError: It is no regular file, or claims more than a file of its size can hold.
-        OSError, pa.ArrowException: It is damaged.
+        FileNotFoundError: The file does not exist.
+        UnsafeFileError: It is not a regular file, or announces more data than its size can hold.
+        OSError, pa.ArrowException: The file is damaged.
     """
     with open_file(path, root=path.parent.parent) as file:
         return within_bounds(path, file)
 
 
 def within_bounds(path: Path, file: BinaryIO) -> pa.NativeFile:
-    """Open a Parquet file again whose claims are within bounds, as `open_parquet` does.
+    """Check an open Parquet file's size limits, and open it again for `pyarrow.parquet`.
 
     Args:
-        path: Of the file, for sentences.
-        file: The same, open for reading.
+        path: Path of the file, for error messages.
+        file: The file, open for reading.
 
     Raises:
-        UnsafeFileError, OSError, pa.ArrowException: As `open_parquet`.
+        UnsafeFileError, OSError, pa.ArrowException: As in `open_parquet`.
     """
     found = os.fstat(file.fileno())
-    # By its number: the name may lead to another file by now.
+    # Opened by its descriptor, because the name may refer to another file now.
     opened = pa.OSFile(f"/dev/fd/{file.fileno()}", "rb")
     key = (found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns)
     if key not in _seen:
@@ -81,10 +82,10 @@ def within_bounds(path: Path, file: BinaryIO) -> pa.NativeFile:
 
 
 def as_texts(table: pa.Table) -> pa.Table:
-    """Return a table with its dictionaries of texts as plain texts.
+    """Return a table with its dictionary-encoded texts as plain texts.
 
     Raises:
-        ValueError: One long text stands in so many rows that they would fill the memory.
+        ValueError: The plain texts would fill the memory, because a long text is in many rows.
     """
     for at, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
@@ -108,7 +109,7 @@ def _text_bytes(column: "pa.ChunkedArray[Any]") -> int:
 
 
 def _see(path: Path, file: BinaryIO, opened: pa.NativeFile, size: int) -> None:
-    """Compare what a file claims with its size."""
+    """Refuse a file that announces more rows or bytes than its size can hold."""
     file.seek(max(0, size - _TAIL_BYTES))
     if int.from_bytes(file.read(4), "little") > MAX_FOOTER_BYTES:
         raise UnsafeFileError(path, f"a table whose end has more than {MAX_FOOTER_BYTES} bytes")
@@ -117,7 +118,7 @@ def _see(path: Path, file: BinaryIO, opened: pa.NativeFile, size: int) -> None:
     rows = [group.num_rows for group in groups]
     if min(rows, default=0) < 0 or sum(rows) != metadata.num_rows:
         raise UnsafeFileError(path, "a table without the rows that it claims")
-    # A group without rows has no page of data, and no page of it is read.
+    # A row group without rows has no data page, and readers read no page of it.
     parts = [
         [each.column(at) for at in range(each.num_columns)] for each in groups if each.num_rows
     ]
@@ -129,7 +130,7 @@ def _see(path: Path, file: BinaryIO, opened: pa.NativeFile, size: int) -> None:
 
 
 def _packed_bytes(path: Path, columns: Sequence[pq.ColumnChunkMetaData], size: int) -> int:
-    """Return how many bytes the columns have in their file."""
+    """Return the total size of the columns in the file; refuse columns that overlap."""
     extents = sorted(_extent(column) for column in columns)
     ends = [end for _, end in extents]
     apart = all(start >= end for (start, _), end in zip(extents[1:], ends, strict=False))
@@ -139,7 +140,7 @@ def _packed_bytes(path: Path, columns: Sequence[pq.ColumnChunkMetaData], size: i
 
 
 def _extent(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    """Return where a part of a column begins and ends in its file."""
+    """Return the (begin, end) of a column chunk in its file."""
     at = column.data_page_offset
     first = column.dictionary_page_offset
     if column.has_dictionary_page and first is not None and 0 < first < at:
@@ -150,7 +151,7 @@ def _extent(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
 def _see_columns(
     path: Path, file: BinaryIO, columns: Sequence[pq.ColumnChunkMetaData], size: int
 ) -> None:
-    """Compare what the columns and their pages claim with the bytes that they have."""
+    """Refuse columns and pages that announce more data than their bytes can hold."""
     if unknown := {column.compression for column in columns} - _CODECS:
         raise UnsafeFileError(path, f"a table shrunk by {min(unknown)}")
     unpacked = 0
@@ -167,7 +168,7 @@ def _see_columns(
 
 
 def _pages(path: Path, file: BinaryIO, column: pq.ColumnChunkMetaData) -> Iterator[PageHeader]:
-    """Yield what each page of a part of a column says of itself."""
+    """Yield the header of each page of a column chunk."""
     at, end = _extent(column)
     while 0 < at < end:
         data = os.pread(file.fileno(), min(_HEADER_BYTES, end - at), at)

@@ -1,4 +1,4 @@
-"""Where things lie in the folder of a run."""
+"""The paths of the files in a run's folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,93 +6,93 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
-    """The files of one run, `STORE/<name>/<UTC time>-<seed>/`."""
+    """The files of one run, in `STORE/<name>/<UTC time>-<seed>/`."""
 
     root: Path
 
     @property
     def run_id(self) -> str:
-        """`<name>/<UTC time>-<seed>`: how a run is called in tables and on the command line."""
+        """The run's id, `<name>/<UTC time>-<seed>`, as used in tables and on the command line."""
         return f"{self.root.parent.name}/{self.root.name}"
 
     @property
     def plan(self) -> Path:
-        """Everything that decided the run."""
+        """The plan: everything that decides the run."""
         return self.root / "plan.toml"
 
     @property
     def environment(self) -> Path:
-        """Versions, host, kernel, Java."""
+        """Versions of software, host, kernel and Java."""
         return self.root / "environment.json"
 
     @property
     def system(self) -> Path:
-        """What can be seen of the system, and done to it; absent where that is all."""
+        """What can be observed of the system, and which faults it permits; missing if all."""
         return self.root / "system.json"
 
     @property
     def ledger(self) -> Path:
-        """The undo of each fault, written before the fault."""
+        """The undo action of each fault, written before the fault begins."""
         return self.root / "ledger.jsonl"
 
     @property
     def processes(self) -> Path:
-        """Every process that the run started on its hosts, a JSON line each."""
+        """Every process that the run started on its hosts, one JSON line each."""
         return self.root / "processes.jsonl"
 
     @property
     def attached(self) -> Path:
-        """Of a run on an attached cluster: what it has there; gone when that is taken away."""
+        """What the run created on an attached cluster; the file is deleted after its removal."""
         return self.root / "attached.json"
 
     @property
     def lock(self) -> Path:
-        """Locked (flock) as long as the run is alive; holds the pid of its controller."""
+        """Lock file, locked with flock while the run is alive; it contains the controller's pid."""
         return self.root / "lock"
 
     @property
     def topics(self) -> Path:
-        """The topics as they were created, with their ids."""
+        """The created topics, with their ids."""
         return self.root / "topics.json"
 
     @property
     def milestones(self) -> Path:
-        """How far the run came, and when."""
+        """The phases that the run reached, with their times."""
         return self.root / "milestones.jsonl"
 
     @property
     def live(self) -> Path:
-        """The streams that are written while the run is under way."""
+        """Folder of the streams that are written during the run."""
         return self.root / "record" / "live"
 
     @property
     def record(self) -> Path:
-        """The tables: `<table>.parquet`."""
+        """Folder of the tables: `<table>.parquet`."""
         return self.root / "record"
 
     @property
     def statistics(self) -> Path:
-        """What pages and trends show: `<name>.parquet`."""
+        """Folder of the data that pages and trends show: `<name>.parquet`."""
         return self.root / "statistics"
 
     @property
     def nodes(self) -> Path:
-        """One folder a node: configuration, logs, data."""
+        """Folder with one folder for each node: configuration, logs, data."""
         return self.root / "nodes"
 
     @property
     def steps(self) -> Path:
-        """The steps of a scripted run; an ordinary run has none."""
+        """The steps of a scripted run; missing for an ordinary run."""
         return self.root / "steps.jsonl"
 
     @property
     def story(self) -> Path:
-        """What a scripted run set out to show, and whether it did; an ordinary run has none."""
+        """The purpose of a scripted run, and whether it succeeded; missing for an ordinary run."""
         return self.root / "scenario.json"
 
     @property
     def night(self) -> Path:
-        """Which entry of which night it was played for; an ordinary run has none."""
+        """The suite, night and entry of the run; missing for an ordinary run."""
         return self.root / "night.json"
 
     @property
@@ -102,38 +102,38 @@ class RunPaths:
 
     @property
     def kept(self) -> Path:
-        """Of a run that was kept: the files of the cluster that goes on, copies to begin with."""
+        """The files of a kept cluster that is still running; the run's own files are copies."""
         return self.root / "kept"
 
     @property
     def keeper(self) -> Path:
-        """Of a run that was kept: how its cluster is reached."""
+        """The addresses of a kept cluster that is still running."""
         return self.root / "kept.json"
 
     @property
     def verdict(self) -> Path:
-        """The verdict, for machines."""
+        """The verdict as JSON."""
         return self.root / "verdict.json"
 
     @property
     def timings(self) -> Path:
-        """When its command began, judged it and drew its page; absent where no command did."""
+        """Times of the command: its begin, judging, and page; missing without a command."""
         return self.root / "timings.json"
 
     @property
     def report(self) -> Path:
-        """The verdict, for people."""
+        """The run's HTML page."""
         return self.root / "report.html"
 
     @property
     def scratch(self) -> Path:
-        """Temporary files of the judgement, as long as it lasts."""
+        """Temporary files of the judge, while it works."""
         return self.root / "scratch"
 
     def node(self, node: str) -> Path:
-        """The folder of one node."""
+        """Return the folder of one node."""
         return self.nodes / node
 
     def table(self, name: str) -> Path:
-        """The Parquet file of a table."""
+        """Return the Parquet file of a table."""
         return self.record / f"{name}.parquet"

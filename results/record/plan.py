@@ -1,7 +1,8 @@
-"""The plan of a run: everything that decides it, with the defaults written out.
+"""The plan of a run: everything that decides it, with all defaults written out.
 
-A plan comes from a TOML file, from the command line, or from both; it is validated here, and stored
-whole as `plan.toml` of the run. Two runs of one plan differ only by what the brokers did.
+A plan comes from a TOML file, from the command line, or from both. This module validates it. The
+complete plan is stored as `plan.toml` of the run. Two runs of one plan differ only because the
+brokers behave differently.
 """
 
 import re
@@ -46,12 +47,12 @@ NEMESIS_KINDS = (
     "wipe", "bit-flip", "disk", "clock", "leadership", "topics", "outage", "keeper",
     "keeper-links", "double", "stall", "stall-clients", "aftermath", "remade", "connections",
     "client-connections", "resources", "slow-disks", "disk-errors", "lost-flushes")  # fmt: skip
-"""The families of faults; `all` in a plan's `nemesis` means all that work where it is played."""
+"""The fault families. In a plan's `nemesis`, `all` means every family that works on its hosts."""
 ALL = "all"
 
 
 class PlanError(ValueError):
-    """A plan that cannot be run, in one sentence with the remedy."""
+    """The plan cannot be run. The message is one sentence with a remedy."""
 
 
 MESSAGE_FORMAT = "log.message.format.version"
@@ -59,118 +60,119 @@ FIRST_WITH_PRODUCER_IDS = (0, 11)
 
 REFERENCE = "reference"
 SIMULATED = "simulated"
-"""Hosts that are none: the reference cluster in virtual time."""
+"""Value of `hosts` for the reference cluster in virtual time, without real hosts."""
 ATTACHED = "attached"
-"""Hosts of a cluster that runs already: its file says what may be done to them."""
+"""Value of `hosts` for a cluster that is already running. Its file lists the permitted commands."""
 NEWEST = ".".join(map(str, NEWEST_KAFKA))
-"""The Kafka whose rules other systems follow."""
+"""The Kafka version whose rules apply to other systems."""
 
 
 class Plan(Part):
-    """A run, before it is run."""
+    """The plan of a run."""
 
     schema_version: Literal[1] = 1
     name: str = Field(default="log", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")
     system: str = "kafka:4.3.1"
-    """As `results.record.systems` has it."""
+    """The system under test, in a form of `results.record.systems`."""
     version: str | None = Field(default=None, pattern=r"^[0-9][0-9A-Za-z.+_-]{0,60}$")
-    """Of a Kafka of yours: what its jars say."""
+    """Kafka version of a build of the user, as its jars report it."""
     broker_ids: tuple[int, ...] | None = None
-    """Of an attached cluster, or as a command's file has them; None: 1, 2, ..."""
+    """Broker ids of an attached cluster or a command's file; None for 1, 2, ..."""
     prefix: str | None = Field(default=None, pattern=r"^logquake-[0-9a-f]{8}-$")
-    """Names of topics, groups and transactional ids begin so; on an attached cluster the run's."""
+    """Prefix of topics, groups and transactional ids on an attached cluster, unique to the run."""
     bug: str | None = None
-    """Of the reference cluster: which of its bugs is switched on."""
+    """For the reference cluster: the bug to switch on."""
     hosts: str = Field(
         default="auto", pattern=r"^(auto|namespace|docker|process|simulated|attached|ssh:.+)$"
     )
-    """`ssh:HOSTS.toml`: the file that names them. `simulated`: none, in virtual time."""
+    """`ssh:HOSTS.toml` names a file with the hosts. `simulated` is virtual time without hosts."""
     image: str | None = None
-    """Of docker containers: with Java, or of Kafka."""
+    """Image of docker containers, with Java or with Kafka."""
     disk_mb: int | None = Field(default=None, ge=64)
-    """Each node keeps its data on a file system of its own of so many MiB; None: on the store's."""
+    """MiB of each node's own file system for data; None for data on the store's file system."""
     nodes: int = Field(default=3, ge=1, le=9)
-    """Brokers, `n1`, `n2`, ..."""
+    """Number of brokers, named `n1`, `n2`, ..."""
     controllers: int = Field(default=3, ge=1, le=5)
-    """In mode `controllers`: how many there are beside the brokers, `n101`, `n102`, ..."""
+    """In mode `controllers`: number of separate controllers, named `n101`, `n102`, ..."""
     replication: int = Field(default=3, ge=1, le=9)
     topics: int = Field(default=2, ge=1, le=64)
     partitions: int = Field(default=4, ge=1, le=256)
-    """Of each topic."""
+    """Number of partitions of each topic."""
     workload: str = Field(default="log", pattern=WORKLOAD)
-    """One of `workloads.registry`, which is asked before a run; `script`: what a scenario's steps
-    send and read."""
+    """A name in `workloads.registry`, or `script`: a scenario's steps send and read messages."""
     nemesis: tuple[str, ...] = ("partition", "kill", "pause")
     nemesis_interval_s: float = Field(default=6, gt=0)
     warmup_s: float = Field(default=5, ge=0)
     time_limit_s: float = Field(default=60, gt=0, le=7 * 86_400)
     load: Load = Load.LIGHT
-    """Decides what is not set of how often, how much and by how many is sent."""
+    """Decides the defaults for the rate and amount of sends, and for the number of senders."""
     rate: float = Field(default=500, ge=0)
-    """Operations a second, of all processes; 0: as fast as they can. With txn, 100 by default."""
+    """Operations per second of all processes; 0 for no limit. The workload txn defaults to 100."""
     concurrency: int = Field(default=16, ge=1, le=4096)
-    """Logical processes."""
+    """Number of logical processes."""
     workers: int = Field(default=2, ge=1, le=64)
-    """Operating system processes that the logical ones are spread over."""
+    """Number of operating system processes that run the logical processes."""
     acks: Literal["0", "1", "all"] = "all"
     idempotence: bool | None = None
-    """None: on with acks=all (as Kafka's own clients) if the message format can, off otherwise."""
+    """None means on with acks=all, as in Kafka's clients, if the message format permits; else off.
+    """
     retries: int | None = Field(default=None, ge=0)
-    """None: the client's default (without limit, until the delivery timeout)."""
+    """None means the client's default (no limit until the delivery timeout)."""
     client_version: str | None = Field(default=None, pattern=r"^\d+\.\d+\.\d+$")
-    """Of librdkafka and confluent-kafka, for the workload's clients; None: Logquake's own."""
+    """Version of librdkafka and confluent-kafka for clients; None for the one Logquake installs."""
     client_kind: str | None = Field(default=None, pattern=CLIENT_KINDS)
-    """`java`, `java:VERSION`: the workload's clients are Kafka's own; None, `librdkafka`: its."""
+    """`java` or `java:VERSION` for Kafka's own clients; None or `librdkafka` for librdkafka."""
     group_protocol: GroupProtocol = "mixed"
-    """Of members of groups. mixed: each group in its own way, the consumer protocol where it is."""
+    """Protocol of group members. `mixed`: groups differ, if the consumer protocol is supported."""
     linger_ms: float = Field(default=5, ge=0)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd", "mixed"] = "none"
-    """mixed: another one for each worker."""
+    """`mixed` means a different one for each worker."""
     sends_per_op: int = Field(default=1, ge=1, le=100_000)
     payload_bytes: int = Field(default=100, ge=8, le=1_000_000)
     """Of each message. From 20 bytes on, readers notice any changed byte."""
     keys: int = Field(default=0, ge=0, le=1_000_000)
-    """Of each partition; 0: each message has its own. With keyed 8 to 32 by default."""
+    """Number of keys per partition; 0 gives each message its own. The workload keyed defaults to
+    8..32."""
     delivery_timeout_s: float = Field(default=30, gt=0)
     """After so long a producer gives a message up. Longer than the longest fault."""
     transaction_timeout_s: float = Field(default=10, gt=0)
-    """After so long a coordinator aborts what nobody ended (`transaction.timeout.ms`)."""
+    """Time after which a coordinator aborts an open transaction (`transaction.timeout.ms`)."""
     after_timeout: Literal["discard", "go-on"] = "discard"
-    """What a client with transactions does with its producer: it fences it, or uses it again."""
+    """A transactional client after a timeout: discard and fence its producer, or use it again."""
     min_insync: int = Field(default=2, ge=1, le=9)
     drawn: bool = False
-    """Whether nobody named the families of `nemesis`: `all`, or the default. Not each of them need
-    have been played, as long as enough faults were."""
+    """Whether the families in `nemesis` are a default or `all`. Then not every family must have
+    been played, if enough faults were."""
     heap_mb: int = Field(default=512, ge=16, le=65_536)
-    """Of each JVM of a broker or controller, in MiB."""
+    """Heap of each broker's or controller's JVM, in MiB."""
     judge: Judge = Judge.CONTRACT
     stop_on_violation: bool = False
-    """Whether the run is judged while it goes on, and ends with the first violation."""
+    """Whether the run is judged while it runs, and stops at the first violation."""
     seed: int = Field(default=0, ge=0)
     level: int = Field(default=0, ge=0, le=TOP_LEVEL)
-    """How hard faults come that are dealt (`nemesis/levels.py`)."""
+    """Difficulty of the scheduled faults (`nemesis/levels.py`)."""
     swarm: bool = False
-    """Whether settings that the user left open are drawn from the seed (`harness/swarm.py`)."""
+    """Whether unset settings are chosen at random from the seed (`harness/swarm.py`)."""
     swarmed: tuple[str, ...] = ()
-    """Which were: `rate`, `broker.num.io.threads`."""
+    """Names of the settings chosen this way: `rate`, `broker.num.io.threads`."""
     broker: dict[str, str] = Field(default_factory=dict)
     """Broker settings of the user: `--set KEY=VALUE`."""
     node: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """Settings of single nodes, over those of all: `[node.n101]`."""
+    """Settings of single nodes, which override `broker`: `[node.n101]`."""
     features: dict[str, int] = Field(default_factory=dict)
-    """Levels of KRaft's features, when the disks are formatted (KIP-584), as
-    `"eligible.leader.replicas.version" = 0`; others are the version's own."""
+    """Feature levels of KRaft for formatting the disks (KIP-584), for example
+    `"eligible.leader.replicas.version" = 0`. Other features keep the version's default."""
     client: dict[str, str] = Field(default_factory=dict)
     """librdkafka settings of the user: `--client KEY=VALUE`."""
     clients: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,64}$")
-    """Which of the user's own settings clients take too, by name (`results/record/own.py`)."""
+    """Name of a table in the user's own client settings (`results/record/own.py`)."""
     contents: Contents = Contents()
     budgets: Budgets = Budgets()
     minimums: Minimums = Minimums()
     faults: tuple[PlannedFault, ...] | None = None
-    """Written by hand; None: dealt from the seed."""
+    """Handwritten faults; None to schedule faults from the seed."""
     scenario: ScenarioPlan | None = None
-    """Of a scripted run; None: of an ordinary one."""
+    """The scenario of a scripted run; None for an ordinary run."""
 
     @model_validator(mode="before")
     @classmethod
@@ -233,13 +235,13 @@ class Plan(Part):
         return self
 
     def _hosts_refusal(self) -> str | None:
-        """Return why the system cannot be on the hosts, None if it can, as far as names tell."""
+        """Return why the system cannot run on these hosts, judged by names only; None if it can."""
         if self.hosts == ATTACHED and not self.runs_already:
             return f"hosts: {self.system} does not run already; take another kind"
         return None
 
     def _clients_refusal(self) -> str | None:
-        """Return why there are no such clients, None if there are."""
+        """Return why these clients are not possible; None if they are."""
         if self.goes_on and self.workload != "txn":
             return "after_timeout: only clients of the workload txn go on; leave it out"
         if self.wants_java and self.client_version is not None:
@@ -250,7 +252,7 @@ class Plan(Part):
         return in_flight_refusal(self.contents, idempotent=self.idempotent)
 
     def _workload_refusal(self) -> str | None:
-        """Return why these clients cannot do what the workload asks for, None if they can."""
+        """Return why these clients cannot run the workload; None if they can."""
         members = {"groups": self.workers + 1} | dict.fromkeys(OF_ONE_GROUP, 2 * self.workers)
         if self.concurrency < (needed := members.get(self.workload, 0)):
             return (
@@ -274,29 +276,29 @@ class Plan(Part):
 
     @property
     def topic_partitions(self) -> list[tuple[str, int]]:
-        """All (topic, partition) in order; the n of a value counts them from 1."""
+        """All (topic, partition) in order. The number n in a value counts them from 1."""
         return [(topic, part) for topic in self.topic_names for part in range(self.partitions)]
 
     @property
     def crews(self) -> int:
-        """How many workers are started: none that no logical process would live in."""
+        """Number of workers to start, at most one for each logical process."""
         return min(self.workers, self.concurrency)
 
     @property
     def transactional(self) -> bool:
-        """Whether clients write in transactions: each op of the workload, or a story's."""
+        """Whether clients write in transactions, because of the workload or the scenario."""
         return self.workload in {"txn", "pipeline", "keyed"} or (
             self.scenario is not None and self.scenario.transactions is True
         )
 
     @property
     def goes_on(self) -> bool:
-        """Whether a transactional client goes on with its producer after a time-out."""
+        """Whether a transactional client continues with its producer after a timeout."""
         return self.after_timeout == "go-on"
 
     @property
     def reuses_sequences(self) -> bool:
-        """Whether such a client may use a sequence number twice, as librdkafka does."""
+        """Whether clients that continue may reuse a sequence number, as librdkafka does."""
         return self.goes_on and not self.wants_java
 
     @property
@@ -306,19 +308,19 @@ class Plan(Part):
 
     @property
     def inputs(self) -> list[str]:
-        """The topics that members of groups read: of a pipeline all but the last."""
+        """The topics that group members read; for `pipeline`, all topics but the last."""
         return self.topic_names[:-1] if self.workload == "pipeline" else self.topic_names
 
     @property
     def wants_java(self) -> bool:
-        """Whether the workload's clients are Kafka's own."""
+        """Whether the workload uses Kafka's own Java clients."""
         return (self.client_kind or "").startswith("java")
 
     @property
     def hanging_after_s(self) -> float:
-        """After so long a transaction that its coordinator does not end hangs, in seconds.
+        """Seconds after which a transaction that its coordinator has not ended counts as hanging.
 
-        Its timeout, the interval in which the coordinator looks for those that are over it, and
+        The sum of the transaction timeout, the interval of the coordinator's timeout check, and the
         time to write the markers.
         """
         looks_s = abort_interval_s(self.broker, self.version_numbers if self.is_kafka else None)
@@ -326,46 +328,46 @@ class Plan(Part):
 
     @property
     def shifts_clocks(self) -> bool:
-        """Whether a fault may shift the clock of a broker, which has to be started so."""
+        """Whether a fault may shift a broker's clock, so that the broker needs a special start."""
         return self._may_have("clock", "clock-")
 
     @property
     def limits_resources(self) -> bool:
-        """Whether a fault may limit what a broker gets, which has to be started so."""
+        """Whether a fault may limit a broker's resources, which requires a special start."""
         return self._may_have("resources", "few-", "little-")
 
     def _may_have(self, family: str, *kinds: str) -> bool:
-        """Tell whether a family's faults may come; those written by hand begin with its words."""
+        """Return whether faults of a family may occur; handwritten ones match by prefix."""
         if self.faults is not None:
             return any(fault.kind.startswith(kinds) for fault in self.faults)
         return not {family, ALL}.isdisjoint(self.nemesis)
 
     @property
     def idempotent(self) -> bool:
-        """Whether producers are idempotent, the default resolved."""
+        """Whether producers are idempotent, after the default is applied."""
         if self.idempotence is None:
             return self.acks == "all" and self.keeps_producer_ids
         return self.idempotence
 
     @property
     def keeps_producer_ids(self) -> bool:
-        """Whether the topics' message format has producer ids, as v2 of Kafka 0.11 (KIP-98)."""
+        """Whether the topics' message format has producer ids, as v2 since Kafka 0.11 (KIP-98)."""
         written = re.match(r"(\d{1,9})\.(\d{1,9})", self.broker.get(MESSAGE_FORMAT, ""))
         return written is None or tuple(map(int, written.groups())) >= FIRST_WITH_PRODUCER_IDS
 
     @property
     def keeps_headers(self) -> bool:
-        """Whether that format has headers, which came with it (KIP-82)."""
+        """Whether the message format has headers, which came with producer ids (KIP-82)."""
         return self.keeps_producer_ids
 
     @property
     def named(self) -> SystemName:
-        """The system's name, taken apart."""
+        """The parts of the system's name."""
         return system_named(self.system)
 
     @property
     def kafka_version(self) -> str:
-        """`3.9.1` of `kafka:3.9.1:combined`; of another system the one whose rules it follows."""
+        """`3.9.1` for `kafka:3.9.1:combined`; for another system, the Kafka it follows."""
         return self.named.version or self.version or NEWEST
 
     @property
@@ -375,27 +377,27 @@ class Plan(Part):
 
     @property
     def is_kafka(self) -> bool:
-        """Whether the brokers are Apache Kafka, which Logquake starts itself."""
+        """Whether the brokers are Apache Kafka, started by Logquake."""
         return self.named.kind is SystemKind.KAFKA
 
     @property
     def is_simulated(self) -> bool:
-        """Whether the run takes place in virtual time."""
+        """Whether the run uses virtual time."""
         return self.hosts == SIMULATED
 
     @property
     def version_numbers(self) -> tuple[int, ...]:
-        """The numbers of the version, the newest known if it is newer: (0, 11, 0, 3)."""
+        """The version as numbers, (0, 11, 0, 3); a newer one counts as the newest known."""
         return known_numbers(self.kafka_version)
 
     @property
     def runs_already(self) -> bool:
-        """Whether the cluster is somebody's, and runs already."""
+        """Whether the run uses a cluster that is already running."""
         return self.named.kind is SystemKind.ATTACHED
 
     @property
     def mode(self) -> Mode:
-        """Who keeps the metadata: as `system` says, or what is usual for the version."""
+        """Where the metadata are kept: as `system` says, or the usual mode of the version."""
         named = self.named
         if named.mode is not None:
             return named.mode
@@ -405,68 +407,68 @@ class Plan(Part):
 
     @property
     def has_quorum(self) -> bool:
-        """Whether controllers of Kafka's own keep the metadata, in a log (KIP-500)."""
+        """Whether Kafka's own controllers keep the metadata in a log (KIP-500)."""
         return self.mode in {Mode.COMBINED, Mode.CONTROLLERS}
 
     @property
     def brokers_vote(self) -> bool:
-        """Whether the brokers themselves are these controllers."""
+        """Whether the brokers themselves are the controllers."""
         return self.mode is Mode.COMBINED
 
     @property
     def own_controllers(self) -> int:
-        """How many controllers there are beside the brokers."""
+        """Number of separate controllers."""
         return self.controllers if self.mode is Mode.CONTROLLERS else 0
 
     @property
     def voters(self) -> int:
-        """How many have a vote in the controllers' quorum; 0: there is none."""
+        """Number of voters in the controller quorum; 0 if there is none."""
         return self.nodes if self.brokers_vote else self.own_controllers
 
     @property
     def kept_outside(self) -> bool:
-        """Whether the metadata are kept outside of Kafka, which brokers may hear of late."""
+        """Whether ZooKeeper keeps the metadata, so that brokers may learn of changes late."""
         return self.mode is Mode.ZOOKEEPER
 
     @property
     def settings(self) -> tuple[dict[str, str], ...]:
-        """The brokers' settings, of all and of each."""
+        """Broker settings: those for all nodes, then those of each single node."""
         return (self.broker, *self.node.values())
 
     @property
     def takeover_s(self) -> float:
-        """How long others may take to replace who is down, with the patience that is asked for."""
+        """Maximum seconds until another broker replaces a failed one, timeouts included."""
         told = (max(number_of(each.get(name, "")) or 0 for each in self.settings)
                 for name in PATIENCE)  # fmt: skip
         return self.budgets.election_s + sum(told) / 1000
 
     @property
     def least_insync(self) -> int:
-        """So many replicas hold a record at least before it is acknowledged with acks=all."""
+        """Minimum number of replicas that hold a record acknowledged with acks=all."""
         told = (number_of(each.get("min.insync.replicas", "")) for each in self.settings)
         return min([self.min_insync, *(each for each in told if each is not None)])
 
     def internal_copies(self, setting: str) -> int:
-        """Return how many replicas an internal topic has.
+        """Return the number of replicas of an internal topic.
 
         Args:
-            setting: Of a broker, which says so: `offsets.topic.replication.factor`.
+            setting: The broker setting for it: `offsets.topic.replication.factor`.
         """
         told = number_of(self.broker.get(setting, ""))
         return min(3, self.nodes) if told is None else told
 
     @property
     def unclean_elections(self) -> bool:
-        """Whether the brokers were told to elect leaders from outside of the ISR."""
+        """Whether the settings permit unclean elections: leaders from outside the ISR."""
         name = "unclean.leader.election.enable"
         return any(settings.get(name, "false").lower() == "true" for settings in self.settings)
 
 
 def plan_from(values: dict[str, object]) -> Plan:
-    """Validate a plan.
+    """Validate a plan's values and return the plan.
 
     Raises:
-        PlanError: One sentence that names the key, the value and what would do.
+        PlanError: One sentence with the key, the value and a remedy.
     """
     try:
         return Plan.model_validate(values)
@@ -475,11 +477,12 @@ def plan_from(values: dict[str, object]) -> Plan:
 
 
 def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:
-    """Read a plan file as plain values; validate them with `plan_from`.
+    """Read a plan file as plain values; `plan_from` validates them.
 
     Args:
         path: The file.
-        own: Whether the user named it, who may name a link or a pipe; else it is a run's.
+        own: Whether the user named the file, so that it may be a link or a pipe. Otherwise it is a
+            run's file.
 
     Raises:
         PlanError: The file cannot be read, or is not TOML.
@@ -495,5 +498,5 @@ def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:
 
 
 def dump_plan(plan: Plan) -> str:
-    """Return the plan as TOML, defaults and seed included."""
+    """Return the plan as TOML, including defaults and seed."""
     return tomli_w.dumps(plan.model_dump(mode="json", exclude_none=True))

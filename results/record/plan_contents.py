@@ -1,7 +1,7 @@
-"""What messages of a run hold, and how producers batch them: a table of the plan.
+"""The plan's table `contents`: the contents of messages, and how producers batch them.
 
-Without it a run is as runs were before there was one: payloads of one size, plain headers, and
-batches as the client has them by default. `harness/drawing.py` draws it from the seed.
+A plan without this table behaves like an old plan: payloads of one size, plain headers, and the
+client's default batches. `harness/drawing.py` chooses the table at random from the seed.
 """
 
 from typing import Literal
@@ -11,23 +11,26 @@ from pydantic import Field, field_validator
 from results.record.plan_parts import Part
 
 LEAST_BYTES, MOST_BYTES = 8, 1_000_000
-"""Of a payload."""
+"""Limits of a payload's size in bytes."""
 MOST_IN_FLIGHT = 5
-"""Requests of an idempotent producer: brokers know its last five batches again (KIP-98)."""
+"""Maximum requests in flight of an idempotent producer, because brokers remember its last five
+batches (KIP-98)."""
 
 
 class Contents(Part):
-    """What messages hold beside their value."""
+    """The contents of messages besides their values, and the batching of producers."""
 
     sizes: tuple[tuple[int, int], ...] = ()
-    """`[[4000, 50], [980000, 5000]]`: one message in 50 has a payload of 4000 bytes, one in 5000 of
-    980000; all others have `payload_bytes`."""
+    """`[[4000, 50], [980000, 5000]]`: one message in 50 has a payload of 4000 bytes, one in 5000
+    has
+    980000. All others have `payload_bytes`."""
     headers: Literal["plain", "mixed"] = "plain"
-    """mixed: null and empty values, names that are repeated or empty, many, long ones."""
+    """`mixed` means null and empty values, repeated and empty names, many headers, and long ones.
+    """
     batch_bytes: int | None = Field(default=None, ge=1, le=100_000_000)
-    """Producers' `batch.size`; None: the client's default."""
+    """Producers' `batch.size`; None for the client's default."""
     max_in_flight: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Requests of a producer to one broker without an answer; None: the client's default."""
+    """Maximum unanswered requests of a producer to one broker; None for the client's default."""
 
     @field_validator("sizes")
     @classmethod
@@ -43,7 +46,7 @@ class Contents(Part):
 
 
 def in_flight_refusal(contents: Contents, *, idempotent: bool) -> str | None:
-    """Return why producers cannot have so many requests in flight, None if they can."""
+    """Return why producers cannot have this many requests in flight; None if they can."""
     asked = contents.max_in_flight
     if not idempotent or asked is None or asked <= MOST_IN_FLIGHT:
         return None

@@ -1,4 +1,4 @@
-"""The parts of a plan: tables of its own, each strict about its keys."""
+"""The nested tables of a plan. Each one refuses unknown keys."""
 
 from typing import Literal
 
@@ -14,22 +14,22 @@ FORMS = {
     " or a digit first",
     "client_kind": "it is java, or java:VERSION (java:4.3.1); or librdkafka, the default",
 }
-"""What some keys of a plan take, by key."""
+"""Descriptions of the values that some plan keys accept, by key."""
 CLIENT_KINDS = r"^librdkafka$|^java(:\d{1,4}(\.\d{1,4}){2,3})?$"
-"""As `--client-kind` takes them."""
+"""Pattern of the values that `--client-kind` accepts."""
 
 
 class Part(BaseModel):
-    """Strict base of the plan's parts: an unknown key is an error, not a silent default."""
+    """Base class of a plan's tables. An unknown key is an error, not a silent default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Budgets(Part):
-    """Limits of recovery in seconds, counted from the last heal."""
+    """Time limits of recovery in seconds, counted from the last heal."""
 
     heal_s: float = Field(default=60, gt=0)
-    """Until the faults are healed and all brokers are back; the other limits begin then."""
+    """Limit until the faults are healed and all brokers are back. The other limits begin then."""
     unavailable_s: float = Field(default=30, gt=0)
     """Until every partition takes messages again."""
     election_s: float = Field(default=15, gt=0)
@@ -37,31 +37,31 @@ class Budgets(Part):
     isr_s: float = Field(default=60, gt=0)
     """Until every in-sync replica set is full again."""
     group_s: float = Field(default=30, gt=0)
-    """Until each group has read something of each partition that took a message."""
+    """Limit until each group has read a message from each partition that accepted one."""
 
 
 class Minimums(Part):
-    """What must have happened for a run to be worth a verdict."""
+    """Minimum activity that a run needs for a verdict."""
 
     ok_sends: int = Field(default=100, ge=1)
     """Messages that were acknowledged."""
     ok_polls: int = Field(default=100, ge=0)
     """Messages that were read."""
     confirmed_faults: int | None = Field(default=None, ge=0)
-    """None: half of those scheduled."""
+    """Minimum number of confirmed faults; None for half of the scheduled faults."""
     around_faults: int = Field(default=1, ge=0)
-    """Ok ops before, during and after the faults, at least so many each."""
+    """Minimum number of ok ops before, during and after the faults, for each of these times."""
 
 
 class PlannedFault(Part):
-    """One fault written by hand: when, what, to whom, for how long."""
+    """One handwritten fault: its time, kind, target and duration."""
 
     at_s: float = Field(default=0, ge=0)
-    """Seconds from the start of the main phase; with `when`: not before."""
+    """Seconds from the start of the main phase; with `when`, the earliest time."""
     when: str | None = None
-    """A state that is waited for: `leader epoch of log-0-0 >= 3`."""
+    """A condition to wait for: `leader epoch of log-0-0 >= 3`."""
     kind: str
-    """A name in `nemesis`'s registry: kill, stop, pause, isolate, halves, one-way-in, ..."""
+    """A name in the registry of `nemesis`: kill, stop, pause, isolate, halves, one-way-in, ..."""
     target: str = "one"
     """A role expression: n2, one, leader(log-0,1), follower(log-0,1), last-isr(log-0,1), ..."""
     hold_s: float = Field(default=5, gt=0)
@@ -72,10 +72,10 @@ _NO_CHOICES = {"name", "topic", "transactions"}
 
 
 class ScenarioPlan(Part):
-    """What a scripted run was asked for: its choices, those that its scenario has."""
+    """The scenario of a scripted run, with the choices that this scenario offers."""
 
     name: str
-    """As in `logquake scenario list`."""
+    """A name from `logquake scenario list`."""
     topic: str = "peter-test01"
     """The topic of its story."""
     rule: Rule | None = None
@@ -89,10 +89,10 @@ class ScenarioPlan(Part):
     elr: bool | None = None
     """Whether eligible leader replicas (KIP-966) are on."""
     transactions: bool | None = None
-    """Whether its story writes in transactions; None: no."""
+    """Whether the scenario writes in transactions; None means no."""
 
     @property
     def choices(self) -> dict[str, str]:
-        """The choices that were made, by the option that makes them: `{"rule": "leader-epoch"}`."""
+        """The choices of the user, by option: `{"rule": "leader-epoch"}`."""
         given = self.model_dump(mode="json", exclude=_NO_CHOICES, exclude_none=True)
         return {key: {True: "on", False: "off"}.get(each, each) for key, each in given.items()}

@@ -1,4 +1,4 @@
-"""Why a plan cannot be run, in a sentence."""
+"""Explain in a sentence why a plan is invalid."""
 
 import difflib
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from results.record.plan_parts import FORMS, Budgets, Minimums, Part, PlannedFau
 
 
 def refusal_of(invalid: ValidationError, plan: type[Part]) -> str:
-    """Return the first refusal as one sentence, with the key and the remedy.
+    """Return the first validation error as one sentence, with the key and a remedy.
 
     Args:
-        invalid: All of them.
-        plan: The model of a whole plan.
+        invalid: All validation errors.
+        plan: The model of a complete plan.
     """
     first = invalid.errors(include_url=False)[0]
     *tables, name = map(str, first["loc"] or ("",))
     key, where = ".".join((*tables, name)), ""
-    if isinstance(at := next(iter(first["loc"][1:]), None), int):  # Which of `faults`, from 0 on.
+    if isinstance(at := next(iter(first["loc"][1:]), None), int):  # The index in `faults`, from 0.
         key, where = name, f" in [[{tables[0]}]] number {at + 1}"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
@@ -41,7 +41,7 @@ def refusal_of(invalid: ValidationError, plan: type[Part]) -> str:
 
 
 def _keys_of(tables: Sequence[str], plan: type[Part]) -> list[str]:
-    """Return the keys of the plan, or of a table in it: `budgets`, one of `faults`."""
+    """Return the known keys of the plan, or of one of its tables."""
     parts: dict[tuple[str, ...], type[Part]] = {
         (): plan, ("budgets",): Budgets, ("minimums",): Minimums, ("scenario",): ScenarioPlan,
     }  # fmt: skip

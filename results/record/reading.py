@@ -1,10 +1,10 @@
-"""The one way to read a file of a run, which anybody may have written.
+"""Open and read files of a run safely, because any user may have written them.
 
-A run folder may be a stranger's: in a shared store, out of an archive. A name in it may be a link
-that leads elsewhere, a pipe that never answers, or a file that fills the memory. So each reader
-opens a file here: no link is followed, nothing waits, only a regular file of a bounded size is
-read (man 2 open: O_NOFOLLOW, O_NONBLOCK). A folder of a run may be a link, too: whoever opens a
-file below one names the run's folder, too.
+A run's folder may come from another user, through a shared store or an archive. A file in it may be
+a link to another place, a pipe that never answers, or a file that fills the memory. So all readers
+open files here. This module follows no links, never waits, and reads only regular files of a
+limited size (man 2 open: O_NOFOLLOW, O_NONBLOCK). A folder inside the run may be a link, too. So a
+caller that opens a file in such a folder also passes the run's folder.
 """
 
 import errno
@@ -17,41 +17,43 @@ from pathlib import Path
 from typing import BinaryIO
 
 MAX_BYTES = 16 << 20
-"""Of a text: a ledger, milestones, notes."""
+"""Maximum size of a text file, such as a ledger, milestones or notes."""
 MAX_VALUES = 4_000_000
-"""Of JSON: an empty list is three bytes, and sixty in memory."""
+"""Maximum number of values in JSON. An empty list has three bytes in the file, and sixty in memory.
+"""
 MAX_PLAN_BYTES = 1 << 18
-"""Of a plan: the slowest TOML takes seconds a mebibyte."""
+"""Maximum size of a plan. The slowest TOML takes seconds per mebibyte."""
 MAX_DOTS = 32
-"""Of a line of TOML: the time that a dotted key takes grows with the square of its parts."""
+"""Maximum number of dots in a line of TOML. The time for a dotted key grows with the square of its
+parts."""
 _DOTTED = re.compile(rf"^(?!\s*#)(?:[^.\n]*\.){{{MAX_DOTS + 1}}}", re.MULTILINE)
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class UnsafeFileError(OSError):
-    """A file of a run is not what a run writes: one sentence, with the remedy."""
+    """A file of a run is not one that a run writes. The message is one sentence with a remedy."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(errno.EINVAL, f"it is {what}, which no run writes; remove it", str(path))
 
     def __str__(self) -> str:
-        """Return the sentence."""
+        """Return the message: the file name and the problem."""
         return f"{self.filename}: {self.strerror}"
 
 
 def open_file(path: Path, *, max_bytes: int | None = None, root: Path | None = None) -> BinaryIO:
-    """Open a regular file for reading, unbuffered data at its start.
+    """Open a regular file for reading.
 
     Args:
-        path: Of the file; the last part of the path is no link.
-        max_bytes: So large it may be; None: of any size, for who reads it piece by piece.
-        root: The run's folder: no folder between it and the file is a link either.
+        path: The file; its last component must not be a link.
+        max_bytes: Maximum size; None for no limit, if the caller reads in pieces.
+        root: The run's folder. No folder between it and the file may be a link.
 
     Raises:
-        FileNotFoundError: There is none.
-        UnsafeFileError: It is a link, a folder, a pipe, a socket or a device, or too large.
-        OSError: The system refuses otherwise.
+        FileNotFoundError: The file does not exist.
+        UnsafeFileError: It is a link, folder, pipe, socket or device, or too large.
+        OSError: The operating system refuses for another reason.
     """
     if root is None:
         return os.fdopen(_opened(path, _FLAGS, max_bytes), "rb")
@@ -63,15 +65,15 @@ def open_file(path: Path, *, max_bytes: int | None = None, root: Path | None = N
 
 
 def open_folder(path: Path, *, root: Path) -> int:
-    """Return a descriptor of a folder of a run, for what lies in it to be opened by name.
+    """Return a descriptor of a run's folder, for opening files in it by name.
 
     Args:
-        path: Of the folder.
-        root: The run's folder, or one above it: no folder below it is a link.
+        path: The folder.
+        root: The run's folder, or a folder above it. No folder below `root` may be a link.
 
     Raises:
-        FileNotFoundError: There is none.
-        UnsafeFileError: One of them is a link, or no folder.
+        FileNotFoundError: The folder does not exist.
+        UnsafeFileError: A component of the path is a link, or not a folder.
     """
     handle = os.open(root, _FOLDER)
     for name in path.relative_to(root).parts:
@@ -87,17 +89,17 @@ def open_folder(path: Path, *, root: Path) -> int:
 
 
 def open_lock(path: Path) -> int:
-    """Open a file to be locked (man 2 flock), made if there is none; return its descriptor.
+    """Open or create a file for locking (man 2 flock), and return its descriptor.
 
     Raises:
-        UnsafeFileError: It is a link, a folder, a pipe, a socket or a device.
-        OSError: The system refuses otherwise.
+        UnsafeFileError: It is a link, folder, pipe, socket or device.
+        OSError: The operating system refuses for another reason.
     """
     return _opened(path, _FLAGS | os.O_RDWR | os.O_CREAT, None)
 
 
 def _opened(path: Path, flags: int, max_bytes: int | None, folder: int | None = None) -> int:
-    """Return the descriptor of a plain file of bounded size; its folder may be open already."""
+    """Return a descriptor of a regular file of limited size, by path or in an open folder."""
     try:
         handle = os.open(path if folder is None else path.name, flags, 0o644, dir_fd=folder)
     except OSError as refused:
@@ -136,26 +138,26 @@ _KINDS = {
 
 
 def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES, root: Path | None = None) -> bytes:
-    """Return the content of a regular file; arguments and errors as of `open_file`."""
+    """Return the content of a regular file; arguments and errors as in `open_file`."""
     with open_file(path, max_bytes=max_bytes, root=root) as file:
-        content = file.read(max_bytes + 1)  # It may grow meanwhile.
+        content = file.read(max_bytes + 1)  # The file may grow meanwhile.
     if len(content) > max_bytes:
         raise UnsafeFileError(path, f"larger than {_size(max_bytes)}")
     return content
 
 
 def read_text(path: Path, *, max_bytes: int = MAX_BYTES, root: Path | None = None) -> str:
-    """Return the text of a regular file; raise as `open_file`, and `UnicodeDecodeError`."""
+    """Return the text of a regular file; errors as in `open_file`, or `UnicodeDecodeError`."""
     return read_bytes(path, max_bytes=max_bytes, root=root).decode("utf-8")
 
 
 def read_lines(path: Path) -> list[bytes]:
-    """Return the lines of a regular file without their ends; none if there is no file.
+    """Return the lines of a regular file without line ends; empty if the file is missing.
 
-    The last one is what follows the last end of a line: empty, or cut off by a crash.
+    The last item is the text after the last line end: empty, or a line that a crash cut off.
 
     Raises:
-        UnsafeFileError, OSError: As `open_file`.
+        UnsafeFileError, OSError: As in `open_file`.
     """
     try:
         return read_bytes(path).split(b"\n")
@@ -164,10 +166,10 @@ def read_lines(path: Path) -> list[bytes]:
 
 
 def parse_json(text: str | bytes) -> object:
-    """Return what JSON says.
+    """Return the value of a JSON text.
 
     Raises:
-        ValueError: It is none, or of more values, or nested deeper, than any that a run wrote.
+        ValueError: The text is not JSON, or has more values or deeper nesting than a run writes.
     """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if sum(data.count(sign) for sign in b",[{") > MAX_VALUES:
@@ -180,10 +182,10 @@ def parse_json(text: str | bytes) -> object:
 
 
 def parse_toml(text: str) -> dict[str, object]:
-    """Return what the TOML of a plan says.
+    """Return the values of a plan's TOML text.
 
     Raises:
-        ValueError: It is none, or longer, or nested deeper, than any plan that a run wrote.
+        ValueError: The text is not TOML, or is longer or nested deeper than a run's plan.
     """
     if len(text) > MAX_PLAN_BYTES:
         raise ValueError(f"it is longer than {_size(MAX_PLAN_BYTES)}")

@@ -1,9 +1,9 @@
-"""Time, waits, locks and tasks: of this machine, or of a simulation.
+"""Time, waiting, locks and tasks, either of this machine or of a simulation.
 
-Code that is to run in virtual time as well takes its clock from `results.record.clock`, and its
-events, locks and tasks from here, and so never asks which of the two it runs in. A task of a
-simulation has the simulation's runtime (`cluster.reference.simulator.tasks`); all else has this
-machine's, with threads.
+Code that must also run in virtual time uses the clock in `results.record.clock`, and the events,
+locks and tasks of this module. It need not know which of the two it runs in. Tasks of a simulation
+use the simulation's runtime (`cluster.reference.simulator.tasks`). All other code uses this
+machine's runtime, with threads.
 """
 
 import queue
@@ -20,32 +20,32 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Event(Protocol):
-    """As `threading.Event`."""
+    """An event like `threading.Event`."""
 
     def set(self) -> None:
-        """Set it, and wake whoever waits."""
+        """Set the event, and wake all tasks that wait for it."""
 
     def clear(self) -> None:
-        """Take it back."""
+        """Reset the event."""
 
     def is_set(self) -> bool:
-        """Tell whether it is set."""
+        """Return whether the event is set."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, or for so many seconds; tell whether it is."""
+        """Wait until the event is set or the timeout ends, and return whether it is set."""
 
 
 class Lock(Protocol):
-    """As `threading.Lock`."""
+    """A lock like `threading.Lock`."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT001, FBT002 - as threading has it
-        """Wait until nobody holds it, or for so many seconds; tell whether it is held now."""
+        """Wait for the lock until the timeout, and return whether it is acquired."""
 
     def release(self) -> None:
-        """Let it go."""
+        """Release the lock."""
 
     def __enter__(self) -> object:
-        """Wait until nobody holds it, and hold it."""
+        """Acquire the lock."""
 
     def __exit__(
         self,
@@ -54,74 +54,74 @@ class Lock(Protocol):
         trace: TracebackType | None,
         /,
     ) -> None:
-        """Let it go."""
+        """Release the lock."""
 
 
 class Queue(Protocol[T]):
-    """As `queue.SimpleQueue`: whoever puts never waits, whoever gets does."""
+    """A queue like `queue.SimpleQueue`: `put` never blocks, `get` waits for an item."""
 
     def put(self, item: T) -> None:
-        """Add something at the end."""
+        """Add an item at the end."""
 
     def get(self, block: bool = True, timeout: float | None = None) -> T:  # noqa: FBT001, FBT002 - as queue has it
-        """Take what is first, and wait for it, at most so many seconds.
+        """Remove and return the first item; wait for it at most for the timeout.
 
         Raises:
-            queue.Empty: There is nothing, or nothing came in time.
+            queue.Empty: The queue is empty, or no item came in time.
         """
 
 
 class Task(Protocol[T_co]):
-    """Work that goes on beside whoever started it."""
+    """Work that runs concurrently with the code that started it."""
 
     def is_over(self) -> bool:
-        """Tell whether it has ended."""
+        """Return whether the task has ended."""
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended, or for so many seconds; tell whether it has."""
+        """Wait until the task ends or the timeout ends, and return whether the task has ended."""
 
     def result(self) -> T_co:
-        """Wait until it has ended; return what it returned, or raise what it raised."""
+        """Wait until the task ends, then return its result or raise its exception."""
 
 
 class Runtime(Protocol):
-    """What blocking code runs in.
+    """The environment of blocking code: a clock, events, locks and tasks.
 
     Attributes:
-        repeats: Whether all of it can be had again from its seed. Then what is written need not
-            survive this process at every moment.
+        repeats: Whether the whole run can be repeated from its seed. Then files need not be
+            complete at every moment in case the process dies.
     """
 
     repeats: bool
 
     def monotonic_ns(self) -> int:
-        """Return nanoseconds on a clock that never goes back."""
+        """Return nanoseconds on a monotonic clock."""
 
     def unix_s(self) -> float:
         """Return seconds since 1970."""
 
     def event(self) -> Event:
-        """Return an event that is not set."""
+        """Return a new event that is not set."""
 
     def lock(self) -> Lock:
-        """Return a lock that nobody holds."""
+        """Return a new lock that is free."""
 
     def queue(self) -> Queue[Any]:
-        """Return a queue with nothing in it."""
+        """Return a new empty queue."""
 
     def start(self, work: Callable[[], T], name: str, *, awaited: bool) -> Task[T]:
         """Start a task.
 
         Args:
-            work: What it does.
-            name: What it is called, for people.
-            awaited: Whether somebody takes its result. What another one raises is a bug of ours,
-                which is reported at once.
+            work: The function to run.
+            name: Name of the task, for people.
+            awaited: Whether a caller will take the result. If not, an exception is a bug of
+                Logquake and is reported at once.
         """
 
 
 class _ThreadTask:
-    """A task in a thread, which does not keep the process from ending."""
+    """A task in a daemon thread, which does not keep the process alive."""
 
     def __init__(self, work: Callable[[], Any], name: str, *, awaited: bool) -> None:
         self._work, self._awaited = work, awaited
@@ -153,12 +153,12 @@ class _ThreadTask:
 
 
 class Threads:
-    """This machine's runtime."""
+    """The runtime of this machine, with threads."""
 
     repeats = False
 
     def monotonic_ns(self) -> int:
-        """Return nanoseconds on a clock that never goes back."""
+        """Return nanoseconds on a monotonic clock."""
         return time.monotonic_ns()  # noqa: TID251 - the clock itself
 
     def unix_s(self) -> float:
@@ -166,15 +166,15 @@ class Threads:
         return time.time()  # noqa: TID251 - the clock itself
 
     def event(self) -> Event:
-        """Return an event that is not set."""
+        """Return a new event that is not set."""
         return threading.Event()
 
     def lock(self) -> Lock:
-        """Return a lock that nobody holds."""
+        """Return a new lock that is free."""
         return threading.Lock()
 
     def queue(self) -> Queue[Any]:
-        """Return a queue with nothing in it."""
+        """Return a new empty queue."""
         return queue.SimpleQueue()
 
     def start(self, work: Callable[[], T], name: str, *, awaited: bool) -> Task[T]:
@@ -186,13 +186,13 @@ _RUNTIME: ContextVar[Runtime] = ContextVar("runtime", default=Threads())  # noqa
 
 
 def runtime() -> Runtime:
-    """Return what this code runs in. A new thread runs in this machine's."""
+    """Return the current runtime; a new thread uses this machine's runtime."""
     return _RUNTIME.get()
 
 
 @contextmanager
 def within(entered: Runtime) -> Iterator[None]:
-    """Have the code of a block run in a runtime."""
+    """Run the code of a `with` block in the given runtime."""
     token = _RUNTIME.set(entered)
     try:
         yield
@@ -201,37 +201,37 @@ def within(entered: Runtime) -> Iterator[None]:
 
 
 def new_event() -> Event:
-    """Return an event of what this code runs in."""
+    """Return a new event of the current runtime."""
     return runtime().event()
 
 
 def new_lock() -> Lock:
-    """Return a lock of what this code runs in."""
+    """Return a new lock of the current runtime."""
     return runtime().lock()
 
 
 def new_queue() -> Queue[Any]:
-    """Return a queue of what this code runs in."""
+    """Return a new queue of the current runtime."""
     return runtime().queue()
 
 
 def start(work: Callable[[], T], name: str, *, awaited: bool = False) -> Task[T]:
-    """Start a task beside this code, in what it runs in.
+    """Start a task in the current runtime.
 
     Args:
-        work: What it does.
-        name: What it is called, for people.
-        awaited: Whether somebody takes its result. What another one raises is a bug of ours, which
-            is reported at once.
+        work: The function to run.
+        name: Name of the task, for people.
+        awaited: Whether a caller will take the result. If not, an exception is a bug of Logquake
+            and is reported at once.
     """
     return runtime().start(work, name, awaited=awaited)
 
 
 def all_of(works: Sequence[Callable[[], T]], name: str) -> list[T]:
-    """Do all side by side, wait until each is over, and return what they returned, in order.
+    """Run all functions concurrently, wait until each has ended, and return their results in order.
 
     Raises:
-        Exception: What the first of them raised that raised something.
+        Exception: The exception of the first function in the list that raised one.
     """
     tasks = [start(work, name, awaited=True) for work in works]
     for each in tasks:

@@ -1,4 +1,4 @@
-"""Seals of a record's tables: what a Parquet file says of itself at its end, as a digest."""
+"""Seals of a record's tables. A seal is a digest of the footer of a Parquet file."""
 
 import os
 from hashlib import blake2b
@@ -8,14 +8,14 @@ from results.record.reading import open_file
 
 _LENGTH_BYTES = 4
 _TAIL_BYTES = _LENGTH_BYTES + len(b"PAR1")
-"""A file ends with what lies where, how long that is, and the format's name."""
+"""Size of the end of a Parquet file: the footer's length and the format's name."""
 
 
 def seal(path: Path) -> str:
-    """Return a digest of a file's end, which says where in it everything lies.
+    """Return a digest of a Parquet file's footer, which lists the position of all data.
 
-    Pages have checksums of their own, the end has none: one bit flipped there makes another row
-    group's values those of this one.
+    Pages have their own checksums, but the footer has none. A flipped bit in it could make a reader
+    use the values of another row group.
 
     Raises:
         OSError: The file cannot be read.

@@ -1,4 +1,4 @@
-"""How long the payload of each message of a run is, and whether its headers are mixed ones."""
+"""The payload size of each message of a run, and whether its headers are mixed."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from results.record.plan import Plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What messages of a run are like.
+    """The payload sizes and headers of a run's messages.
 
     Attributes:
-        size_bytes: Of a payload, at least 8.
+        size_bytes: Usual size of a payload, at least 8.
         headers: Whether the message format has headers.
-        others: Other sizes, each with how many messages there is one of them in.
+        others: (size, N) for each other size: one message in N has it.
         mixed: Whether headers are mixed.
-        salt: Decides which messages have the other sizes.
-        keys: How many a partition has (`keys`); 0: each message has its own.
+        salt: Number that decides which messages have the other sizes.
+        keys: Number of keys per partition (`keys`); 0 means each message has its own.
     """
 
     size_bytes: int
@@ -33,21 +33,21 @@ class Shape:
     keys: int = 0
 
     def size_of(self, value: int) -> int:
-        """Return the size of a value's payload, in bytes."""
+        """Return the size in bytes of the payload that carries a value."""
         if not self.others:
             return self.size_bytes
         at = bisect_right(self._limits(), mix(value ^ self.salt & ALL))
         return self._sizes()[at]
 
     def longer(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-        """Return which of some values have payloads of the other sizes."""
+        """Return the indexes of the values whose payloads do not have the usual size."""
         if not self.others:
             return np.empty(0, np.intp)
         drawn = mixed(values.astype(np.uint64) ^ np.uint64(self.salt & ALL))
         return np.flatnonzero(drawn < np.uint64(self._limits()[-1]))
 
     def _limits(self) -> list[int]:
-        """Return below which number of 64 bits each of the other sizes is meant."""
+        """Return the hash limits that decide which values get each of the other payload sizes."""
         shares = (ALL // one_in for _, one_in in self.others)
         return list(accumulate(shares))
 
@@ -56,7 +56,7 @@ class Shape:
 
 
 def shape_of(plan: Plan) -> Shape:
-    """Return what a plan's messages are like."""
+    """Return the payload sizes and headers of a plan's messages."""
     return Shape(
         size_bytes=plan.payload_bytes,
         headers=plan.keeps_headers,

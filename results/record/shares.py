@@ -1,8 +1,8 @@
-"""Share groups (KIP-932): which plans may have them, and the settings of brokers for them.
+"""Share groups (KIP-932): which plans can have them, and the broker settings for them.
 
-Kafka has them for production since 4.2, and a delivery limit of each group since 4.3 (KIP-1240);
-librdkafka 2.16 has them as a preview. A record is locked for the member that acquired it. One that
-was delivered `limit` times, and never accepted, is given up.
+Kafka supports them for production since 4.2, with a delivery limit for each group since 4.3
+(KIP-1240). librdkafka 2.16 supports them as a preview. A record is locked for the member that
+acquired it. A record that was delivered `limit` times and never accepted is given up.
 """
 
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from results.record.loads import Load
 from results.record.tuning import number_of
 
 OF_ONE_GROUP = ("pipeline", "shares")
-"""Workloads whose members are all of one group."""
+"""Workloads in which all members belong to one group."""
 FIRST_JAVA_WITH_SHARES = (4, 2)
-"""Of Kafka's Java client."""
+"""First version of Kafka's Java client with share groups."""
 _FIRST_WITH_SHARES = (4, 3)
 _FIRST_CLIENT_WITH_SHARES = (2, 16)
 _FEATURE = "share.version"
@@ -23,7 +23,7 @@ _SESSION = "group.share.session.timeout.ms"
 _LIMIT = "group.share.delivery.count.limit"
 _MOST = "group.share.max.delivery.count.limit"
 OF_BROKERS: Mapping[str, str] = {
-    # Kafka's own least are 15 s for a lock, and 45 s for a session: longer than faults last here.
+    # Kafka's minimums, 15 s for a lock and 45 s for a session, are longer than faults last here.
     "group.share.min.record.lock.duration.ms": "1000",
     LOCK: "6000",
     "group.share.min.session.timeout.ms": "6000",
@@ -32,22 +32,22 @@ OF_BROKERS: Mapping[str, str] = {
     "group.share.heartbeat.interval.ms": "2000",
     _MOST: "25",
 }
-"""Settings of brokers: locks and sessions that end within a run, and a high limit."""
+"""Broker settings: locks and sessions that expire within a run, and a high delivery limit."""
 REQUEST_S = 10.0
-"""So long a member waits for an answer before it closes the connection; no user can set it."""
+"""Time that a member waits for an answer before it closes the connection; not configurable."""
 STATE_COPIES = "share.coordinator.state.topic.replication.factor"
 
 
 class Asked(Protocol):
-    """What of a plan decides it."""
+    """The fields of a plan that decide whether it can have a share group."""
 
     @property
     def workload(self) -> str:
-        """What its clients do."""
+        """Name of the workload."""
 
     @property
     def load(self) -> Load:
-        """How hard its clients work."""
+        """The load of the clients."""
 
     @property
     def is_kafka(self) -> bool:
@@ -55,11 +55,11 @@ class Asked(Protocol):
 
     @property
     def kafka_version(self) -> str:
-        """Its version."""
+        """Version of Kafka."""
 
     @property
     def version_numbers(self) -> tuple[int, ...]:
-        """The numbers of that."""
+        """Version of Kafka as numbers."""
 
     @property
     def features(self) -> Mapping[str, int]:
@@ -71,20 +71,20 @@ class Asked(Protocol):
 
     @property
     def client_version(self) -> str | None:
-        """Of librdkafka; None: Logquake's own."""
+        """Version of librdkafka; None for the one that Logquake installs."""
 
     @property
     def client_kind(self) -> str | None:
-        """Kafka's own clients, with their version."""
+        """Kafka's own Java client with its version, if the workload uses it."""
 
 
 def has_shares(plan: Asked) -> bool:
-    """Tell whether some clients are members of a share group."""
+    """Return whether the plan's clients are members of a share group."""
     return plan.workload == "shares"
 
 
 def shares_refusal(plan: Asked) -> str | None:
-    """Return why the share group of a run cannot be had, in one sentence; None if it can."""
+    """Return in one sentence why a plan cannot have its share group; None if it can."""
     if not has_shares(plan):
         return None
     library = tuple(map(int, plan.client_version.split("."))) if plan.client_version else None
@@ -111,20 +111,24 @@ def shares_refusal(plan: Asked) -> str | None:
 
 
 def group_settings(plan: Asked) -> dict[str, str]:
-    """Return the settings of the group: it begins where each partition begins."""
+    """Return the share group's settings: start at the earliest offset, and the delivery limit."""
     return {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": str(limit(plan))}
 
 
 def limit(plan: Asked) -> int:
-    """Return after how many deliveries a record is given up: the user's, or the most there is."""
+    """Return the number of deliveries after which a record is given up.
+
+    The number is the user's setting, or else the maximum.
+    """
     settings = {**OF_BROKERS, **plan.broker}
     return number_of(settings.get(_LIMIT, settings[_MOST])) or 1
 
 
 def hold_s(plan: Asked) -> float:
-    """Return how long a member that is not heard of has a record at least, in seconds.
+    """Return the minimum seconds for which a silent member keeps a record.
 
-    Its lock or its session runs out, or it gives the request up; all of them release the record.
+    The record is released when its lock expires, when the session expires, or when the member gives
+    up its request.
     """
     settings = {**OF_BROKERS, **plan.broker}
     lock_s, session_s = ((number_of(settings[name]) or 1) / 1000 for name in (LOCK, _SESSION))

@@ -1,7 +1,7 @@
-"""Where the rows of a live stream lie, and of which ops they are: so that each task reads a part.
+"""Locate the rows of a live stream by op id, so that parallel tasks can read sections of it.
 
-A span is a message of a stream, or a row group of a packed one. To find them costs the header of
-each message and the column of op ids; the rest is left to who reads the spans.
+A span is a message of a stream, or a row group of a packed stream. To find spans, this module reads
+only message headers and the column of op ids. The tasks read the other data.
 """
 
 import os
@@ -26,13 +26,13 @@ _ANY = (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Rows that lie together.
+    """A section of a stream with consecutive rows.
 
     Attributes:
-        at: Where they begin: a byte, or the number of a row group.
-        size: How many bytes they take, or about took before they were packed.
-        low: The least of their op ids; the least number there is where nobody can tell.
-        high: The greatest; alike.
+        at: Position: a byte offset, or the number of a row group.
+        size: Size in bytes, for a packed stream the approximate size before packing.
+        low: Smallest op id; the lowest possible number if unknown.
+        high: Largest op id; the highest possible number if unknown.
     """
 
     at: int
@@ -42,11 +42,11 @@ class Span:
 
 
 def spans(path: Path) -> Iterator[Span]:
-    """Yield the spans of a live stream, in their order.
+    """Yield the spans of a live stream, in order.
 
     Raises:
-        OSError, ValueError, pa.ArrowException: It lacks its end mark, or is broken, behind the
-            spans that were yielded.
+        OSError, ValueError, pa.ArrowException: The stream has no end mark, or is damaged after the
+            yielded spans.
     """
     table = table_of(path)
     with open_file(path, root=root_of(path)) as file:
@@ -70,14 +70,14 @@ def spans(path: Path) -> Iterator[Span]:
 
 
 def span_rows(path: Path, places: Sequence[int]) -> Iterator[tuple[int, pa.RecordBatch | None]]:
-    """Yield the place of each of some spans of a live stream with None, then with its batches.
+    """For each given span, yield (position, None), then (position, batch) for each of its batches.
 
     Args:
         path: The stream.
-        places: `Span.at` of each, ascending.
+        places: `Span.at` of each span, ascending.
 
     Raises:
-        OSError, ValueError, pa.ArrowException: The next one is broken.
+        OSError, ValueError, pa.ArrowException: The next span is damaged.
     """
     if not places:
         return
@@ -110,10 +110,10 @@ def _schema_of(file: BinaryIO, table: str) -> pa.Schema:
 
 
 def _ops(file: BinaryIO, header: bytes, body: int, schema: pa.Schema) -> tuple[int, int]:
-    """Return the least and the greatest op id of a message; if it lies, its readers will see."""
+    """Return the smallest and largest op id of a message, without checking the message."""
     if OP_ID not in schema.names:
         return _ANY
-    # Before it there are integers only, each with its validity and its numbers.
+    # All columns before the op id are integers, with two buffers each: validity and values.
     at = 2 * schema.names.index(OP_ID)
     validity, found = buffer_at(header, at), buffer_at(header, at + 1)
     if validity is None or validity[1] or found is None:
@@ -135,5 +135,5 @@ def _groups(metadata: pq.FileMetaData) -> Iterator[Span]:
 
 
 def has_ops(path: Path) -> bool:
-    """Tell whether the rows of a stream are of ops."""
+    """Return whether the rows of a stream have op ids."""
     return OP_ID in LIVE[table_of(path)].names

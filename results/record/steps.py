@@ -1,8 +1,8 @@
-"""The steps of a scripted run, `steps.jsonl`: what was told, done, waited for and seen, in order.
+"""The steps of a scripted run, `steps.jsonl`: their actions, waits and observations, in order.
 
-What the replicas held at a step is in the tables `replica_records` and `replica_states`, with the
-step's name as `snapshot`; copies of their files lie in `snapshots/<step>/<node>/data`. Here is what
-no table has: the story.
+The logs of replicas at a step are in the tables `replica_records` and `replica_states`, with the
+step's name as `snapshot`. Copies of their files are in `snapshots/<step>/<node>/data`. This file
+contains everything that no table has.
 """
 
 from pathlib import Path
@@ -18,46 +18,46 @@ class _Row(BaseModel):
 
 
 class NodeAtStep(_Row):
-    """How one node was at the end of a step."""
+    """The state of one node at the end of a step."""
 
     node: str
     state: str
-    """`up`, `paused`, or `down`."""
+    """`up`, `paused` or `down`."""
     incarnation: int
     deaf_to: tuple[str, ...] = ()
-    """Machines whose packets do not reach it, because of a cut."""
+    """Machines whose packets do not reach this node, because of a network fault."""
 
 
 class Waited(_Row):
-    """Something that a step waited for."""
+    """A condition that a step waited for."""
 
     what: str
-    """`the high watermark of n2 on disk is 1`"""
+    """The condition: `the high watermark of n2 on disk is 1`."""
     saw: str
-    """What was seen last: when it came, that; when it never came, what was there instead."""
+    """The last observation: the condition if it came true, else the state instead of it."""
     took_s: float
     came: bool
 
 
 class Belief(_Row):
-    """What one broker said of the partition when it was asked by itself."""
+    """One broker's own view of the partition, from its answer to a request."""
 
     node: str
     leader: int | None
-    """None: it knows of no leader."""
+    """None means the broker knows of no leader."""
     leader_epoch: int | None
-    """None: its version does not tell."""
+    """None means the broker's version does not report it."""
     isr: tuple[int, ...] = ()
 
 
 class Answer(_Row):
-    """A question that a step asked a broker, and its answer."""
+    """A request that a step sent to a broker, and its answer."""
 
     node: str
     question: str
     answer: str
     accepted: bool
-    """Whether it was answered without an error."""
+    """Whether the answer had no error."""
 
 
 class Line(_Row):
@@ -69,40 +69,41 @@ class Line(_Row):
 
 
 class Span(_Row):
-    """Records of one epoch that lie side by side in a log that no table has."""
+    """Consecutive records of one epoch, in a log that no table of the record contains."""
 
     first: int
     last: int
-    """Its offset, inclusive; equal to `first` of a single record."""
+    """Last offset, inclusive; equal to `first` for a single record."""
     epoch: int
     name: str = ""
-    """What it says, short: `topic other-1`, `leader change`; empty: nothing worth a name."""
+    """Short content: `topic other-1`, `leader change`; empty if not interesting."""
 
 
 class LogAtStep(_Row):
-    """A log that the tables do not have: a controller's `__cluster_metadata`, for the drawing.
+    """A controller's `__cluster_metadata` log, for the drawing; no table of the record contains it.
 
-    What is alike on every node may be given as one span; what the step is about, one by one.
+    Records that are equal on every node may form one span. The records that the step is about are
+    listed singly.
     """
 
     node: str
     spans: tuple[Span, ...] = ()
-    """In the order of their offsets, without gaps."""
+    """The spans in the order of their offsets, without gaps."""
     end: int
     """Log end offset."""
     high_watermark: int | None = None
-    """None: it does not know one."""
+    """None means the node knows no high watermark."""
     start: int = 0
     """Log start offset."""
 
 
 class QuorumAtStep(_Row):
-    """What one node had in its `quorum-state` file, or said of the quorum when asked."""
+    """One node's view of the quorum, from its `quorum-state` file or its answer to a request."""
 
     node: str
     source: Literal["file", "asked"]
     role: str = ""
-    """`leader`, `follower`, `candidate`, `voted`, `unattached`, ...; empty: not known."""
+    """`leader`, `follower`, `candidate`, `voted`, `unattached`, ...; empty if unknown."""
     epoch: int
     leader: int | None = None
     voted_for: int | None = None
@@ -112,22 +113,22 @@ class Step(_Row):
     """One step of a scripted run.
 
     Attributes:
-        number: From 1.
-        name: `step-01`: the snapshot of its end.
-        tells: A sentence for people: what happens.
-        why: What there is to learn from it; may be empty.
-        did: What was done, in words, in order.
-        waited: What was waited for, in order.
+        number: Number of the step, from 1.
+        name: `step-01`, also the name of the snapshot at its end.
+        tells: A sentence about the step's events, for people.
+        why: The lesson of the step; may be empty.
+        did: The actions in words, in order.
+        waited: The conditions waited for, in order.
         begun_ns, ended_ns: Nanoseconds since the run's start.
-        nodes: Brokers, and controllers of their own.
-        leader, leader_epoch, isr: Of the partition that the story is about, as the cluster's
-            metadata had them at the step's end; leader None: nobody.
-        beliefs: What each broker believed, of those that answered.
-        answers: Of questions that the step asked.
-        lines: Of brokers' logs.
-        logs: Of the quorum's nodes, where the story is about the quorum: then these are drawn.
-        quorum: What the quorum's nodes had and said, likewise.
-        failed: Why the story ended here; empty if it went on.
+        nodes: Brokers, and separate controllers.
+        leader, leader_epoch, isr: State of the scenario's partition at the step's end, from the
+            cluster's metadata; leader None means no leader.
+        beliefs: The view of each broker that answered.
+        answers: Answers to the step's requests.
+        lines: Lines of brokers' logs.
+        logs: Logs of the quorum's nodes, for a scenario about the quorum; these logs are drawn.
+        quorum: Views of the quorum's nodes, for a scenario about the quorum.
+        failed: Reason why the scenario ended here; empty if it continued.
     """
 
     number: int
@@ -154,18 +155,18 @@ _STEP = TypeAdapter(Step)
 
 
 def step_name(number: int) -> str:
-    """Return the name of a step, and of the snapshot of its end: `step-01`."""
+    """Return the name of a step, and of the snapshot at its end: `step-01`."""
     return f"step-{number:02}"
 
 
 def append_step(path: Path, step: Step) -> None:
-    """Add a line to the run's steps."""
+    """Append a step to the run's steps file."""
     with path.open("ab") as file:
         file.write(_STEP.dump_json(step) + b"\n")
 
 
 def load_steps(path: Path) -> list[Step]:
-    """Read the steps of a run; none of an ordinary run; a last line that was cut is left out."""
+    """Return the steps of a run, without a last line that is cut off; empty for an ordinary run."""
     steps = []
     for line in read_lines(path):
         try:

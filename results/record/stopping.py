@@ -1,4 +1,4 @@
-"""Which runs can be judged while they go on."""
+"""Decide which runs can be judged during the run."""
 
 from typing import Protocol
 
@@ -6,31 +6,31 @@ from results.record.terms import Judge
 
 
 class Stopping(Protocol):
-    """What a plan tells of it."""
+    """The fields of a plan that decide whether a run can be judged during the run."""
 
     @property
     def stop_on_violation(self) -> bool:
-        """Whether the run is to end with its first violation."""
+        """Whether the run should stop at its first violation."""
 
     @property
     def scenario(self) -> object:
-        """None: it is an ordinary run."""
+        """The scenario; None for an ordinary run."""
 
     @property
     def is_simulated(self) -> bool:
-        """Whether it takes place in virtual time."""
+        """Whether the run uses virtual time."""
 
     @property
     def reuses_sequences(self) -> bool:
-        """Whether its clients may use a sequence number twice."""
+        """Whether clients may reuse a sequence number."""
 
     @property
     def judge(self) -> Judge:
-        """Who judges it."""
+        """The run's judge."""
 
 
 def stop_refusal(plan: Stopping) -> str | None:
-    """Return why a run cannot be judged while it goes on, None if it can, or need not."""
+    """Return why a run cannot be judged during the run; None if it can, or need not."""
     if not plan.stop_on_violation:
         return None
     refusals = {

@@ -1,7 +1,8 @@
-"""What a scripted run set out to show, and whether it did: `scenario.json`.
+"""The purpose of a scripted run, and whether the run succeeded: `scenario.json`.
 
-Whoever plays a scenario writes it twice: before the first step, with `as_expected` None, and once
-the run was judged. The steps are in `steps.jsonl`; pages need no more than the two and the tables.
+The scenario's player writes the file twice: before the first step with `as_expected` None, and
+again after the run was judged. The steps are in `steps.jsonl`. Pages need only these two files and
+the tables.
 """
 
 from pathlib import Path
@@ -12,24 +13,22 @@ from results.record.reading import read_bytes
 
 
 class Story(BaseModel):
-    """A scenario with its choices made, in words.
+    """A scenario with the choices made for a run, in words.
 
     Attributes:
-        name: `leader-epoch-1`.
-        title: In a few words.
-        about: What it shows, and where it comes from; paragraphs with empty lines between.
-        moral: What is to be learned from the end, a few sentences.
-        expected: The end that the scenario expects, in words: `invalid: message2 is lost; a reader
-            gets message1, message3`.
-        as_expected: Whether it came so; None: not known (yet).
-        differs: What came otherwise, a sentence each.
-        choices: As `ScenarioPlan.choices`: `{"rule": "leader-epoch", "form": "article"}`, with the
-            defaults.
-        roles: How the story calls its nodes: `{"n1": "A", "n2": "B"}`; those without are n3, ...
-        spectators: Nodes that hold no replica and are left out of drawings: `n3`, that is the
-            controller.
-        command: What to type for the same run: `logquake scenario run leader-epoch-1 --rule ...`.
-        other_commands: The same for the other values of `rule` (or what else is compared), by
+        name: Name of the scenario: `leader-epoch-1`.
+        title: Title in a few words.
+        about: Purpose and source, as paragraphs with empty lines between them.
+        moral: The lesson from the end, in a few sentences.
+        expected: The expected end, in words: `invalid: message2 is lost; a reader gets message1,
+            message3`.
+        as_expected: Whether the run ended as expected; None if not known yet.
+        differs: Differences from the expected end, one sentence each.
+        choices: All choices, including defaults: `{"rule": "leader-epoch", "form": "article"}`.
+        roles: The scenario's names of its nodes: `{"n1": "A", "n2": "B"}`; other nodes are n3, ...
+        spectators: Nodes without a replica, which drawings leave out: `n3`, the controller.
+        command: The command for the same run: `logquake scenario run leader-epoch-1 --rule ...`.
+        other_commands: The commands for the other values of `rule` (or another compared choice), by
             value: `{"leader-epoch": "logquake scenario run leader-epoch-1 --rule leader-epoch"}`.
     """
 
@@ -50,15 +49,15 @@ class Story(BaseModel):
 
 
 def dump_story(story: Story, path: Path) -> None:
-    """Write `scenario.json` of a run."""
+    """Write a run's `scenario.json`."""
     path.write_text(story.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
 def load_story(path: Path) -> Story | None:
-    """Read `scenario.json` of a run; None of an ordinary run.
+    """Return a run's `scenario.json`, or None for an ordinary run.
 
     Raises:
-        ValueError: It is there, but damaged.
+        ValueError: The file exists, but is damaged.
     """
     try:
         return Story.model_validate_json(read_bytes(path))

@@ -1,9 +1,9 @@
-"""Append-only Arrow IPC streams: how rows reach the disk while a run is under way.
+"""Append-only Arrow IPC streams, which store rows on disk during a run.
 
-A stream belongs to one writer (a worker, the observer, the nemesis), so that nobody waits for a
-lock of another process. Rows are buffered as Python tuples or handed over as whole batches, and are
-flushed several times a second by whoever drives the writer. A stream that was cut by a
-crash is read up to its last whole message.
+Each stream has one writer (a worker, the observer, the nemesis), so that no process waits for
+another one's lock. Rows are buffered as Python tuples, or written as whole batches. The owner of
+the writer flushes it several times per second. If a crash cuts a stream off, readers get all its
+complete messages.
 """
 
 import os
@@ -24,24 +24,24 @@ from results.record.tables import LIVE, is_of
 STREAM_SUFFIX = ".arrows"
 MAX_HEADER_BYTES = 1 << 20
 MAX_MESSAGE_BYTES = 256 << 20
-"""Of one message: what writers gather between two flushes is far smaller."""
+"""Maximum size of one message. Writers collect far less between two flushes."""
 _LEAST_BYTES = 8
-"""Of a message: its mark and its length."""
+"""Minimum size of a message: its start marker and its length."""
 _MARK = b"\xff\xff\xff\xff"
 END_MARK = _MARK + bytes(4)
 _LEAST_PACKED_BYTES = 1 << 13
-"""A smaller stream is hardly smaller when it is packed."""
+"""A stream smaller than this is not packed, because packing saves little."""
 _ROWS_A_WRITE = 1000
-"""Where a run repeats: a write takes as long as hundreds of its rows."""
+"""Rows for each write in a repeatable run. A write takes as long as hundreds of rows."""
 
 
 class StreamWriter:
-    """One live stream of one writer.
+    """The writer of one live stream.
 
     Args:
         folder: The run's `record/live`.
         table: A name in `LIVE`.
-        writer: Who writes: part of the file's name.
+        writer: Name of the writer; part of the file's name.
     """
 
     def __init__(self, folder: Path, table: str, writer: str) -> None:
@@ -51,26 +51,26 @@ class StreamWriter:
         self._least_rows = _ROWS_A_WRITE if runtime().repeats else 1
         path = folder / f"{table}.{writer}{STREAM_SUFFIX}"
         path.touch(exist_ok=False)
-        # Arrow's own file: no buffer that would die with the process, and the interpreter is free
-        # while it writes, which a file of Python's is not.
+        # Arrow's file class has no buffer that would be lost with the process. Unlike Python's
+        # file, it releases the interpreter lock during a write.
         self._file = pa.OSFile(str(path), "wb")
         self._ipc = pa.ipc.new_stream(self._file, self._schema)
 
     def append(self, row: Sequence[object]) -> None:
-        """Buffer one row, its values in the order of the stream's columns."""
+        """Buffer one row, with values in the order of the stream's columns."""
         with self._lock:
             self._rows.append(tuple(row))
 
     def append_batch(self, batch: pa.RecordBatch) -> None:
-        """Write a batch of the stream's schema at once, behind the rows that are buffered."""
+        """Write a batch with the stream's schema at once, after the buffered rows."""
         with self._lock:
             self._write_rows()
             self._ipc.write_batch(batch)
 
     def flush(self) -> None:
-        """Write the buffered rows; the file is unbuffered, so they survive the process.
+        """Write the buffered rows to the unbuffered file, so that they survive the process.
 
-        In a run that repeats they need not, and are written when there are many.
+        In a run that can be repeated from its seed, rows are written only when there are many.
         """
         with self._lock:
             if len(self._rows) >= self._least_rows:
@@ -96,7 +96,7 @@ class StreamWriter:
 
 
 class StreamTail:
-    """Reads what was appended to a live stream since the last look, while it is being written.
+    """A reader of the rows that were appended to a live stream since the last read.
 
     Args:
         path: The stream's file; it may still be empty.
@@ -108,15 +108,16 @@ class StreamTail:
         self._schema: pa.Schema | None = None
 
     def read(self, limit_bytes: int) -> tuple[list[pa.RecordBatch], bool]:
-        """Return the whole batches that are new, and whether these are all of them.
+        """Return the new complete batches, and whether these are all of them.
 
-        A message whose end is not there yet is left for the next look.
+        A message that is not complete yet is left for the next read.
 
         Args:
-            limit_bytes: No message is read after so many; a single one may be longer.
+            limit_bytes: Size after which no further message is read; a single message may be
+                longer.
 
         Raises:
-            OSError, pa.ArrowException: The stream cannot be read, or is no stream of its table.
+            OSError, pa.ArrowException: The stream cannot be read, or is not a stream of its table.
         """
         batches: list[pa.RecordBatch] = []
         with open_file(self._path, root=root_of(self._path)) as file:
@@ -130,12 +131,12 @@ class StreamTail:
 
 
 def root_of(stream: Path) -> Path:
-    """Return the run's folder of a stream in `record/live`."""
+    """Return the run's folder for a stream in `record/live`."""
     return stream.parent.parent.parent
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the whole batches of a live stream; stop at the first that is incomplete or broken."""
+    """Yield the complete batches of a live stream, up to the first incomplete or damaged one."""
     with suppress(OSError, ValueError, pa.ArrowException):
         for _, batch in stream_parts(path):
             if batch is not None:
@@ -143,10 +144,10 @@ def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def read_whole(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the whole and sound batches of a live stream.
+    """Yield the batches of a live stream, and raise an error if it is damaged or has no end mark.
 
     Raises:
-        OSError, ValueError, pa.ArrowException: The stream lacks its end mark, or is broken.
+        OSError, ValueError, pa.ArrowException: The stream has no end mark, or is damaged.
     """
     for _, batch in stream_parts(path, whole=True):
         if batch is not None:
@@ -156,14 +157,14 @@ def read_whole(path: Path) -> Iterator[pa.RecordBatch]:
 def stream_parts(
     path: Path, *, whole: bool = False
 ) -> Iterator[tuple[pa.Schema, pa.RecordBatch | None]]:
-    """Yield the schema of a live stream, then its batches; it may be packed.
+    """Yield the schema of a live or packed stream, then its batches.
 
     Args:
         path: The stream.
-        whole: Whether one that lacks its end is refused once it was read.
+        whole: Whether to raise an error, after reading, if the stream has no end mark.
 
     Raises:
-        OSError, ValueError, pa.ArrowException: It is broken, or no stream of its table.
+        OSError, ValueError, pa.ArrowException: The stream is damaged, or not a stream of its table.
     """
     with open_file(path, root=root_of(path)) as file:
         if is_packed(file):
@@ -175,19 +176,20 @@ def stream_parts(
 
 
 def pack_stream(path: Path, stopped: threading.Event | None = None) -> bool:
-    """Pack a live stream that nobody writes to any more, if it is whole and that saves room.
+    """Pack a live stream without a writer, if it is complete and packing saves room.
 
     Args:
-        path: Of the stream.
-        stopped: When it is set, the stream stays as it is.
+        path: The stream.
+        stopped: An event that cancels packing; the stream then stays unchanged.
 
     Returns:
-        Whether that was done.
+        Whether the stream was packed.
 
     Raises:
-        OSError, ValueError, pa.ArrowException: It is cut, or broken; it stays as it is.
-        InterruptedError: It was stopped.
-        StoreError: The disk refuses; it stays as it is.
+        OSError, ValueError, pa.ArrowException: The stream is cut off or damaged; it stays
+            unchanged.
+        InterruptedError: `stopped` was set.
+        StoreError: The file cannot be written; the stream stays unchanged.
     """
     with open_file(path, root=root_of(path)) as file:
         size = os.fstat(file.fileno()).st_size
@@ -209,7 +211,7 @@ def _until(
 
 
 def stream_bytes(path: Path) -> int:
-    """Return how many bytes a live stream has, or about how many it had before it was packed."""
+    """Return the size of a live stream in bytes, for a packed one its approximate unpacked size."""
     with open_file(path, root=root_of(path)) as file:
         if is_packed(file):
             return unpacked_bytes(path, file)
@@ -219,19 +221,19 @@ def stream_bytes(path: Path) -> int:
 def messages(
     file: BinaryIO, table: str, schema: pa.Schema | None = None
 ) -> Iterator[tuple[pa.Schema, pa.RecordBatch | None]]:
-    """Yield the schema of a stream, and its whole and sound batches, from where a file stands.
+    """Yield the schema and the complete batches of a stream, from the file's current position.
 
-    It stops before the end mark, and before a message whose end is not there. The file stands
-    behind each message that was yielded, and at the end behind the last.
+    The function stops before the end mark, and before an incomplete message. After each yielded
+    message, the file's position is after that message.
 
     Args:
         file: The stream.
         table: A name in `LIVE`.
-        schema: The stream's, if the file stands behind it.
+        schema: The stream's schema, if the file's position is already after it.
 
     Raises:
-        pa.ArrowException: It is no stream of that table: a message is larger than any that a run
-            wrote, or shrunk, or has other columns.
+        pa.ArrowException: The file is not a stream of that table: a message is too large,
+            compressed, or has other columns.
     """
     while (data := read_message(file)) is not None:
         message = pa.ipc.read_message(pa.BufferReader(data))
@@ -247,10 +249,10 @@ def messages(
 
 
 def read_message(file: BinaryIO) -> bytes | None:
-    """Read one message whole; None, and the file stands as before, if there is none.
+    """Read one complete message; return None without moving the position if there is none.
 
     Raises:
-        pa.ArrowException: What stands there is no message of a run.
+        pa.ArrowException: The data is not a message that a run writes.
     """
     found = message_header(file)
     if found is None:
@@ -262,14 +264,14 @@ def read_message(file: BinaryIO) -> bytes | None:
 
 
 def message_header(file: BinaryIO) -> tuple[int, bytes, int] | None:
-    """Read the header of a message; the file stands behind it then.
+    """Read the header of a message, and leave the position after it.
 
     Returns:
-        Where the message begins, its header, and how many bytes follow that; None, and the file
-        stands as before, if there is no whole message.
+        (start of the message, its header, size of its body). None if there is no complete message;
+        the position is then unchanged.
 
     Raises:
-        pa.ArrowException: As `read_message`.
+        pa.ArrowException: As in `read_message`.
     """
     start, end = file.tell(), os.fstat(file.fileno()).st_size
     head = file.read(_LEAST_BYTES)
@@ -290,5 +292,5 @@ def message_header(file: BinaryIO) -> tuple[int, bytes, int] | None:
 
 
 def table_of(path: Path) -> str:
-    """Return the live table that a stream file belongs to (`polled.worker-0.arrows`: `polled`)."""
+    """Return the live table of a stream file (`polled` for `polled.worker-0.arrows`)."""
     return path.name.split(".", 1)[0]

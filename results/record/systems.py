@@ -1,15 +1,15 @@
-"""The names of systems, as a plan's `system` has them. Pure.
+"""The names of systems under test, in the forms that a plan's `system` accepts.
 
-| Form | What it is |
+| Form | Meaning |
 |---|---|
 | `kafka:4.3.1`, `kafka:3.9.1:zookeeper` | a release on Maven Central |
-| `kafka:4.3.1+A.jar,B.jar` | the same with jars of yours in front |
+| `kafka:4.3.1+A.jar,B.jar` | a release with the user's jars in front |
 | `kafka:/path/to/a/kafka` | an unpacked distribution, or a build tree |
-| `reference` | Logquake's own |
-| `attached:FILE.toml` | a cluster that runs already |
+| `reference` | Logquake's own reference cluster |
+| `attached:FILE.toml` | a cluster that is already running |
 | `command:FILE.toml` | any broker that a command line starts |
 
-`kafka` and `reference` may end with who keeps the metadata: `:combined`.
+`kafka` and `reference` may end with the mode of the metadata: `:combined`.
 """
 
 import re
@@ -20,15 +20,15 @@ from functools import lru_cache
 from results.record.terms import KNOWN_MODES, Mode
 
 NEWEST_KAFKA = (4, 3, 1)
-"""A newer one is taken for this one."""
+"""The newest known version. A newer Kafka is treated like this one."""
 OLDEST_KAFKA = (0, 11, 0)
 FIRST_KRAFT = (3, 3, 0)
-"""KRaft is meant for production since then (KIP-833)."""
+"""First version with KRaft for production (KIP-833)."""
 FIRST_WITHOUT_ZOOKEEPER = (4, 0, 0)
 VERSION = r"[0-9][0-9A-Za-z.+_-]{0,60}"
-"""What a build may call its version, as `version` of a plan: `4.4.0-SNAPSHOT`."""
+"""Pattern of a build's version, as in a plan's `version`: `4.4.0-SNAPSHOT`."""
 MODES = ", ".join(KNOWN_MODES)
-"""Who may keep the metadata, as a system's name ends."""
+"""The possible modes of the metadata at the end of a system's name."""
 _MODE = rf"(?::(?P<mode>{'|'.join(KNOWN_MODES)}))?"
 _FORMS = (
     re.compile(r"kafka:(?P<version>\d+\.\d+\.\d+(?:\.\d+)?)(?:\+(?P<jars>[^:]+))?" + _MODE),
@@ -45,7 +45,7 @@ FORMS = (
 
 
 class SystemKind(StrEnum):
-    """What a system is."""
+    """The kind of a system."""
 
     KAFKA = "kafka"
     REFERENCE = "reference"
@@ -55,14 +55,14 @@ class SystemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemName:
-    """A system's name, taken apart.
+    """The parts of a system's name.
 
     Attributes:
-        kind: What it is.
-        version: Of a release; empty: the jars, or a file, tell.
-        path: Of a Kafka of yours its folder, of an attached cluster or a command its file.
-        jars: Files that stand before a release's own.
-        mode: Who keeps the metadata; None: as usual.
+        kind: Kind of the system.
+        version: Version of a release; empty if the jars or a file contain it.
+        path: Folder of a Kafka build of the user, or file of an attached cluster or a command.
+        jars: Jars placed before the release's own jars.
+        mode: Where the metadata are kept; None for the version's usual mode.
     """
 
     kind: SystemKind
@@ -73,27 +73,27 @@ class SystemName:
 
     @property
     def is_yours(self) -> bool:
-        """Whether its name leads to files of the user's, which a stranger's plan must not."""
+        """Whether the name refers to files of the user, as another person's plan must not."""
         return bool(self.path or self.jars)
 
     @property
     def is_strange(self) -> bool:
-        """Whether nobody here knows who keeps its metadata, or how."""
+        """Whether Logquake does not know where the system keeps its metadata."""
         return self.kind in {SystemKind.ATTACHED, SystemKind.COMMAND}
 
     @property
     def text(self) -> str:
-        """As a plan has it."""
+        """The name as text, in the form of a plan."""
         what = self.version + (f"+{','.join(self.jars)}" if self.jars else "") or self.path
         return ":".join(filter(None, (self.kind.value, what, self.mode.value if self.mode else "")))
 
 
 @lru_cache
 def system_named(text: str) -> SystemName:
-    """Take a name apart.
+    """Parse the name of a system.
 
     Raises:
-        ValueError: It has none of the forms.
+        ValueError: The text has none of the known forms.
     """
     match = next(filter(None, (form.fullmatch(text) for form in _FORMS)), None)
     if match is None:
@@ -110,14 +110,17 @@ def system_named(text: str) -> SystemName:
 
 
 def known_numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers by which a version's behaviour is known: (4, 3, 1) of `4.4.0-SNAPSHOT`."""
+    """Return the numbers of the known version that a version counts as.
+
+    `4.4.0-SNAPSHOT` counts as (4, 3, 1), the newest known version.
+    """
     told = re.match(r"\d+(?:\.\d+)*", version)
     numbers = tuple(int(each) for each in told[0].split(".")) if told else NEWEST_KAFKA
     return min(numbers, NEWEST_KAFKA)
 
 
 def mode_refusal(version: str, mode: Mode) -> str | None:
-    """Return why a version cannot be run in a mode, in one sentence; None if it can."""
+    """Return in one sentence why a Kafka version cannot run in a mode; None if it can."""
     numbers = known_numbers(version)
     if numbers < OLDEST_KAFKA:
         return f"Kafka {version} cannot be run: the oldest is 0.11.0.0"

@@ -1,9 +1,9 @@
 """The columns of a record: one definition for writers, Parquet files, Spark and kernels.
 
-`TABLES` are the tables of `record/*.parquet`. `LIVE` are the streams that are written while a run
-is under way, `record/live/<table>.<writer>.arrows`: an op's invocation and its completion are rows
-of their own there, so that a crash of the harness leaves an op open rather than unrecorded.
-Compaction joins them, adds `run_id`, and closes what stayed open with `info`.
+`TABLES` are the tables of `record/*.parquet`. `LIVE` are the streams that are written during a run,
+`record/live/<table>.<writer>.arrows`. In a stream, an op's invocation and its completion are
+separate rows. So a crash of the harness leaves an op open, but not unrecorded. Compaction joins the
+two rows, adds `run_id`, and closes open ops with `info`.
 """
 
 import pyarrow as pa
@@ -11,16 +11,16 @@ import pyarrow as pa
 SCHEMA_VERSION = 1
 BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
            MemoryError, NotImplementedError)  # fmt: skip
-"""What reading hostile bytes raises."""
+"""Exceptions that reading damaged or malicious bytes may raise."""
 
 Columns = list[tuple[str, pa.DataType]]
 """Names and types of columns, in order."""
 
 DAMAGE = ("damage", pa.int8())
-"""What of a record is not as it was sent, in bits (`results.record.contents`): 0 if it is intact,
-null where nobody looked."""
+"""Bits for the fields of a record that differ from the message sent (`results.record.contents`).
+The value is 0 for an intact record, null for an unchecked record."""
 LATER_COLUMNS = frozenset({"damage"})
-"""Columns that records of before they were recorded do not have; there they are null."""
+"""Columns that old records do not have; they are null there."""
 _OP_COPIES: Columns = [("process", pa.int64()), ("phase", pa.string())]
 _PARTITION: Columns = [("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int32())]
 _INT_LIST = pa.list_(pa.int32())
@@ -36,13 +36,13 @@ _COMMITS: Columns = [
     ("outcome", pa.string()), ("error", pa.string()), ("committed_by", pa.int64()),
 ]  # fmt: skip
 _TRANSFORMS: Columns = [
-    # What a member of a pipeline read of an input, and which value it sent for that.
+    # A message that a pipeline's member read from an input, and the value that it sent for it.
     ("op_id", pa.int64()), *_PARTITION, ("offset", pa.int64()), ("value", pa.int64()),
     ("result", pa.int64()),
 ]  # fmt: skip
 _SHARED: Columns = [
-    # What befell records in a share group: deliveries, and what members made of them. A delivered
-    # record was acquired after `acquired_after_ns`, for all that its client knows.
+    # Events of records in a share group: deliveries and acknowledgements. As far as the client
+    # knows, a delivered record was acquired after `acquired_after_ns`.
     ("op_id", pa.int64()), ("process", pa.int64()), ("act", pa.string()),
     ("asked_ns", pa.int64()), ("told_ns", pa.int64()), *_PARTITION, ("offset", pa.int64()),
     ("value", pa.int64()), ("delivery_count", pa.int32()), ("acquired_after_ns", pa.int64()),
@@ -71,8 +71,8 @@ _LEADERSHIP: Columns = [
     *_PARTITION, ("asked_ns", pa.int64()), ("observed_ns", pa.int64()), ("source", pa.string()),
     ("observer", pa.string()), ("incarnation", pa.int32()), ("leader", pa.int32()),
     ("leader_epoch", pa.int32()), ("isr", _INT_LIST), ("high_watermark", pa.int64()),
-    # Of `metadata-log` only: the row's place in that log, which is its order (it has no usable
-    # times), and whether its leader was elected from outside of the ISR and the ELR (KIP-966).
+    # For the source `metadata-log` only: the row's offset in that log, which gives its order (its
+    # times are unusable), and whether the leader came from outside the ISR and the ELR (KIP-966).
     ("log_offset", pa.int64()), ("unclean", pa.bool_()),
 ]  # fmt: skip
 _REPLICA_RECORDS: Columns = [
@@ -89,8 +89,8 @@ _REPLICA_STATES: Columns = [
 ]  # fmt: skip
 _KEPT_COMMITS: Columns = [
     *_PARTITION, ("snapshot", pa.string()), ("node", pa.string()), ("group_id", pa.string()),
-    # Where the record stands in `__consumer_offsets`, and whether that log is in one piece from 0
-    # on, so that nothing of it was compacted.
+    # The record's partition and offset in `__consumer_offsets`, and whether that log has no gap
+    # from offset 0 on, i.e. was not compacted.
     ("log_partition", pa.int32()), ("log_offset", pa.int64()), ("whole", pa.bool_()),
     ("offset", pa.int64()), ("committed_by", pa.int64()),
 ]  # fmt: skip
@@ -143,8 +143,8 @@ _WHOLE: dict[str, Columns] = {
     "truncations": _TRUNCATIONS, "quorum_states": _QUORUM_STATES, "kept_commits": _KEPT_COMMITS,
     "transforms": _TRANSFORMS, "shared": _SHARED,
 }  # fmt: skip
-"""Tables whose live rows are whole: compaction only adds `run_id` (and of `faults`, which are
-written again at each step of their lives, keeps the last row of each `fault_id`)."""
+"""Tables whose live rows are complete. Compaction only adds `run_id`. For `faults`, it also keeps
+only the last row of each `fault_id`, because a fault is written again at each of its steps."""
 
 LIVE: dict[str, pa.Schema] = {
     "op_invocations": pa.schema(_INVOCATION),
@@ -155,8 +155,8 @@ LIVE: dict[str, pa.Schema] = {
     "arrivals": pa.schema(_ARRIVALS),
     **{name: pa.schema(columns) for name, columns in _WHOLE.items()},
 }  # fmt: skip
-"""Live streams. `arrivals` counts, per 100 ms window, what the plan's rate offered and what of it
-found no free process."""
+"""Live streams. `arrivals` counts, for each window of 100 ms, the operations that the plan's rate
+offered, and those that found no free process."""
 
 _RUN: Columns = [("run_id", pa.string())]
 TABLES: dict[str, pa.Schema] = {
@@ -164,7 +164,7 @@ TABLES: dict[str, pa.Schema] = {
         *_RUN, ("op_id", pa.int64()), ("process", pa.int64()), ("worker", pa.int32()),
         ("f", pa.string()), ("phase", pa.string()), ("invoke_ns", pa.int64()),
         ("complete_ns", pa.int64()), ("outcome", pa.string()), ("error", pa.string()),
-        # How many it sent or read (a txn: sent), or was confirmed to acknowledge; of compaction.
+        # Number of messages sent or read (for a txn: sent) or acknowledged; added by compaction.
         ("messages", pa.int64()),
     ]),
     "sends": pa.schema([
@@ -181,11 +181,11 @@ TABLES: dict[str, pa.Schema] = {
     "availability": pa.schema([*_RUN, *_AVAILABILITY]),
     **{name: pa.schema([*_RUN, *columns]) for name, columns in _WHOLE.items()},
 }  # fmt: skip
-"""The tables of `record/*.parquet`, one file a table, by name."""
+"""The tables of `record/*.parquet` by name, one file for each table."""
 
 
 def is_of(schema: pa.Schema, table: str) -> bool:
-    """Tell whether all columns are those of a live table; a run of before may lack some."""
+    """Return whether all columns belong to a live table; an old run may lack some columns."""
     known = LIVE.get(table, pa.schema([]))
     names = schema.names
     return len(set(names)) == len(names) and all(

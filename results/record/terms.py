@@ -1,15 +1,15 @@
-"""The closed sets of the record: every word that a column may hold."""
+"""The enumerations of the record: every term that a column may contain."""
 
 from enum import StrEnum
 
 NO_HANDLE = "Too many open files"
-"""EMFILE in the words of the C library, of Java and of Python (man 3 strerror)."""
+"""The message for EMFILE in the C library, Java and Python (man 3 strerror)."""
 UNMEASURED = "no effect could be measured in time"
-"""Of a fault that began: why nothing of it was confirmed, though its effect was looked for."""
+"""Reason why a fault that began is not confirmed, although its effect was checked."""
 
 
 class Outcome(StrEnum):
-    """How an op ended: `fail` certainly had no effect, of `info` nothing is known."""
+    """How an op ended. `fail` certainly had no effect; the effect of `info` is unknown."""
 
     OK = "ok"
     FAIL = "fail"
@@ -17,7 +17,7 @@ class Outcome(StrEnum):
 
 
 class F(StrEnum):
-    """What an op does."""
+    """The type of an op, Jepsen's `f`."""
 
     SEND = "send"
     POLL = "poll"
@@ -30,49 +30,49 @@ class F(StrEnum):
 
 
 class Isolation(StrEnum):
-    """What a consumer is given: every record, or none of a transaction that is open or aborted."""
+    """Isolation level of a consumer: all records, or only those of committed transactions."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
 
 
 class AssignmentKind(StrEnum):
-    """How a consumer came by a partition, or lost it."""
+    """How a consumer got or lost a partition."""
 
     ASSIGN = "assign"
     SUBSCRIBE = "subscribe"
     REBALANCE_ASSIGNED = "rebalance-assigned"
     REBALANCE_REVOKED = "rebalance-revoked"
     SEEK = "seek"
-    """It stays assigned, and is read on from another offset."""
+    """The partition stays assigned, and the consumer reads from another offset."""
 
 
 class GroupAct(StrEnum):
-    """What a member asked its group's coordinator about the group's position in a partition."""
+    """A member's request to its group's coordinator about the committed offset of a partition."""
 
     COMMIT = "commit"
     FETCH = "fetch"
 
 
 class ShareAct(StrEnum):
-    """What befell a record in a share group: it was delivered, and what its member made of it."""
+    """An event of a record in a share group: its delivery, or the member's acknowledgement."""
 
     DELIVER = "deliver"
     ACCEPT = "accept"
     RELEASE = "release"
-    """It is to be delivered again."""
+    """The record will be delivered again."""
     REJECT = "reject"
 
 
 class Decision(StrEnum):
-    """What a client decided on its transaction; a crash before the end leaves it to be aborted."""
+    """A client's decision on its transaction. After a crash without decision, Kafka aborts it."""
 
     COMMIT = "commit"
     ABORT = "abort"
 
 
 class TransactionOutcome(StrEnum):
-    """What the coordinator answered to the decision."""
+    """The coordinator's answer to the client's decision."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -80,7 +80,7 @@ class TransactionOutcome(StrEnum):
 
 
 class Phase(StrEnum):
-    """The part of a run in which an op was invoked."""
+    """The phase of a run in which an op was invoked."""
 
     WARMUP = "warmup"
     MAIN = "main"
@@ -89,7 +89,11 @@ class Phase(StrEnum):
 
 
 class Judge(StrEnum):
-    """Who judges: what was asked of the system, nothing excused, or as Jepsen does."""
+    """The rules by which a run is judged.
+
+    `contract` checks the promises that follow from the plan's settings. `strict` excuses nothing.
+    `jepsen` follows the rules of Jepsen's checker.
+    """
 
     CONTRACT = "contract"
     STRICT = "strict"
@@ -97,39 +101,39 @@ class Judge(StrEnum):
 
 
 class Mode(StrEnum):
-    """Who keeps a cluster's metadata: ZooKeeper, the brokers, controllers of their own; or who."""
+    """Where a cluster keeps its metadata: ZooKeeper, the brokers, or separate controllers."""
 
     ZOOKEEPER = "zookeeper"
     COMBINED = "combined"
     CONTROLLERS = "controllers"
     HIDDEN = "hidden"
-    """Nobody outside of the system knows."""
+    """The system does not show where it keeps its metadata."""
 
 
 KNOWN_MODES = tuple(each for each in Mode if each is not Mode.HIDDEN)
-"""What a system's name may end with."""
+"""Modes that the name of a system may end with."""
 QUORUM_TOPIC = "__cluster_metadata"
-"""The topic of the controllers' log; it has one partition, and is none of a plan's."""
+"""Topic of the controllers' log. It has one partition and is not a topic of a plan."""
 REMADE_PREFIX = "__logquake-remade-"
-"""What the names of topics begin with that faults make again, and that are judged."""
+"""Prefix of the topics that faults delete and create again, and that the judge checks."""
 
 
 class Source(StrEnum):
-    """Who tells a row of `leadership`."""
+    """The source of a row in the table `leadership`."""
 
     LIST_OFFSETS = "list-offsets"
     """A broker that answers as the leader."""
     METADATA = "metadata"
-    """What a broker believes."""
+    """A broker's own view of the leader."""
     ZOOKEEPER = "zookeeper"
     METADATA_LOG = "metadata-log"
     STATE_CHANGE_LOG = "state-change-log"
-    """A line of a node's own log; so is the next."""
+    """A line in the state change log of a node."""
     SERVER_LOG = "server-log"
 
 
 class CheckpointFile(StrEnum):
-    """The files that a broker keeps beside its logs: the first in each log's folder."""
+    """The files that a broker keeps beside its logs; the first one is in each log's folder."""
 
     EPOCHS = "leader-epoch-checkpoint"
     HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -138,14 +142,14 @@ class CheckpointFile(StrEnum):
 
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-"""A broker that has closed all its logs leaves this file, and removes it as it starts."""
+"""File that a broker leaves after it has closed all its logs, and removes at its next start."""
 
 OWN_LOGS = ("server.log", "state-change.log", "controller.log", "kraft.log")
-"""The logs that a broker or controller of Kafka writes for people."""
+"""Log files for people that a Kafka broker or controller writes."""
 
 
 class Rule(StrEnum):
-    """By what a follower truncates its log before it follows: KIP-101 replaced the first."""
+    """The rule by which a follower truncates its log before it fetches (KIP-101 changed it)."""
 
     HIGH_WATERMARK = "high-watermark"
     LEADER_EPOCH = "leader-epoch"
@@ -161,7 +165,7 @@ class Validity(StrEnum):
 
 
 class AnomalyClass(StrEnum):
-    """What kind of promise an anomaly breaks; a harness anomaly is our own failing."""
+    """The kind of promise that an anomaly breaks. `harness` means an error of Logquake itself."""
 
     SAFETY = "safety"
     LIVENESS = "liveness"
@@ -169,7 +173,7 @@ class AnomalyClass(StrEnum):
 
 
 OUTCOME_RANK = {Outcome.OK: 0, Outcome.FAIL: 1, Outcome.INFO: 2}
-"""An op's outcome is the worst of its parts: ok < fail < info."""
+"""An op's outcome is the worst of its messages' outcomes: ok < fail < info."""
 
 VALIDITY_RANK = {Validity.VALID: 0, Validity.UNKNOWN: 1, Validity.INVALID: 2}
-"""Verdicts are merged by the worst: valid < unknown < invalid."""
+"""The worst of several verdicts counts: valid < unknown < invalid."""

@@ -1,9 +1,9 @@
-"""Headers of Parquet pages, in Thrift's compact protocol: how large each page says it is.
+"""Read the headers of Parquet pages, in Thrift's compact protocol, to check the announced sizes.
 
-Arrow believes them: it makes room for as many bytes as a header names. The footer's own sums need
-not agree, so the headers are what has to be looked at. Arrow skips a field of another type than its
-own, takes the last of two with one number, and cuts numbers off at their width. What it could read
-otherwise than we do is refused.
+Arrow trusts these headers and allocates as many bytes as they announce. The sums in the footer need
+not agree with them. Arrow skips a field with an unexpected type, takes the last of two fields with
+one number, and truncates numbers to their width. A header that Arrow might read differently from
+this module is refused.
 
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
@@ -12,27 +12,27 @@ https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thr
 from dataclasses import dataclass
 
 MAX_DEPTH = 8
-"""Of structures in a header: Parquet has three."""
+"""Maximum depth of nested structures in a header; Parquet has three."""
 _TRUE, _FALSE, _BYTE, _I32, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 5, 7, 8, 12
 _NUMBERS = {4: 1 << 15, _I32: 1 << 31, 6: 1 << 63}
-"""Kinds of whole numbers, and what each has to lie below."""
+"""Kinds of integers, with the limit of each."""
 _MAX_FIELD = (1 << 15) - 1
 _SIZES_DEPTH = 2
-"""Above it all whole numbers are of 32 bits: sizes and counts, never statistics."""
+"""Down to this depth, all integers have 32 bits: sizes and counts. Statistics are deeper."""
 _VARINT_BYTES, _GOES_ON = 10, 0x80
-"""Of a number: how many bytes at most, and the bit of all but its last."""
+"""Maximum number of bytes of an integer, and the bit that marks all bytes but the last."""
 _UNPACKED, _PACKED, _DATA, _DICTIONARY, _DATA_2 = 2, 3, 5, 7, 8
-"""Fields of `PageHeader`; the first field of the three structures is the number of values."""
+"""Fields of `PageHeader`. The first field of its three structures is the number of values."""
 _KIND_OF = {
     (0, _UNPACKED): _I32, (0, _PACKED): _I32, (1, 1): _I32,
     (0, _DATA): _STRUCT, (0, _DICTIONARY): _STRUCT, (0, _DATA_2): _STRUCT,
 }  # fmt: skip
-"""By depth and field: their types. Each structure in a header begins with a number of values."""
+"""Types by depth and field. Each structure in a header begins with the number of values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageHeader:
-    """What a page says of itself: bytes of its header, of its data here, unpacked; values."""
+    """The sizes of a page: its header, its data (packed and unpacked), and its values."""
 
     header_bytes: int
     packed_bytes: int
@@ -41,10 +41,10 @@ class PageHeader:
 
 
 def page_header(data: bytes) -> PageHeader:
-    """Read the header that some bytes begin with.
+    """Read the page header at the start of some bytes.
 
     Raises:
-        ValueError: They begin with none.
+        ValueError: The bytes do not begin with a page header.
     """
     reader = _Reader(data)
     try:
@@ -61,7 +61,7 @@ def page_header(data: bytes) -> PageHeader:
 
 
 class _Reader:
-    """Reads a structure, and keeps its numbers by the way of fields that leads to them."""
+    """A reader of one structure, which stores integers by their path of field numbers."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -98,7 +98,7 @@ class _Reader:
         return number
 
     def _skip(self, kind: int) -> None:
-        """Skip a value that no header's size depends on; pages have no lists, sets or maps."""
+        """Skip a value that does not affect any size; pages have no lists, sets or maps."""
         size = {_BYTE: 1, _DOUBLE: 8}.get(kind)
         if size is None and kind == _BINARY:
             size = self._varint()
@@ -122,5 +122,5 @@ class _Reader:
 
 
 def _signed(number: int) -> int:
-    """Undo Thrift's zigzag."""
+    """Decode a number from Thrift's zigzag encoding."""
     return number >> 1 ^ -(number & 1)

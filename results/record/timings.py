@@ -1,7 +1,7 @@
-"""`timings.json`: how long a run's command took before the run's clock began, and after its play.
+"""`timings.json`: times of a run's command before the run's clock began, and after the run.
 
-The milestones tell when the run reached what. Its judgement is no milestone: a verdict follows from
-the record alone, and judging again must come to the same bytes, however long it takes.
+Milestones have the times during the run. The judge's times are not milestones, because judging a
+run again must give the same bytes, however long it takes.
 """
 
 import json
@@ -15,11 +15,11 @@ from results.record.reading import parse_json, read_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
-    """Moments of a run's command, in nanoseconds since the run's start; None: not known.
+    """Moments of a run's command, in nanoseconds since the run's start; None if unknown.
 
     Attributes:
-        began_ns: The command's start, which is before the run's: below zero.
-        judging_ns: The engine was ready, and the judgement began.
+        began_ns: Start of the command; negative, because it is before the run's start.
+        judging_ns: Start of judging, when the engine was ready.
         judged_ns: The verdict was written.
         drawn_ns: The page was written.
     """
@@ -34,13 +34,13 @@ def write_timings(path: Path, timings: Timings) -> None:
     """Write the timings of a run.
 
     Raises:
-        StoreError: They cannot be written.
+        StoreError: The file cannot be written.
     """
     write_atomically(path, json.dumps(asdict(timings)) + "\n")
 
 
 def read_timings(path: Path) -> Timings:
-    """Read the timings of a run; what is not there, or no number, is not known."""
+    """Return the timings of a run; missing or invalid values are None."""
     try:
         told = parse_json(read_bytes(path))
     except (OSError, ValueError):

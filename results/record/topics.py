@@ -14,10 +14,10 @@ class CreatedTopic:
     """A topic of the run.
 
     Attributes:
-        topic: Its name.
-        topic_id: The id that the cluster gave it, as a UUID's 36 characters; a topic that is
-            created again gets another one.
-        partitions: How many.
+        topic: Name of the topic.
+        topic_id: Id from the cluster, as a UUID of 36 characters; a topic that is created again
+            gets a new one.
+        partitions: Number of partitions.
     """
 
     topic: str
@@ -29,7 +29,7 @@ _TOPICS = TypeAdapter(list[CreatedTopic])
 
 
 def dump_topics(topics: list[CreatedTopic], path: Path) -> None:
-    """Write `topics.json` of a run."""
+    """Write a run's `topics.json`."""
     rows = [
         {"topic": each.topic, "topic_id": each.topic_id, "partitions": each.partitions}
         for each in topics
@@ -38,10 +38,10 @@ def dump_topics(topics: list[CreatedTopic], path: Path) -> None:
 
 
 def load_topics(path: Path) -> list[CreatedTopic]:
-    """Read `topics.json` of a run; none if the run died before it made any.
+    """Return the topics in a run's `topics.json`; empty if the run died before it created any.
 
     Raises:
-        ValueError: It is no list of topics with a name, an id and a number of partitions each.
+        ValueError: The file is not a list of topics with name, id and number of partitions.
     """
     try:
         return _TOPICS.validate_json(read_bytes(path), strict=True)

@@ -1,10 +1,10 @@
-"""Which clients can write in transactions (KIP-98)."""
+"""Decide which clients can write in transactions (KIP-98)."""
 
 from typing import Protocol
 
 
 class Asked(Protocol):
-    """What of a plan decides it."""
+    """The fields of a plan that decide whether clients can write in transactions."""
 
     @property
     def is_reference(self) -> bool:
@@ -12,19 +12,19 @@ class Asked(Protocol):
 
     @property
     def acks(self) -> str:
-        """Of producers."""
+        """The `acks` setting of producers."""
 
     @property
     def idempotent(self) -> bool:
-        """Whether producers are."""
+        """Whether producers are idempotent."""
 
     @property
     def transaction_timeout_s(self) -> float:
-        """After so long a transaction that nobody ended is aborted."""
+        """Time after which an open transaction is aborted."""
 
 
 def transactions_refusal(plan: Asked) -> str | None:
-    """Return why a plan's clients cannot write in transactions, None if they can."""
+    """Return why a plan's clients cannot write in transactions; None if they can."""
     if plan.is_reference:
         return "workload: the reference cluster has no transactions; take log or groups"
     if plan.acks != "all":

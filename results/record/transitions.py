@@ -1,8 +1,9 @@
 """The catalogue of transitions: every step of the protocol's behaviour that a record can show.
 
-A name is an area and a word, `election/leader-killed`. No name has anything of chance in it, like a
-node's number or an offset: so what two runs reached can be compared. Sizes and lengths are in
-buckets, so the names are finite. `docs/reached.md` lists them; `checkers/transitions` finds them.
+A name is an area and a word, `election/leader-killed`. Names contain nothing random, such as a
+node's number or an offset, so the transitions of two runs can be compared. Sizes and lengths are
+grouped into buckets, so the number of names is finite. `docs/reached.md` lists them.
+`checkers/transitions` finds them in a record.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,18 +25,18 @@ CAUSES: Mapping[str, str] = MappingProxyType({
     "controller-hit": "a fault had hit the active controller, or ZooKeeper, and not the leader",
     "unexplained": "no fault of the record explains it",
 })  # fmt: skip
-"""Why a leader was replaced, by name; of several that fit, the first one counts."""
+"""Reasons for a change of leader, by name. If several apply, the first one counts."""
 _OF_PARTITIONS = ("ordered", "handed-over", "controller-hit")
-"""Causes of elections of a partition, and not of the quorum."""
+"""Causes of elections of a partition, but not of the quorum."""
 
 SIZES = ("0", "1", "2", "3", "4+")
-"""Buckets of the number of replicas in an ISR."""
+"""Buckets for the number of replicas in an ISR."""
 _TOOK: Mapping[str, str] = MappingProxyType({
     "1": "1 record", "2-9": "2 to 9 records", "10-99": "10 to 99 records",
     "100+": "100 records or more", "unseen": "no record that was seen",
 })  # fmt: skip
 LENGTHS = tuple(_TOOK)
-"""Buckets of the number of records that a truncation took; `unseen`: no look shows any of them."""
+"""Buckets for the number of records that a truncation removed; `unseen` if none was observed."""
 TRUNCATIONS: Mapping[str, str] = MappingProxyType({
     "leader-epoch": "where an epoch ends in the leader's log",
     "high-watermark": "at its own high watermark",
@@ -44,21 +45,21 @@ TRUNCATIONS: Mapping[str, str] = MappingProxyType({
     "recovery": "at a damaged batch, as it recovered the log",
     "other": "for another reason, or one that no line of its log names",
 })  # fmt: skip
-"""Where a replica cut its log, and so by which rule."""
+"""The positions where a replica may truncate its log, which show the rule that it used."""
 STREAKS = ("1", "2", "3+")
-"""Buckets of how many epochs follow each other."""
+"""Buckets for the number of consecutive epochs."""
 DELIVERIES = ("2", "3-4", "5+")
-"""Buckets of a delivery count above one."""
+"""Buckets for a delivery count above one."""
 
 ROLES = ("unattached", "voted", "follower", "prospective", "candidate", "leader", "resigned")
-"""The states of a voter of the quorum, as KRaft names them (KIP-595, KIP-996)."""
+"""The states of a voter in the quorum, with KRaft's names (KIP-595, KIP-996)."""
 _ONLY_FROM: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "voted": ("unattached", "follower", "prospective", "candidate"),
     "prospective": ("unattached", "voted", "follower", "candidate", "resigned"),
     "candidate": ("unattached", "voted", "follower", "prospective", "candidate", "resigned"),
     "leader": ("candidate",), "resigned": ("leader",),
 })  # fmt: skip
-"""States that a voter enters from some others only, restarts and all versions taken together."""
+"""For some voter states, the states from which a voter can enter them, in any version."""
 
 ASKED: Mapping[str, str] = MappingProxyType({
     "send": "a producer's send",
@@ -67,7 +68,7 @@ ASKED: Mapping[str, str] = MappingProxyType({
     "commit": "a commit or a look-up of a group's position",
     "share": "an acknowledgement of a share group's member",
 })  # fmt: skip
-"""What clients ask for, by name."""
+"""The requests of clients, by name."""
 _OF_ALL = (
     "UNKNOWN_TOPIC_OR_PARTITION", "REQUEST_TIMED_OUT", "UNKNOWN_SERVER_ERROR", "client-timed-out",
     "client-transport", "client-state", "other",
@@ -108,7 +109,7 @@ ERRORS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "KAFKA_STORAGE_ERROR", *_OF_ALL,
     ),
 })  # fmt: skip
-"""The errors that answer each request: Kafka's names, and what clients say by themselves."""
+"""The errors in answer to each request: Kafka's names, and errors that clients raise themselves."""
 
 _OTHERWISE: Mapping[str, str] = MappingProxyType({
     "client-timed-out": "its client's time was over",
@@ -119,7 +120,7 @@ _OTHERWISE: Mapping[str, str] = MappingProxyType({
     "client-queue-full": "its client's queue was full",
     "other": "an error that this list does not have",
 })  # fmt: skip
-"""What clients say by themselves."""
+"""Errors that clients raise themselves."""
 
 _LEADERS: Mapping[str, str] = MappingProxyType({
     "election/unclean": "A partition got a leader from outside of the ISR.",
@@ -308,9 +309,9 @@ def _all() -> Iterator[tuple[str, str]]:
 
 
 TRANSITIONS: Mapping[str, str] = MappingProxyType(dict(_all()))
-"""Every transition's name, and a sentence that says what happened; in the order of the areas."""
+"""The name of each transition and a sentence about it, in the order of the areas."""
 
 
 def area_of(name: str) -> str:
-    """Return the area of a transition: `election` of `election/leader-killed`."""
+    """Return the area of a transition: `election` for `election/leader-killed`."""
     return name.partition("/")[0]

@@ -1,11 +1,11 @@
-"""The settings that a plan may hold: those that tune a client or a broker, and nothing else.
+"""The client and broker settings that a plan may contain: tuning settings only.
 
-A plan may be a stranger's: out of a bundle, a colleague's mail, a shared store. A setting that
-loads code, runs a command, names a file, opens an address or holds a secret never comes from a
-plan. So a plan's settings are allowed by this list; what is not on it is refused before a client
-or a broker is made.
+A plan may come from another person, in a bundle, a mail or a shared store. So a plan must never
+contain a setting that loads code, runs a command, names a file, opens an address or holds a secret.
+This module lists the permitted settings. Any other setting is refused before a client or broker is
+created.
 
-Names: librdkafka's CONFIGURATION.md; those of Kafka's own clients and of brokers:
+Names: librdkafka's CONFIGURATION.md; for Kafka's own clients and brokers:
 https://kafka.apache.org/documentation/#configuration
 """
 
@@ -57,7 +57,7 @@ _NEVER = re.compile(
     r"command|command-config|callback|jaas|password|secret|token\.secret|key|listeners?|"
     r"plugin|plugins|url|urls|servers?|providers?|builder)($|[._])|_cb$"
 )
-"""Parts of a name that load code, name a file, open an address or hold a secret."""
+"""Parts of names of settings that load code, name a file, open an address or hold a secret."""
 _TUNES_ALL_THE_SAME = frozenset({
     "num.recovery.threads.per.data.dir", "server.max.startup.time.ms",
 })  # fmt: skip
@@ -65,15 +65,15 @@ PATIENCE = (
     "broker.session.timeout.ms", "zookeeper.session.timeout.ms",
     "controller.quorum.fetch.timeout.ms", "controller.quorum.election.timeout.ms",
 )  # fmt: skip
-"""Settings of brokers: so long others wait until they take somebody for gone."""
+"""Broker settings: timeouts after which other nodes consider a node failed."""
 ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 _FIRST_TO_HEED_IT = (0, 11, 0, 2)
-"""Before, coordinators looked once a minute, whatever the setting was (KAFKA-6119)."""
+"""First version that uses this setting. Earlier coordinators checked once a minute (KAFKA-6119)."""
 _UNHEEDED_S = 60.0
 MARKERS_S = 10.0
-"""Time to write the markers of a transaction that was aborted, on a machine that is busy."""
+"""Time for writing the markers of an aborted transaction, on a busy machine."""
 _DIGITS = 18
-"""Of a number in a setting: Java's longest has nineteen."""
+"""Maximum digits of a number in a setting; the longest number in Java has nineteen."""
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
@@ -83,12 +83,12 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def tunes_a_client(name: str) -> bool:
-    """Tell whether a plan may hold a setting of librdkafka."""
+    """Return whether a plan may contain this setting of librdkafka."""
     return _tunes(name, _CLIENT)
 
 
 def tunes_a_broker(name: str) -> bool:
-    """Tell whether a plan may hold a setting of a broker or controller."""
+    """Return whether a plan may contain this setting of a broker or controller."""
     return _tunes(name, _BROKER)
 
 
@@ -98,16 +98,16 @@ def _tunes(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def number_of(setting: str) -> int | None:
-    """Return the whole number that a broker's setting says; None: it is another text, or longer."""
+    """Return the integer in a broker's setting, or None if the text is not one or is too long."""
     return int(setting) if setting.isdecimal() and len(setting) <= _DIGITS else None
 
 
 def abort_interval_s(broker: Mapping[str, str], version: tuple[int, ...] | None) -> float:
-    """Return how often coordinators look for transactions that are over their timeout, in seconds.
+    """Return the interval in seconds at which coordinators check for expired transactions.
 
     Args:
         broker: The brokers' settings.
-        version: Of Kafka; None: of another system.
+        version: Version of Kafka; None for another system.
     """
     if version is not None and version < _FIRST_TO_HEED_IT:
         return _UNHEEDED_S

@@ -1,8 +1,8 @@
 """Values that are unique in a run: `value = (n << 32) | sequence`.
 
-n counts the plan's topic-partitions in order from 1, so a value tells where it was sent; workers
-take disjoint ranges of sequences. On the wire a value is the first 8 bytes of the payload,
-big-endian.
+The number n counts the plan's topic-partitions in order from 1, so a value shows where it was sent.
+Workers use disjoint ranges of sequence numbers. In a message, the value is the first 8 bytes of the
+payload, big-endian.
 """
 
 import struct
@@ -13,12 +13,12 @@ VALUE_BYTES = _VALUE.size
 
 
 def pack_value(partition_number: int, sequence: int) -> int:
-    """Return the value of a sequence number in the n-th topic-partition (n from 1)."""
+    """Return the message value for a sequence number in the n-th topic-partition (n from 1)."""
     return partition_number << SEQUENCE_BITS | sequence
 
 
 def partition_number_of(value: int) -> int:
-    """Return n, counted from 1: which of the plan's topic-partitions the value was sent to."""
+    """Return the number, from 1, of the topic-partition to which a message value was sent."""
     return value >> SEQUENCE_BITS
 
 
@@ -28,7 +28,7 @@ def encode_payload(value: int, size_bytes: int) -> bytes:
 
 
 def decode_payload(payload: bytes | None) -> int | None:
-    """Return the value at the head of a payload, or None if it is too short to hold one."""
+    """Return the message value at the start of a payload, or None if the payload is too short."""
     if payload is None or len(payload) < VALUE_BYTES:
         return None
     return int(_VALUE.unpack_from(payload)[0])

@@ -1,7 +1,8 @@
-"""Anomalies and the verdict that they add up to.
+"""Anomalies, and the verdict that results from them.
 
-A checker yields `Anomaly` objects; the engine decides which of them are allowed by the judge and
-trusted by their premises, and sums them up as a `Verdict`, which is `verdict.json`.
+A checker yields `Anomaly` objects. The engine decides which of them the judge allows, and which are
+trusted because the checker's premises hold. It sums them up as a `Verdict`, stored as
+`verdict.json`.
 """
 
 from collections.abc import Mapping
@@ -10,27 +11,27 @@ from dataclasses import dataclass, field
 from results.record.terms import AnomalyClass, Validity
 
 Evidence = dict[str, "int | str | bool | float | list[int] | list[str] | None"]
-"""What an anomaly rests on: op ids, nodes, offsets, epochs, times. Flat, and JSON as it stands."""
+"""The facts behind an anomaly: op ids, nodes, offsets, epochs, times. A flat JSON object."""
 
 UNCOVERED = "uncovered"
-"""The key of `Verdict.stats` that says where, and why, nobody knows what was reached."""
+"""The key of `Verdict.stats` for the place and reason of an error in computing transitions."""
 MAX_EXAMPLES = 10
-"""So many examples of an anomaly are kept in `verdict.json`, the first by place and offset."""
+"""Maximum number of examples of an anomaly in `verdict.json`, the first by place and offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """An anomaly for those who meet it for the first time: `37 acknowledged writes were lost`.
+    """The description of an anomaly for new readers: `37 acknowledged writes were lost`.
 
-    They stand in the check's own module, and `verdict.json` carries them to every page.
+    A check's own module defines these texts, and `verdict.json` carries them to every page.
 
     Attributes:
-        one, many: What happened once, and several times, without the number.
-        means: What it means, as a whole sentence.
-        promise: What the system, or Logquake itself, has to keep, as a sentence.
-        uncounted: What is there or not, however often; empty where a count says something.
-        explains: What else is seen, or not, where this promise was broken: anomaly and reason
-            (`checkers.symptoms` says what may stand here).
+        one, many: The event in singular and plural, without the number.
+        means: Meaning of the anomaly, as a full sentence.
+        promise: The broken promise of the system, or of Logquake itself, as a sentence.
+        uncounted: Text without a number, if the number has no meaning; else empty.
+        explains: Other anomalies that follow from this one, each with the reason
+            (`checkers.symptoms` lists the permitted ones).
     """
 
     one: str
@@ -41,25 +42,26 @@ class Words:
     explains: Mapping[str, str] = field(default_factory=dict)
 
     def counted(self, count: int) -> str:
-        """Return the sentence with its number."""
+        """Return the description with a number: `37 acknowledged writes were lost`."""
         return f"{count:,} {self.one if count == 1 else self.many}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """One thing that is wrong at one place.
+    """One violation at one place.
 
     Attributes:
-        name: As in the catalogue: `lost-write`.
-        sentence: For people: what, where, who saw it.
-        evidence: For machines, and for those who do not believe the sentence.
-        run_id, topic, topic_id, partition: Where; empty and -1 for a whole run.
-        offset: Orders examples; -1 where there is none.
-        excuses: Names of the rows of the contract's table that would allow it (`acks-0-1`,
+        name: Name in the catalogue: `lost-write`.
+        sentence: Description for people: the event, its place, and who observed it.
+        evidence: The facts behind the sentence, for machines and for verification.
+        run_id, topic, topic_id, partition: Place of the anomaly; empty and -1 for a whole run.
+        offset: Orders the examples; -1 if there is none.
+        excuses: Names of rows in the contract's table that would allow it (`acks-0-1`,
             `unclean-election`, `retries-without-idempotence`, `new-producer-epoch`, ...).
-        broken_premises: Premises of the checker that did not hold here; any makes it untrusted.
-        cause: Why it came so, for people, in one sentence without a capital; empty if unknown.
-        reason: What the rows of its place show of its cause, where another anomaly may add to it.
+        broken_premises: Premises of the checker that did not hold here. If there are any, the
+            anomaly is not trusted.
+        cause: Cause in one sentence without a capital letter; empty if unknown.
+        reason: Facts about the cause from this anomaly's rows; other anomalies may complete them.
     """
 
     name: str
@@ -78,7 +80,7 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """An anomaly as `verdict.json` shows it, with what the judge made of it."""
+    """An anomaly as `verdict.json` stores it, with the judge's decision."""
 
     sentence: str
     evidence: Evidence
@@ -94,7 +96,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalySummary:
-    """All anomalies of one name: how many, how many of them allowed, how many trusted."""
+    """All anomalies of one name: their number, the number allowed, and the number trusted."""
 
     anomaly_class: AnomalyClass
     count: int
@@ -105,13 +107,13 @@ class AnomalySummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """What one check compared.
+    """The number of comparisons that one check made.
 
     Attributes:
-        check: Its name.
-        rows: How many comparisons could have failed.
-        what: What they are, for people: `polled records`.
-        from_ns, to_ns: From when to when that is; -1 if unknown.
+        check: Name of the check.
+        rows: Number of comparisons that could have failed.
+        what: Noun for the compared objects: `polled records`.
+        from_ns, to_ns: Time span of the compared objects; -1 if unknown.
     """
 
     check: str
@@ -123,13 +125,13 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What a verdict rests on where one promise is concerned.
+    """The checks behind a verdict, for one promise.
 
     Attributes:
-        promise: As `Verdict.guarantees` has it.
-        given_up: Whether it says that nothing is promised.
-        compared: By the checks that apply, those without rows too.
-        unshown: Whole sentences: what the run could not show, and why.
+        promise: The promise, as in `Verdict.guarantees`.
+        given_up: Whether the sentence says that nothing is promised.
+        compared: Comparisons of all applicable checks, including checks without rows.
+        unshown: Full sentences about violations that the run could not show, with reasons.
     """
 
     promise: str
@@ -139,30 +141,30 @@ class Basis:
 
     @property
     def looked_at(self) -> bool:
-        """Whether anything that was compared could have shown the promise broken."""
+        """Whether any comparison could have shown the promise broken."""
         return any(each.rows for each in self.compared)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What `verdict.json` holds.
+    """The contents of `verdict.json`.
 
     Attributes:
-        run_id: Whose.
+        run_id: Id of the run.
         valid: The verdict.
-        judge, engine: Who judged, and with which engine.
-        anomalies: By name.
-        unknown_because: Whole sentences: why the verdict cannot be `valid`.
-        guarantees: What the plan's configuration promises, in sentences.
-        checked: For each check how many comparisons could have failed, or None where it is not
-            applicable.
-        basis: The same by guarantee, with what could not show; empty in verdicts of before it was
-            told, and of histories.
-        words: Of each check in `checked`, and of each anomaly.
-        reach: How far it reaches, in sentences: what cannot be seen of the system, or could not be
-            read of its settings; empty where all could.
-        ranked: The anomalies' names in the order in which a reader should see them. Verdicts of
-            before words and order were carried have neither: there names stand for words.
+        judge, engine: Names of the judge and of the engine.
+        anomalies: Anomalies by name.
+        unknown_because: Full sentences with reasons why the verdict cannot be `valid`.
+        guarantees: The promises that follow from the plan's configuration, in sentences.
+        checked: For each check, the number of comparisons that could have failed; None if it does
+            not apply.
+        basis: The comparisons by promise, with violations that could not be shown; empty in old
+            verdicts and for imported histories.
+        words: Descriptions of each check in `checked` and of each anomaly.
+        reach: Limits of the verdict, in sentences: data or settings that could not be observed;
+            empty if there are none.
+        ranked: Names of the anomalies, the most important first. Old verdicts have neither `words`
+            nor `ranked`; there, names replace descriptions.
         stats: Figures for people: ops by f and outcome, faults by kind, rates, times.
     """
 
@@ -181,7 +183,7 @@ class Verdict:
     stats: dict[str, object] = field(default_factory=dict)
 
     def words_of(self, name: str) -> Words:
-        """Return the words of an anomaly; of one that has none here, its name."""
+        """Return the description of an anomaly, or one made of its name if there is none."""
         return self.words.get(name) or Words(
             one=f"{name} anomaly", many=f"{name} anomalies", means=""
         )

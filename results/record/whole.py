@@ -1,4 +1,4 @@
-"""A file that is written piece by piece and appears as a whole, or not at all."""
+"""Write a large file in pieces, so that it appears completely or not at all."""
 
 import glob
 import os
@@ -13,10 +13,10 @@ from results.record.atomic import store_error
 
 @contextmanager
 def written_whole(target: Path) -> Iterator[BinaryIO]:
-    """Give a file to write to, which takes the target's place when the block ends well.
+    """Yield a temporary file, which replaces the target when the block ends without error.
 
     Raises:
-        StoreError: No permission, no space, or another refusal of the disk.
+        StoreError: The file cannot be written: no permission, no space, or another disk error.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -24,7 +24,7 @@ def written_whole(target: Path) -> Iterator[BinaryIO]:
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file
-            # mkstemp makes files that only their owner reads.
+            # mkstemp makes files that only their owner can read.
             Path(temporary).chmod(0o644)
             Path(temporary).replace(target)
         finally:
@@ -34,7 +34,7 @@ def written_whole(target: Path) -> Iterator[BinaryIO]:
 
 
 def drafts(target: Path) -> str:
-    """Return the pattern of what a process leaves beside a target if it is killed meanwhile."""
+    """Return a glob pattern of the temporary files that a killed process left beside a target."""
     return f"{glob.escape(_draft(target))}*"
 
 

@@ -1,8 +1,8 @@
-"""Stored runs that come with the package: two losses, a valid run, both leader-epoch stories.
+"""Sample runs that come with the package: two losses, a valid run, both leader-epoch scenarios.
 
-On the command line they are `sample:loss-acks-1`, `sample:loss-unclean`, `sample:valid`, and
-`sample:leader-epoch-1-high-watermark` and its like, each story by either rule. The package may lie
-where nobody may write, so what is made from a sample goes elsewhere.
+On the command line they are `sample:loss-acks-1`, `sample:loss-unclean`, `sample:valid`, and for
+example `sample:leader-epoch-1-high-watermark`. Each scenario has a sample for each of two rules.
+The package's folder may be read-only, so pages and copies of samples are written elsewhere.
 """
 
 import shutil
@@ -13,26 +13,26 @@ from results.record.paths import RunPaths
 
 SAMPLE_PREFIX = "sample:"
 SAMPLES = Path(__file__).resolve().parent
-"""Where they lie."""
+"""The folder with the samples."""
 
 
 def sample_paths() -> list[Path]:
-    """Return the folders of the samples, by name."""
+    """Return the folders of the samples, sorted by name."""
     return sorted(path.parent for path in SAMPLES.glob("*/plan.toml"))
 
 
 def sample_names() -> list[str]:
-    """Return how the samples are called on the command line: `sample:valid`, ..."""
+    """Return the samples' names on the command line: `sample:valid`, ..."""
     return [SAMPLE_PREFIX + path.name for path in sample_paths()]
 
 
 def is_sample(paths: RunPaths) -> bool:
-    """Tell whether a run is one of the package's samples."""
+    """Return whether a run is one of the package's samples."""
     return paths.root.resolve().parent == SAMPLES
 
 
 def find_sample(name: str) -> Path:
-    """Return the folder of the sample that `NAME` or `sample:NAME` means.
+    """Return the folder of the sample `NAME` or `sample:NAME`.
 
     Raises:
         StoreError: There is no such sample.
@@ -45,19 +45,19 @@ def find_sample(name: str) -> Path:
 
 
 def copy_sample(paths: RunPaths, folder: Path) -> RunPaths:
-    """Copy a sample to where it may be written, so that it can be checked again.
+    """Copy a sample to a writable folder, so that it can be checked again.
 
     Args:
         paths: The sample.
-        folder: Becomes the parent of `samples/<name>`, so that the copy has the sample's run id.
+        folder: The parent of the new `samples/<name>`, so that the copy keeps the sample's run id.
 
     Raises:
-        StoreError: The folder cannot be written, or the copy is there already.
+        StoreError: The folder cannot be written, or the copy exists already.
     """
     target = folder / paths.root.parent.name / paths.root.name
     try:
         shutil.copytree(paths.root, target, copy_function=shutil.copyfile)
-        # copytree copies the modes of folders; the package's may be read-only.
+        # copytree copies the modes of folders, and the package's folders may be read-only.
         for copied in (target, *(path for path in target.rglob("*") if path.is_dir())):
             copied.chmod(0o755)
     except FileExistsError as there:

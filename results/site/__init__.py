@@ -1,9 +1,10 @@
-"""The site over a store: `logquake serve`. Flask and waitress live here and nowhere else.
+"""The local web site over a store: `logquake serve`. Only this package uses Flask and waitress.
 
-It only reads. Pages are made from the index and from what the runs' folders hold; each route is a
-few lines, and what it shows is worked out by pure functions beside it (`matrix.py`, `series.py`,
-`comparing.py`, `watching.py`). Files of runs are served by `stored.py`, so that nothing in them can
-run in the site's origin; `guard.py` has the site's policy. `manual.py` serves the documentation.
+The site only reads. Pages are made from the index and from the runs' folders. Each route is a few
+lines. The contents of pages come from pure functions (`matrix.py`, `series.py`, `comparing.py`,
+`watching.py`). `stored.py` serves files of runs, so that their contents cannot run scripts in the
+site's origin. `guard.py` contains the site's security policy.
+`manual.py` serves the documentation.
 """
 
 from results.site.application import make_site

@@ -1,4 +1,4 @@
-"""The Flask application: routes, policy, and pages for what goes wrong."""
+"""The Flask application: routes, security policy, and error pages."""
 
 from pathlib import Path
 
@@ -24,8 +24,8 @@ def make_site(store: Store, *, hosts: tuple[str, ...] = LOOPBACK) -> Flask:
     """Return the site over a store, as a WSGI application.
 
     Args:
-        store: What is shown; need not exist yet.
-        hosts: Names that requests may call the site by, without ports.
+        store: The store to show; it need not exist yet.
+        hosts: Host names by which requests may address the site, without ports.
     """
     app = Flask("logquake", static_folder=None, template_folder=None)
     app.extensions["shelf"] = Shelf(store)
@@ -52,12 +52,15 @@ def _asset(name: str) -> Response:
 
 
 def _no_icon() -> Response:
-    """Our pages name their icon; for files of runs, which have none, browsers ask here."""
+    """Answer a browser's request for `/favicon.ico`: there is none.
+
+    The site's own pages name their icon. Browsers request this one for files of runs.
+    """
     return Response(status=204)
 
 
 def _style() -> str:
-    """Return the run's page's colours and style, and what the site adds."""
+    """Return the style sheet: colours and style of a run's page, and the site's own rules."""
     parts = ("colours.css", "style.css", "site/site.css")
     return "".join(Path(TEMPLATES / name).read_text(encoding="utf-8") for name in parts)
 

@@ -1,4 +1,4 @@
-"""Front page, lists of runs, failures, two runs side by side."""
+"""The site's front page, the list of runs, the failures, and the comparison of two runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,20 +31,20 @@ _NEWEST_RUNS, _NEWEST_NIGHTS, _CARDS, _OCCURRENCES, _OFFERED = 12, 8, 12, 200, 1
 _ALL = 100_000
 _ONE_NIGHT = timedelta(hours=20)
 _GRAVITY = {"safety": 0, "liveness": 1, "unknown": 2, "harness": 3}
-"""By class, the gravest failure first."""
+"""Rank of each verdict class; the most serious failure comes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A failure as the front page tells it.
+    """A failure as a card on the front page.
 
     Attributes:
-        seen: Where else it was seen.
-        row: The run to look at first: the newest that has it.
-        where: Which workloads had it.
-        runs: How many runs of the night had it; without a night: of the store.
-        repeats: How often it recurred: in the suite's nights up to this one, or in all of the
-            store.
+        seen: All runs and nights that had the failure.
+        row: The newest run with the failure.
+        where: Workloads that had the failure.
+        runs: Number of runs with the failure in the night, or in the store without a night.
+        repeats: How often it recurred in reruns: in the suite's nights up to this one, or in the
+            whole store.
     """
 
     seen: Seen
@@ -55,7 +55,7 @@ class Card:
 
 
 def shelf() -> Shelf:
-    """Return the store of the application that answers."""
+    """Return the store object of the Flask application that handles this request."""
     found = current_app.extensions["shelf"]
     assert isinstance(found, Shelf)
     return found
@@ -63,7 +63,7 @@ def shelf() -> Shelf:
 
 @browsing.get("/")
 def front() -> Response:
-    """What is new in the last night; then nights, failures, and runs."""
+    """Return the front page: new failures of the last night, then nights, failures, and runs."""
     index = shelf().index()
     nights = index.nights()
     tonight = _last_night(nights)
@@ -92,7 +92,7 @@ def front() -> Response:
 
 
 def _as_told(index: Index, nights: Sequence[NightRow]) -> list[RunRow]:
-    """Return the stories that ended as they are told: in some nights, or else the newest."""
+    """Return the scripted runs that ended as expected, from the given nights or else the newest."""
     if not nights:
         return list(index.runs(RunQuery(ending=Ending.AS_TOLD, limit=_CARDS)))
     asked = [RunQuery(ending=Ending.AS_TOLD, suite=each.suite, night=each.night) for each in nights]
@@ -100,7 +100,7 @@ def _as_told(index: Index, nights: Sequence[NightRow]) -> list[RunRow]:
 
 
 def _last_night(nights: Sequence[NightRow]) -> list[NightRow]:
-    """Return the newest night of each suite that played in the last one, the newest first."""
+    """Return each suite's newest night, if it belongs to the most recent night of the store."""
     newest: dict[str, NightRow] = {}
     for each in nights:
         newest.setdefault(each.suite, each)
@@ -109,7 +109,10 @@ def _last_night(nights: Sequence[NightRow]) -> list[NightRow]:
 
 
 def _together(one: str, other: str) -> bool:
-    """Tell whether two nights, by their ids, belong to the same night of people."""
+    """Return whether two suites ran in the same night, given the ids of their nights.
+
+    The two must have begun within a fixed time of each other.
+    """
     moments = [moment_of(each) for each in (one, other)]
     if moments[0] is None or moments[1] is None:
         return one == other
@@ -117,7 +120,7 @@ def _together(one: str, other: str) -> bool:
 
 
 def night_cards(index: Index, nights: Sequence[NightRow]) -> tuple[list[Card], list[Card]]:
-    """Return the failures of some nights: those that are new, and those seen before."""
+    """Return the failures of some nights (executions of suites): (new ones, ones seen before)."""
     new, known = list[Card](), list[Card]()
     all_new = {key for night in nights for key in night.new}
     for night in nights:
@@ -130,7 +133,7 @@ def night_cards(index: Index, nights: Sequence[NightRow]) -> tuple[list[Card], l
                 card = _card(seen, ours, runs=len(ours), repeats=back)
                 if key in night.new:
                     new.append(card)
-                elif key not in all_new:  # New in another suite of this night.
+                elif key not in all_new:  # Else new in another suite.
                     known.append(card)
     for cards in (new, known):
         cards.sort(key=lambda card: (_gravity(card), -card.runs))
@@ -154,7 +157,7 @@ def _card(seen: Seen, rows: Sequence[RunRow], *, runs: int, repeats: Repeats) ->
 
 @browsing.get("/runs")
 def runs() -> Response:
-    """Runs by what they are."""
+    """Return the page with the list of runs, filtered by the request's query."""
     index, asked = shelf().index(), query_from(request.args)
     found = index.count(asked)
     return page(
@@ -170,13 +173,13 @@ def runs() -> Response:
 
 @browsing.get("/failures")
 def failures() -> Response:
-    """All signatures."""
+    """Return the page with all failure signatures."""
     return page("failures.html", failures=shelf().index().signatures())
 
 
 @browsing.get("/reached")
 def reached() -> Response:
-    """Which transitions runs reached, and which no run did."""
+    """Return the page of transitions: those that runs reached, and those that no run reached."""
     found = shelf().index().reaches()
     return page(
         "reached.html",
@@ -188,7 +191,7 @@ def reached() -> Response:
 
 @browsing.get("/failure/<key>")
 def failure(key: str) -> Response:
-    """One signature: where it was seen, and how often it recurs."""
+    """Return the page of one failure signature: its runs, and how often it recurs."""
     index = shelf().index()
     seen = index.seen(key)
     if seen is None:
@@ -199,7 +202,7 @@ def failure(key: str) -> Response:
 
 @browsing.get("/compare")
 def compare() -> Response:
-    """Two runs side by side."""
+    """Return the page that compares two runs."""
     index = shelf().index()
     left = _named(index, request.args.get("left", ""))
     right = _named(index, request.args.get("right", ""))
@@ -224,7 +227,7 @@ def _named(index: Index, run_id: str) -> RunRow | None:
 
 
 def _offered(index: Index, row: RunRow | None) -> tuple[RunRow, ...]:
-    """Return runs to compare one with: of the same settings if there are any."""
+    """Return runs to compare a run with, preferably with the same settings."""
     if row is None:
         return index.runs(RunQuery(limit=_OFFERED))
     alike = RunQuery(setting=row.setting, limit=_OFFERED) if row.setting else RunQuery(limit=0)

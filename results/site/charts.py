@@ -1,4 +1,4 @@
-"""Geometry of the trends' drawings; `trend.svg` draws it. Lengths are SVG user units."""
+"""Compute the shapes of the trend charts, which `trend.svg` draws. Lengths are SVG user units."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _LABELS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A line across, and its label."""
+    """A horizontal grid line and its label."""
 
     y: float
     label: str
@@ -21,7 +21,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A part of a bar."""
+    """A section of a bar."""
 
     x: float
     y: float
@@ -33,7 +33,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """What a colour means."""
+    """The meaning of a colour."""
 
     tone: str
     word: str
@@ -50,17 +50,17 @@ class Dot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """One drawing.
+    """One chart.
 
     Attributes:
-        title: What it shows, with the unit.
-        summary: The same for those who hear pages.
-        ticks: Lines across.
-        labels: (x, text) below.
-        boxes: Parts of bars.
-        path: The line's path data; empty: there is none.
-        dots: Its points.
-        keys: What the bars' colours mean.
+        title: Title with the unit.
+        summary: The content as a sentence, for screen readers.
+        ticks: Horizontal grid lines.
+        labels: (x, text) of the labels below.
+        boxes: Sections of bars.
+        path: SVG path data of the line; empty if there is none.
+        dots: Points of the line.
+        keys: Meanings of the bars' colours.
     """
 
     title: str
@@ -74,20 +74,20 @@ class Chart:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to see."""
+        """Whether the chart has no bars and no points."""
         return not self.boxes and not self.dots
 
 
 def bars(
     title: str, names: Sequence[str], counts: Sequence[Sequence[int]], *, keys: Sequence[Key]
 ) -> Chart:
-    """Return stacked bars.
+    """Return a chart of stacked bars.
 
     Args:
-        title: Of the drawing.
-        names: Of the bars, from left to right.
-        counts: For each bar how many there are of each tone.
-        keys: Of the tones, from the bottom up.
+        title: Title of the chart.
+        names: Names of the bars, from left to right.
+        counts: For each bar, the count of each colour.
+        keys: Meanings of the colours, from bottom to top.
     """
     top = _round_up(max((sum(each) for each in counts), default=0))
     boxes = []
@@ -119,7 +119,7 @@ def bars(
 
 
 def line(title: str, names: Sequence[str], values: Sequence[float | None], *, unit: str) -> Chart:
-    """Return a line; it is broken where a night has no value."""
+    """Return a line chart; the line has a gap where a night has no value."""
     top = _round_up(max((each for each in values if each is not None), default=0))
     dots, path, pen_down = [], [], False
     for place, (name, value) in enumerate(zip(names, values, strict=True)):
@@ -154,7 +154,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _round_up(value: float) -> float:
-    """Return a round number, 1, 2, 4, 5 or 8 times a power of ten, that is not below a value."""
+    """Return the smallest round number not below a value: 1, 2, 4, 5 or 8 times a power of ten."""
     if value <= 0:
         return _TICKS
     power = 10.0 ** floor(log10(value))
@@ -173,7 +173,7 @@ def _ticks(top: float, *, whole: bool = False) -> tuple[Tick, ...]:
 
 
 def _labels(names: Sequence[str]) -> tuple[tuple[float, str], ...]:
-    """Return labels of some bars, so that they do not overlap; the newest always has one."""
+    """Return labels for some of the bars, so that they do not overlap; the newest bar has one."""
     every = max(1, ceil(len(names) / _LABELS))
     return tuple(
         (_x(place, len(names)), name)

@@ -1,4 +1,4 @@
-"""Two runs side by side: verdicts, anomalies, what their plans differ in, figures."""
+"""Compare two runs: verdicts, anomalies, differences between their plans, figures."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,38 +9,38 @@ from results.record.verdict import Verdict
 from results.wording.inert import shortened
 
 MAX_PAIRS, MAX_TEXT = 300, 500
-"""Of a table, and of a cell: a plan may be of any size."""
+"""Maximum rows of a table, and characters of a cell, because a plan may have any size."""
 _UNSET, _NONE = "not set", "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A line of a table: what, on the left, on the right."""
+    """A row of a comparison table: the label, and the left and right run's values."""
 
     what: str
     left: str
     right: str
 
     def cut(self) -> "Pair":
-        """Return the line with the ends of very long texts cut off."""
+        """Return the row with very long texts cut."""
         texts = (shortened(each, MAX_TEXT) for each in (self.what, self.left, self.right))
         what, left, right = texts
         return Pair(what=what, left=left, right=right)
 
     @property
     def differs(self) -> bool:
-        """Whether the two are not the same."""
+        """Whether the two values differ."""
         return self.left != self.right
 
 
 def shown(pairs: Iterable[Pair]) -> tuple[list[Pair], int]:
-    """Return the lines that are shown, and how many more there are."""
+    """Return the rows to show, and the number of further rows."""
     whole = list(pairs)
     return [each.cut() for each in whole[:MAX_PAIRS]], max(0, len(whole) - MAX_PAIRS)
 
 
 def plan_differences(left: Mapping[str, object], right: Mapping[str, object]) -> list[Pair]:
-    """Return the keys in which two plans differ, tables flattened: `budgets.isr_s`."""
+    """Return the keys in which two plans differ, with nested keys as `budgets.isr_s`."""
     a, b = _flat(left), _flat(right)
     pairs = [
         Pair(what=key, left=a.get(key, _UNSET), right=b.get(key, _UNSET))
@@ -50,7 +50,7 @@ def plan_differences(left: Mapping[str, object], right: Mapping[str, object]) ->
 
 
 def anomaly_pairs(left: Verdict | None, right: Verdict | None) -> list[Pair]:
-    """Return how often each anomaly was found in either run."""
+    """Return the count of each anomaly in both runs."""
     names = {
         name
         for verdict in (left, right)
@@ -65,7 +65,7 @@ def anomaly_pairs(left: Verdict | None, right: Verdict | None) -> list[Pair]:
 
 
 def figure_pairs(left: RunRow, right: RunRow) -> list[Pair]:
-    """Return the figures of the index side by side."""
+    """Return both runs' figures from the index."""
     both = (left, right)
     told = {
         "operations": [_count(each.operations) for each in both],
@@ -80,7 +80,7 @@ def figure_pairs(left: RunRow, right: RunRow) -> list[Pair]:
 
 
 def latency_pairs(left: Verdict | None, right: Verdict | None) -> list[Pair]:
-    """Return the latencies that both verdicts, or one of them, tell."""
+    """Return the latencies that at least one of the verdicts contains."""
     a, b = _latencies(left), _latencies(right)
     return [
         Pair(what=key, left=a.get(key, _NONE), right=b.get(key, _NONE))
@@ -102,7 +102,7 @@ def _latencies(verdict: Verdict | None) -> dict[str, str]:
 
 
 def _flat(values: Mapping[str, object]) -> dict[str, str]:
-    """Return a plan's values by their dotted keys; tables may be nested however deep.
+    """Return a plan's values by dotted keys, for tables nested to any depth.
 
     Secrets are hidden.
     """

@@ -1,4 +1,4 @@
-"""What readers ask for in forms and URLs, as values; nonsense asks for nothing."""
+"""Parse the parameters of forms and URLs; invalid ones are ignored."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ MAX_PAGE = 1_000_000
 
 
 def query_from(arguments: Mapping[str, str]) -> RunQuery:
-    """Return the query of a form."""
+    """Return the run query of a form's parameters."""
     told = {name: _text(arguments, name) for name in FIELDS if name != "seed"}
     page = page_from(arguments)
     return RunQuery(
@@ -26,12 +26,12 @@ def query_from(arguments: Mapping[str, str]) -> RunQuery:
 
 
 def page_from(arguments: Mapping[str, str]) -> int:
-    """Return the number of the page, counted from 1."""
+    """Return the requested page number, counted from 1."""
     return min(max(1, _number(arguments, "page") or 1), MAX_PAGE)
 
 
 def filled(arguments: Mapping[str, str]) -> dict[str, str]:
-    """Return the fields that ask for something."""
+    """Return the form's fields that are not empty."""
     return {name: text for name in FIELDS if (text := _text(arguments, name))}
 
 
@@ -41,5 +41,5 @@ def _text(arguments: Mapping[str, str], name: str) -> str:
 
 def _number(arguments: Mapping[str, str], name: str) -> int | None:
     text = _text(arguments, name)
-    # Other scripts have digits, too, and int() takes underscores.
+    # Other writing systems have digits, too, and int() accepts underscores.
     return int(text) if text.isascii() and text.isdigit() else None

@@ -1,9 +1,9 @@
-"""What the site lets in, and what it tells browsers to forbid.
+"""The site's security policy: which requests it accepts, and what it forbids browsers to do.
 
-The site is for one machine and only reads; still, a page elsewhere must not be able to read it
-through a reader's browser. So requests name a host that is ours (a name that somebody lets point to
-127.0.0.1 is none: DNS rebinding), nothing but GET and HEAD is answered, and whatever a run's files
-hold is shown where no script of theirs may run.
+The site serves one machine and only reads. A page on another site must not read it through a
+visitor's browser. So a request must name one of the site's hosts. A foreign name that points to
+127.0.0.1 is refused (DNS rebinding). Only GET and HEAD are answered. Scripts in a run's files
+cannot run in the site's origin.
 """
 
 import ipaddress
@@ -30,23 +30,23 @@ STORED_POLICY = (
     "sandbox allow-downloads; default-src 'none'; style-src 'unsafe-inline';"
     " img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Of files of a run: an origin of its own, and no script at all."""
+"""Content security policy of a run's files: a separate origin, and no scripts."""
 SCRIPTED_POLICY = (
     "sandbox allow-downloads allow-scripts; default-src 'none';"
     " style-src 'unsafe-inline'; script-src 'unsafe-inline';"
     " img-src data: blob:; font-src data:; form-action 'none'; base-uri 'none';"
     " frame-ancestors 'none'"
 )
-"""Of a run's time line, which is a drawing with its script in it: an origin of its own, from which
-nothing of the site can be asked for."""
+"""Content security policy of a run's time line, a page with its own script: a separate origin,
+which cannot send requests to the site."""
 
 
 def guard(app: Flask, *, hosts: tuple[str, ...]) -> None:
-    """Make an application obey this module.
+    """Apply the security policy to an application.
 
     Args:
         app: The site.
-        hosts: Names that requests may call it by, without ports.
+        hosts: Host names by which requests may address the site, without ports.
     """
     known = frozenset(each.lower() for each in hosts)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
@@ -57,7 +57,7 @@ def guard(app: Flask, *, hosts: tuple[str, ...]) -> None:
 
 
 def is_unspecified(address: str) -> bool:
-    """Tell whether who listens at an address listens at all addresses of the machine."""
+    """Return whether listening at an address means listening at all addresses of the machine."""
     try:
         return ipaddress.ip_address(address).is_unspecified
     except ValueError:
@@ -65,7 +65,7 @@ def is_unspecified(address: str) -> bool:
 
 
 def is_local(address: str) -> bool:
-    """Tell whether nobody reaches an address from another machine."""
+    """Return whether an address can be reached from this machine only."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
@@ -73,7 +73,7 @@ def is_local(address: str) -> bool:
 
 
 def hosts_of(address: str) -> tuple[str, ...]:
-    """Return the names by which a site may be called that listens at an address."""
+    """Return the host names by which requests may address a site that listens at an address."""
     try:
         listening = ipaddress.ip_address(address)
     except ValueError:
@@ -85,7 +85,7 @@ def hosts_of(address: str) -> tuple[str, ...]:
     ours = {each.address for links in psutil.net_if_addrs().values() for each in links}
     known = [*LOOPBACK, socket.gethostname(), socket.getfqdn()]
     for each in sorted(ours):
-        with suppress(ValueError):  # Addresses of cards, and those with a zone.
+        with suppress(ValueError):  # Skip hardware addresses, and addresses with a zone.
             known.append(_bracketed(str(ipaddress.ip_address(each))))
     return tuple(dict.fromkeys(known))
 

@@ -1,4 +1,7 @@
-"""A night as a matrix: workload and faults down, versions across, coloured by the worst verdict."""
+"""A night as a matrix: one row for a workload with its faults, one column for a version.
+
+A cell has the colour of its worst verdict.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,22 +13,23 @@ from results.signature import USUAL_KINDS
 LETTERS = {
     "invalid": "I", "unknown": "U", "unjudged": "-", "told": "T", "allowed": "A", "valid": "V",
 }  # fmt: skip
-"""Worst first: how a cell is lettered, for those who do not see its colour."""
+"""Letters of cells, the worst tone first, for readers who cannot see the colour."""
 TONE_WORDS = {"unjudged": "not judged", "told": "as told"}
-"""How tones are called that are not called as they are."""
+"""Words for tones that are not shown by their own name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """The runs of one workload under the same faults on one version.
+    """The runs of one workload with the same faults on one version.
 
     Attributes:
-        tone: The worst that came of them; that one died is worse than that another is valid.
-        letter: Of the tone.
-        times, of: How many of the runs that are over had it; repeats of failed runs do not count.
-        repeats: How many runs repeat a failed one.
-        running: How many are under way.
-        runs: All of them, newest first.
+        tone: The worst tone of the runs. A run that died is worse than a valid run.
+        letter: Letter of the tone.
+        times, of: Number of finished runs with this tone, and of all finished runs; reruns of
+            failed runs do not count.
+        repeats: Number of reruns of failed runs.
+        running: Number of runs that are still running.
+        runs: All runs, newest first.
     """
 
     tone: str
@@ -39,7 +43,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A row of the matrix: a workload (or a story) and faults, and a cell for each column."""
+    """A row of the matrix: a workload or scenario with its faults, and a cell for each column."""
 
     workload: str
     faults: str
@@ -48,14 +52,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """What a night tried, and how it ended."""
+    """The matrix of a night's runs and their results."""
 
     columns: tuple[str, ...]
     lines: tuple[Line, ...]
 
 
 def matrix_of(rows: Iterable[RunRow]) -> Matrix:
-    """Return the matrix of some runs."""
+    """Return the matrix of the given runs."""
     told = list(rows)
     several_hosts = len({row.hosts for row in told}) > 1
     cells: defaultdict[tuple[str, str], defaultdict[str, list[RunRow]]] = defaultdict(
@@ -78,7 +82,7 @@ def matrix_of(rows: Iterable[RunRow]) -> Matrix:
 
 
 def cell_of(rows: Iterable[RunRow]) -> Cell:
-    """Return the cell of some runs, at least one."""
+    """Return the matrix cell of the given runs, at least one."""
     told = tuple(rows)
     over = [row for row in told if row.state != "running"] or told
     planned = [row for row in over if not row.repeats]
@@ -95,12 +99,12 @@ def cell_of(rows: Iterable[RunRow]) -> Cell:
 
 
 def workload_of(row: RunRow) -> str:
-    """Return the workload, or the story that was told."""
+    """Return the run's scenario, or else its workload."""
     return row.scenario or row.workload or "unknown"
 
 
 def faults_of(row: RunRow) -> str:
-    """Return the faults that were asked for, in words."""
+    """Return the requested faults in words."""
     if row.scenario:
         return "as the story goes"
     asked = row.nemesis.split("+")

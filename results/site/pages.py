@@ -1,4 +1,4 @@
-"""How a page is made: the engine's templates, with what the site's need besides."""
+"""Render the site's pages with the template engine and the site's own filters."""
 
 from datetime import UTC, datetime
 from functools import cache
@@ -17,7 +17,7 @@ _MINUTE_S, _HOUR_S = 60, 3600
 
 
 def page(template: str, **context: object) -> Response:
-    """Return a page of the site."""
+    """Return a page of the site, rendered from a template."""
     text = _engine().get_template(f"site/{template}").render(context)
     return Response(text, mimetype="text/html")
 
@@ -47,14 +47,14 @@ def _engine() -> jinja2.Environment:
 
 
 def run_url(row: RunRow | str, endpoint: str = "runs.run") -> str:
-    """Return where the site shows a run, or with another endpoint its files and so on."""
+    """Return the URL of a run's page; another endpoint gives, for example, its list of files."""
     run_id = row if isinstance(row, str) else row.run_id
     name, _, folder = run_id.partition("/")
     return url_for(endpoint, name=name, folder=folder)
 
 
 def moment_of(stamp: str) -> datetime | None:
-    """Return the moment that `20261122T010000Z` names; None of anything else."""
+    """Return the time that a text such as `20261122T010000Z` means, or None for other texts."""
     try:
         return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
     except ValueError:
@@ -62,19 +62,19 @@ def moment_of(stamp: str) -> datetime | None:
 
 
 def when(stamp: str) -> str:
-    """Return `22 Nov 2026, 01:00` of `20261122T010000Z`; anything else as it is."""
+    """Return `20261122T010000Z` as `22 Nov 2026, 01:00`; other texts are unchanged."""
     moment = moment_of(stamp)
     return f"{moment.day} {moment:%b %Y, %H:%M}" if moment else stamp
 
 
 def day(stamp: str) -> str:
-    """Return `22 Nov` of `20261122T010000Z`; anything else as it is."""
+    """Return `20261122T010000Z` as `22 Nov`; other texts are unchanged."""
     moment = moment_of(stamp)
     return f"{moment.day} {moment:%b}" if moment else stamp
 
 
 def lasting(seconds: float | None) -> str:
-    """Return `42 s`, `3 min 5 s`, `2 h 10 min`; a dash of None."""
+    """Return a duration as `42 s`, `3 min 5 s` or `2 h 10 min`; a dash for None."""
     if seconds is None:
         return "-"
     if seconds < 10:  # noqa: PLR2004 - one more digit where it tells something
@@ -88,7 +88,7 @@ def lasting(seconds: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number with separators; a dash of None."""
+    """Return a number with thousands separators; a dash for None."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:,.1f}"  # noqa: PLR2004 - as above

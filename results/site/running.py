@@ -1,4 +1,4 @@
-"""The page of a run within the site, and the view of one under way."""
+"""The site's pages of one run: the summary, and the live view during the run."""
 
 import shlex
 from contextlib import suppress
@@ -27,7 +27,7 @@ _BESIDE = 6
 
 @running.get("/run/<name>/<folder>/")
 def run(name: str, folder: str) -> Response:
-    """What happened, in short, and the way to everything of the run."""
+    """Return the page of a run: a summary, with links to all pages and files."""
     row = shelf().row(name, folder)
     paths, index = shelf().paths(row), shelf().index()
     verdict, names = _verdict(paths), stored_names(paths)
@@ -53,7 +53,7 @@ def run(name: str, folder: str) -> Response:
 
 @running.get("/live/<name>/<folder>")
 def live(name: str, folder: str) -> Response:
-    """A run under way; of one that is over, how far it came."""
+    """Return the live view of a run; for a finished run, it shows the milestones reached."""
     row = shelf().row(name, folder)
     alive = row.state == "running"
     sight = sight_of(shelf().paths(row), shelf().tallies, alive=alive)
@@ -70,7 +70,7 @@ def _verdict(paths: RunPaths) -> Verdict | None:
 
 
 def _bundle_bytes(row: RunRow, paths: RunPaths) -> int | None:
-    """Return how large a run's bundle would be, unpacked; None if there is none to be had."""
+    """Return the unpacked size of a run's bundle, or None if it has no bundle."""
     if not has_bundle(row, paths):
         return None
     with suppress(StoreError, OSError):

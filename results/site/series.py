@@ -1,4 +1,4 @@
-"""What changes from night to night: verdicts, failures, recovery, throughput."""
+"""Figures that change from night to night: verdicts, failures, recovery, throughput."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -12,16 +12,17 @@ VERDICTS = ("valid", "allowed", "told", "unknown", "invalid", "unjudged")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightFigures:
-    """The figures of a night.
+    """The figures of one night.
 
     Attributes:
-        suite, night: Which.
-        runs: How many there are; repeats of failed runs count nowhere here.
-        verdicts: How many of each of `VERDICTS`.
-        anomalies: (name, in how many runs it counted), most first; not in stories as they are told.
-        heads: (name, in how many runs it weighed most), so that a run counts once.
-        recover_s: The median time to recover; None: nobody did.
-        throughput: The median of operations that succeeded a second; None: not known.
+        suite, night: Names of the suite and of the night.
+        runs: Number of runs; reruns of failed runs are not counted in any figure.
+        verdicts: Number of runs for each of `VERDICTS`.
+        anomalies: (name, number of runs with it), the most frequent first. Scripted runs that ended
+            as expected are left out.
+        heads: (name, number of runs in which it was the most serious anomaly).
+        recover_s: Median recovery time in seconds; None if no run recovered.
+        throughput: Median number of successful operations per second; None if unknown.
     """
 
     suite: str
@@ -62,7 +63,7 @@ def _figures(suite: str, night: str, rows: Sequence[RunRow]) -> NightFigures:
 
 
 def most_frequent(nights: Iterable[NightFigures], *, at_most: int) -> list[str]:
-    """Return the anomalies that weighed most in the most runs, over all nights."""
+    """Return the anomalies that were most often the most serious one of a run, over all nights."""
     total: Counter[str] = Counter()
     for night in nights:
         total.update(dict(night.heads))

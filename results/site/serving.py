@@ -1,4 +1,4 @@
-"""The server: waitress, with limits."""
+"""The web server of the site: waitress, with limits."""
 
 import errno
 from collections.abc import Callable
@@ -16,23 +16,23 @@ from results.store import Store
 MAX_HEADER_BYTES = 16_384
 THREADS = 8
 _IDLE_S = 20
-"""A connection without a whole request for so long is closed."""
+"""Seconds after which a connection without a complete request is closed."""
 _LOOK_S = 5
 _CONNECTIONS = 800
-"""Below the 1,024 files that a process may have open."""
+"""Maximum number of connections, below the 1,024 files that a process may open."""
 
 
 def serve(store: Store, *, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Serve the site over a store until the process is told to end.
+    """Serve the site until the process is asked to stop.
 
     Args:
-        store: What is shown.
+        store: The store to show.
         host: The address to listen at.
-        port: 0: a free one.
-        ready: Called with a URL that the site answers to, once it does.
+        port: The port; 0 for any free port.
+        ready: A function that is called with the site's URL when the server answers.
 
     Raises:
-        StoreError: The address cannot be listened at.
+        StoreError: The server cannot listen at this address.
     """
     _listen(make_site(store, hosts=hosts_of(host)), host=host, port=port, ready=ready)
 
@@ -81,7 +81,7 @@ def _listen(app: Flask, *, host: str, port: int, ready: Callable[[str], None]) -
 
 
 def _url(host: str, port: int) -> str:
-    if is_unspecified(host):  # Names that the site answers to; `::` listens at IPv6 only.
+    if is_unspecified(host):  # The site answers to these names. `::` listens at IPv6 only.
         host = "::1" if ":" in host else "127.0.0.1"
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}/"

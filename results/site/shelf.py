@@ -1,4 +1,4 @@
-"""The store as the site sees it: its index, kept fresh, and the runs that URLs name."""
+"""The site's access to the store: its refreshed index, and the runs and files that URLs name."""
 
 import threading
 from pathlib import Path
@@ -14,16 +14,16 @@ from results.site.tallies import Tallies
 from results.store import Store
 
 FRESH_S = 1.0
-"""So old may the index be when a page is made of it."""
+"""Maximum age of the index in seconds when a page is made."""
 _SHARE = 5
-"""A refresh may take this part of the time between two, the inverse."""
+"""The time between two refreshes is at least this many times the duration of a refresh."""
 
 
 class Shelf:
-    """A store and its index; threads share one.
+    """A store and its index. Threads share this object.
 
     Args:
-        store: What is shown.
+        store: The store to show.
     """
 
     def __init__(self, store: Store) -> None:
@@ -37,11 +37,11 @@ class Shelf:
     def index(self) -> Index:
         """Return the index, refreshed if it is older than `FRESH_S`.
 
-        A store of very many runs is looked at less often; and one thread at a time does it, the
-        others show what there is.
+        A very large store is refreshed less often. Only one thread refreshes at a time. The other
+        threads use the old contents.
 
         Raises:
-            StoreError: The store may not be read.
+            StoreError: The store cannot be read.
         """
         first = self._next_s == 0
         if stopwatch_s() < self._next_s or not self._refreshing.acquire(blocking=first):
@@ -64,7 +64,7 @@ class Shelf:
         """Return the run that a URL names.
 
         Raises:
-            NotFound: There is none.
+            NotFound: There is no such run.
         """
         row = self.index().run(f"{name}/{folder}")
         if row is None:
@@ -72,10 +72,10 @@ class Shelf:
         return row
 
     def paths(self, row: RunRow) -> RunPaths:
-        """Return a run's folder.
+        """Return the paths of a run.
 
         Raises:
-            NotFound: It has become a link since the index saw it.
+            NotFound: The folder has become a link since the index was refreshed.
         """
         paths = RunPaths(self.root / row.parent / row.folder)
         if paths.root.is_symlink() or paths.root.parent.is_symlink():
@@ -83,27 +83,27 @@ class Shelf:
         return paths
 
     def file(self, row: RunRow, relative: str) -> Path:
-        """Return a file of a run, which is there.
+        """Return the path of an existing file of a run.
 
         Args:
             row: The run.
-            relative: As the URL has it.
+            relative: The file's path in the URL.
 
         Raises:
-            NotFound: As `open`.
+            NotFound: As in `open`.
         """
         with self.open(row, relative):
             return self.root / row.parent / row.folder / relative
 
     def open(self, row: RunRow, relative: str) -> BinaryIO:
-        """Open a file of a run; no link on the way to it from the store is followed.
+        """Open a file of a run, without following links below the store's folder.
 
         Args:
             row: The run.
-            relative: As the URL has it.
+            relative: The file's path in the URL.
 
         Raises:
-            NotFound: There is none, it is hidden, or lies behind a link.
+            NotFound: The file is missing or hidden, or its path contains a link.
         """
         parts = relative.split("/")
         if any(not part or part.startswith(".") or "\0" in part for part in parts):

@@ -1,7 +1,7 @@
-"""Files of runs, as they are, and so that nothing in them can run in the site's origin.
+"""Serve files of runs, so that their contents cannot run scripts in the site's origin.
 
-Pages get an origin of their own without scripts; text is text, whatever it looks like; everything
-else is for download. A bundle is packed while it is sent.
+HTML pages get a separate origin without scripts. Text is always served as plain text. All other
+files are downloads. A bundle is packed while it is sent.
 """
 
 import os
@@ -44,7 +44,7 @@ _KEPT_PAGES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A file of a run: its name in it, and its size."""
+    """A file of a run: its relative name and its size."""
 
     name: str
     size_bytes: int
@@ -52,7 +52,7 @@ class Listed:
 
 @stored.get("/run/<name>/<folder>/<path:relative>")
 def file(name: str, folder: str, relative: str) -> Response:
-    """A file of a run."""
+    """Return a file of a run."""
     row = shelf().row(name, folder)
     try:
         opened = shelf().open(row, relative)
@@ -66,7 +66,7 @@ def file(name: str, folder: str, relative: str) -> Response:
         if hides(path):
             return _confined(_shown(path, opened))
         found = os.fstat(opened.fileno())
-        # By its number: the name may lead to another file by now.
+        # Opened by its descriptor, because the name may refer to another file now.
         response = send_file(
             f"/dev/fd/{opened.fileno()}", download_name=path.name, mimetype=_type(path),
             as_attachment=_type(path) == _BINARY, max_age=0,
@@ -77,7 +77,7 @@ def file(name: str, folder: str, relative: str) -> Response:
 
 @stored.get("/files/<name>/<folder>")
 def files(name: str, folder: str) -> Response:
-    """The files of a run."""
+    """Return the page with the list of a run's files."""
     row = shelf().row(name, folder)
     listed = sorted(_files(shelf().paths(row).root, shelf().root), key=lambda each: each.name)
     return page("files.html", row=row, files=listed[:_LISTED], more=max(0, len(listed) - _LISTED))
@@ -85,7 +85,7 @@ def files(name: str, folder: str) -> Response:
 
 @stored.get("/bundle/<name>/<folder>")
 def bundle(name: str, folder: str) -> Response:
-    """All that is needed to judge a run elsewhere, packed while it is sent."""
+    """Return the bundle of a run, packed while it is sent; another machine can judge it."""
     row = shelf().row(name, folder)
     paths = shelf().paths(row)
     if not has_bundle(row, paths):
@@ -96,12 +96,12 @@ def bundle(name: str, folder: str) -> Response:
 
 
 def has_bundle(row: RunRow, paths: RunPaths) -> bool:
-    """Tell whether a run can be packed: it was judged, and its tables are there."""
+    """Return whether a run can be packed: it was judged and has its tables."""
     return row.state == "judged" and is_plain(paths.record / "ingest.json")
 
 
 def _shown(path: PurePath, opened: BinaryIO) -> Response:
-    """Return a file of settings without the passwords and keys in it."""
+    """Return a settings file with passwords and keys hidden."""
     text = opened.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
         raise NotFound("The file is larger than any that a run writes.")
@@ -136,18 +136,18 @@ def _timeline(paths: RunPaths) -> str:
 
 
 _MAKERS: dict[str, Callable[[RunPaths], str]] = {REPORT: _report, TIMELINE: _timeline}
-"""Pages that are made if they are not there. Their libraries take seconds to load, and most stores
-have all pages of reports."""
+"""Functions that make a page if it is missing. Their libraries take seconds to load, so they are
+imported only then. Most stores have all report pages."""
 
 
 def _leads_out(root: Path) -> bool:
-    """Tell whether a run has links or pipes; who makes a page of it would follow them."""
+    """Return whether a run contains links or pipes, which making a page would follow."""
     for folder, folders, names in os.walk(root):
         for name in (*folders, *names):
             try:
                 mode = Path(folder, name).lstat().st_mode
             except OSError:
-                continue  # A run under way removes files.
+                continue  # A run in progress removes files.
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 return True
     return False
@@ -158,9 +158,9 @@ _making = threading.Lock()
 
 
 def _made(row: RunRow, paths: RunPaths, name: str) -> Response:
-    """Return a page of a run that is not on disk, made in memory and kept for a while."""
+    """Return a run's page that is not on disk; it is made in memory and cached."""
     key = f"{paths.root} {name} {stamp_of(paths)}"
-    with _making:  # Plots are drawn by a library that is not made for threads.
+    with _making:  # The plot library is not safe for threads.
         text = _made_pages.get(key)
         if text is None:
             try:
@@ -190,17 +190,17 @@ def _below(opened: int) -> Iterator[Listed]:
         folders[:] = [each for each in folders if not each.startswith(".")]
         for name in names:
             relative = (PurePath(folder) / name).as_posix()
-            # A name that is no UTF-8 cannot be asked for; a link may lead anywhere.
+            # A URL cannot contain a name that is not UTF-8, and a link may lead anywhere.
             if name.startswith(".") or inert(relative) != relative:
                 continue
-            with suppress(OSError):  # A run under way removes files.
+            with suppress(OSError):  # A run in progress removes files.
                 found = os.stat(name, dir_fd=handle, follow_symlinks=False)
                 if not stat.S_ISLNK(found.st_mode):
                     yield Listed(name=relative, size_bytes=found.st_size)
 
 
 def _packed(paths: RunPaths) -> Iterator[bytes]:
-    """Yield a bundle's bytes; a thread packs, and stops if nobody reads any more."""
+    """Yield a bundle's bytes; a thread packs it, and stops if the reader disconnects."""
     reading, writing = os.pipe()
 
     def pack() -> None:
@@ -208,7 +208,7 @@ def _packed(paths: RunPaths) -> Iterator[bytes]:
             with os.fdopen(writing, "wb") as target:
                 write_bundle(paths, target)
         except (StoreError, OSError):
-            pass  # The reader went away, or a file did: the archive ends early, and says so.
+            pass  # The reader or a file is gone. The archive ends early, and readers notice it.
 
     packer = threading.Thread(target=pack, name="bundle", daemon=True)
     packer.start()

@@ -1,6 +1,6 @@
-"""Counts of live streams, kept up to date: what was counted once is not read again.
+"""Count the rows of live streams incrementally, so that no row is read twice.
 
-A run of hours writes millions of operations; who watches it asks each second.
+A long run writes millions of operations, and its live page is refreshed every second.
 """
 
 import os
@@ -20,7 +20,7 @@ from results.record.stream import STREAM_SUFFIX, messages, root_of, table_of
 
 MAX_STREAMS = 512
 MAX_WORDS, OTHERS = 32, "others"
-"""Different words that are counted by themselves; of outcomes there are three."""
+"""Maximum number of distinct words counted separately; a column of outcomes has three words."""
 _MAX_WORD = 100
 
 
@@ -34,14 +34,14 @@ class _Stream:
 
 
 class Tallies:
-    """How many rows live streams have, and how often each word stands in a column of theirs."""
+    """Counters of the rows in live streams, and of the words in a column of them."""
 
     def __init__(self) -> None:
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._lock = threading.Lock()
 
     def rows(self, live: Path, table: str) -> int:
-        """Return the rows of a table's streams.
+        """Return the number of rows in a table's streams.
 
         Args:
             live: The run's `record/live`.
@@ -50,7 +50,7 @@ class Tallies:
         return sum(each.rows for each in self._counted(live, table, column=""))
 
     def words(self, live: Path, table: str, *, column: str) -> Counter[str]:
-        """Return how often each word stands in a column of a table's streams."""
+        """Return how often each word occurs in a column of a table's streams."""
         total: Counter[str] = Counter()
         for each in self._counted(live, table, column=column):
             total.update(each.words)
@@ -67,7 +67,7 @@ class Tallies:
 
     def _stream(self, path: Path, column: str) -> _Stream:
         known = self._streams.setdefault((str(path), column), _Stream(inode=0))
-        # It may be removed this moment.
+        # The file may be removed at this moment.
         with suppress(OSError), open_file(path, root=root_of(path)) as file:
             inode = os.fstat(file.fileno()).st_ino
             if known.inode != inode:
@@ -77,7 +77,7 @@ class Tallies:
 
 
 def _go_on(path: Path, file: BinaryIO, stream: _Stream, column: str) -> None:
-    """Count what a stream has beyond what was counted, up to the last whole message."""
+    """Count the new rows of a stream, up to its last complete message."""
     if is_packed(file):
         _count_packed(path, file, stream, column)
         return
@@ -90,7 +90,7 @@ def _go_on(path: Path, file: BinaryIO, stream: _Stream, column: str) -> None:
 
 
 def _count_packed(path: Path, file: BinaryIO, stream: _Stream, column: str) -> None:
-    """Count a stream that was packed, which grows no more: once."""
+    """Count a packed stream once, because it no longer grows."""
     if stream.offset:
         return
     stream.offset = os.fstat(file.fileno()).st_size

@@ -1,4 +1,4 @@
-"""A run under way, from the streams that it writes: phase, operations, faults in force."""
+"""The live view of a run, read from its live streams: phase, operations, faults in force."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,24 +29,24 @@ PHASES = {
     "stopped": "collecting files",
     "collected": "judging",
 }
-"""What goes on after each milestone."""
+"""Description of the phase that begins with each milestone."""
 _LATER = "ending"
 _SHOWN = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What can be seen of a run under way.
+    """The state of a run in the live view.
 
     Attributes:
-        phase: What it does now, in words.
-        milestones: (name, when in seconds, whether it was reached, whether it is the last one).
-        elapsed_s: Since the run's start; None: not known.
-        operations: (outcome, how many ended so).
-        pending: Operations that were begun and have not ended.
-        faults: Those in force or being brought about, then the last ones that are over.
-        in_force: How many are in force.
-        trouble: What cannot be read, or went wrong.
+        phase: The current phase, in words.
+        milestones: (name, time in seconds, whether reached, whether it is the last one).
+        elapsed_s: Seconds since the run's start; None if unknown.
+        operations: (outcome, number of operations).
+        pending: Number of operations that began and have not ended.
+        faults: Faults in force or starting, then the most recent ended ones.
+        in_force: Number of faults in force.
+        trouble: Files that cannot be read, or errors of the run.
     """
 
     phase: str
@@ -60,13 +60,13 @@ class Sight:
 
     @property
     def total(self) -> int:
-        """All operations that ended."""
+        """Number of all operations that ended."""
         return sum(count for _, count in self.operations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A fault as it stands: kind, who was hit, when, and whether it is in force."""
+    """The current state of a fault: kind, nodes, times, and whether it is in force."""
 
     kind: str
     nodes: str
@@ -76,12 +76,12 @@ class Fault:
 
 
 def sight_of(paths: RunPaths, tallies: Tallies, *, alive: bool) -> Sight:
-    """Look at a run.
+    """Return the current state of a run.
 
     Args:
         paths: The run.
-        tallies: Who remembers what was counted at the last look.
-        alive: Whether it is under way.
+        tallies: Counters that keep the counts of earlier calls.
+        alive: Whether the run is still running.
     """
     reached = load_milestones(paths.milestones) if is_plain(paths.milestones) else []
     last = reached[-1].name if reached else ""
@@ -120,7 +120,7 @@ def _elapsed_s(paths: RunPaths) -> float | None:
     if not isinstance(start_ns, int):
         return None
     elapsed_s = RunClock(start_ns=start_ns).now_ns() / NS_PER_S
-    return elapsed_s if elapsed_s >= 0 else None  # Of another boot of the machine.
+    return elapsed_s if elapsed_s >= 0 else None  # The run belongs to another boot of the machine.
 
 
 def _batches(live: Path, table: str) -> Iterator[pa.RecordBatch]:
@@ -129,7 +129,7 @@ def _batches(live: Path, table: str) -> Iterator[pa.RecordBatch]:
 
 
 def _faults(live: Path) -> list[Fault]:
-    """Return the faults, those not over first, then the newest first."""
+    """Return the faults: first those that are not over, then the newest first."""
     newest: dict[int, dict[str, object]] = {}
     for batch in _batches(live, "faults"):
         if not {"fault_id", "kind", "requested_ns"} <= set(batch.schema.names):

@@ -1,7 +1,7 @@
-"""The whole time line of a run: every operation of every process against the faults, zoomable.
+"""The whole time line of a run as a zoomable page, with every operation and every fault.
 
-`page.py` writes `timeline.html`, which needs nothing but a browser: Bokeh's script and ours are in
-it. A million operations are never drawn at once. `levels.py` counts them by lane and span of time,
-at several widths of span; `blocks.py` packs the operations themselves, so that the page unpacks
-those of a moment when somebody looks at it closely. bokeh is imported here and nowhere else.
+`page.py` writes `timeline.html`, which contains Bokeh's script and Logquake's own, so a browser
+alone can show it. A million operations are never drawn at once. `levels.py` counts operations by
+lane and time span, for several widths of span. `blocks.py` packs single operations, which the page
+unpacks when a reader zooms in. Only this package imports bokeh.
 """

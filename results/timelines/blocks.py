@@ -1,9 +1,9 @@
-"""The operations themselves, packed: slices of time that the page unpacks when they are looked at.
+"""Single operations, packed in blocks by time. The page unpacks a block when a reader zooms in.
 
-A block is a few arrays of 32-bit numbers, column after column, deflated (zlib) and in base64. Its
-rows are in order of lane and time; `rows` tells how many each lane has. Numbers that grow by little
-are differences to the row before, for those pack better; a number of 64 bits is two columns, its
-upper and its lower half.
+A block is a few arrays of 32-bit numbers, column after column, compressed with zlib, in base64. Its
+rows are in order of lane and time. `rows` has the number of rows in each lane. Columns that grow
+slowly are stored as differences to the previous row, because these compress better. A 64-bit number
+takes two columns, for its upper and lower half.
 """
 
 import base64
@@ -18,16 +18,17 @@ from results.timelines.operations import NONE, Ints, Operations
 
 BLOCK_OPS = 16_384
 MOST_OPS = 2_000_000
-"""More are not taken along one by one; the calmest moments are counted only."""
+"""Maximum number of operations stored singly. Beyond it, operations in the blocks with the fewest
+failures are only counted."""
 COLUMNS = (
     "start", "took", "idHigh", "idLow", "process", "kind", "messages", "place", "error",
     "valueHigh", "valueLow", "offsetHigh", "offsetLow", "ordinal",
 )  # fmt: skip
-"""The order of a block's columns. `start` and `took` are microseconds, the first since the block's
-own start; `kind` is f + 8 * outcome + 32 * phase, each 7, 3, 7 if it is another word."""
+"""The order of a block's columns. `start` and `took` are microseconds; `start` counts from the
+block's start. `kind` is f + 8 * outcome + 32 * phase, with 7, 3 and 7 for unknown words."""
 DIFFERENCES = ("start", "idLow", "process", "valueLow", "offsetLow", "ordinal")
 OPEN = 0xFFFF_FFFF
-"""What `took` is of an op that never ended."""
+"""The value of `took` for an op that never ended."""
 NS_PER_US = 1_000
 _LEVEL = 6
 _HALF = np.int64(0xFFFF_FFFF)
@@ -35,14 +36,14 @@ _HALF = np.int64(0xFFFF_FFFF)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Some operations that began one after the other.
+    """Operations that began one after the other.
 
     Attributes:
-        start_us, end_us: When the first and the last of them began, since the run's start.
-        count: How many.
-        longest_us: None of them took longer, unless it never ended.
-        rows: Of each lane.
-        data: The columns, packed; empty: they are left out.
+        start_us, end_us: Begin of the first and of the last operation, since the run's start.
+        count: Number of operations.
+        longest_us: Longest duration of an operation that ended.
+        rows: Number of operations in each lane.
+        data: The packed columns; empty if they are left out.
     """
 
     start_us: int
@@ -63,14 +64,14 @@ def blocks(operations: Operations) -> Iterator[Block]:
 
 
 def _kept(operations: Operations, parts: list[Ints]) -> set[int]:
-    """Return the parts that are taken along: all, or those in which most went wrong."""
+    """Return the numbers of the blocks to store: all, or the blocks with the most failures."""
     wrong = [-int(np.count_nonzero(operations.outcome[part])) for part in parts]
     ranked = sorted(range(len(parts)), key=lambda number: (wrong[number], number))
     return set(ranked[: MOST_OPS // BLOCK_OPS])
 
 
 def _block(operations: Operations, rows: Ints, *, packed: bool) -> Block:
-    """Pack some rows, which are in the order of `operations`: by lane and time."""
+    """Pack the given rows of `operations`, which are in order of lane and time."""
     starts = operations.invoke_ns[rows] // NS_PER_US
     ended = operations.complete_ns[rows]
     took = np.where(ended < 0, 0, np.maximum(ended // NS_PER_US - starts, 0))
@@ -112,16 +113,16 @@ def _columns(operations: Operations, rows: Ints, starts: Ints) -> dict[str, Ints
 
 
 def _packed(columns: list[Ints]) -> str:
-    """Return columns as text: bytes of like weight side by side, which packs best."""
+    """Return columns as text, with bytes of equal significance together for better compression."""
     small = np.stack([(column & _HALF).astype("<u4") for column in columns])
     planes = small.view(np.uint8).reshape(len(columns), -1, 4).transpose(0, 2, 1)
     return base64.b64encode(zlib.compress(np.ascontiguousarray(planes).tobytes(), _LEVEL)).decode()
 
 
 def packed_counts(counts: npt.NDArray[np.uint16]) -> str:
-    """Return the counts of a level as text, packed as columns are."""
+    """Return the counts of a level as text, packed like columns."""
     planes = counts.astype("<u2").reshape(-1).view(np.uint8).reshape(-1, 2).T
     return base64.b64encode(zlib.compress(np.ascontiguousarray(planes).tobytes(), _LEVEL)).decode()
 
 
-assert NONE == -1, "minus one is all bits set, in both halves"  # As the page takes it.
+assert NONE == -1, "minus one is all bits set, in both halves"  # The page relies on this.

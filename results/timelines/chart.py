@@ -1,7 +1,8 @@
-"""The two Bokeh figures of the page: faults and leaders above, operations below, one axis of time.
+"""The two Bokeh figures of the time line: faults and leaders above, operations below.
 
-Here are only their models; `timelines.js` fills their sources whenever the span in sight changes.
-Lanes are counted from above, and drawn from below: lane i of n lies between n-1-i and n-i.
+Both figures share one time axis. This module creates empty models. `timelines.js` fills their data
+whenever the visible time span changes. Lanes are numbered from the top, but drawn from the bottom:
+lane i of n is between n-1-i and n-i.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,16 +31,16 @@ _TEXTS = ("x", "y", "text")
 
 
 def bokeh_script() -> str:
-    """Return Bokeh's own script, of the core only: no widgets, no tables, no mathematics."""
+    """Return Bokeh's core script, without widgets, tables and mathematics."""
     resources = Resources(mode="inline", components=["bokeh"])
     return "\n".join(resources.js_raw)
 
 
 def chart(*, end_s: float, above: Sequence[str], below: Sequence[str]) -> Mapping[str, Any]:
-    """Return what Bokeh embeds: both figures, without data.
+    """Return the JSON that Bokeh embeds: both figures, without data.
 
     Args:
-        end_s: Where the axis of time ends.
+        end_s: End of the time axis.
         above: Names of the lanes of faults and leaders.
         below: Names of the lanes of operations.
     """
@@ -90,7 +91,7 @@ def _add_lanes(plot: figure, lanes: Sequence[str]) -> None:
 
 
 def _add_marks(plot: figure, name: str) -> None:
-    """Add what the script fills: shades of faults, counts as an image, boxes, and their labels."""
+    """Add the marks that the script fills: fault shades, counts as an image, boxes, and labels."""
     shades, boxes = _source(f"{name}-shades", _BOXES), _source(f"{name}-boxes", _BOXES)
     plot.quad(
         left="left", right="right", bottom="bottom", top="top", source=shades,

@@ -1,9 +1,9 @@
-"""How many operations began in each span of time, by lane and outcome, at several widths of span.
+"""Count the operations that began in each time span, by lane and outcome, for several span widths.
 
-From far away nobody can see single operations of a million. So they are counted here, once: the
-coarsest level has 512 spans over the whole run, each further one four times as many. The page draws
-the level whose spans are about as wide as a dot, and from the finest one on counts by itself what
-`blocks.py` packed.
+Single operations of a million are not visible from afar, so they are counted in advance. The
+coarsest level has 512 spans over the whole run. Each further level has four times as many. The page
+draws the level whose spans are about as wide as a pixel. For shorter spans, the page itself counts
+the operations that `blocks.py` packed.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ from results.timelines.operations import OUTCOMES, Operations
 FIRST_SPANS = 512
 FACTOR = 4
 CLOSE_OPS = 40_000
-"""With fewer operations in sight the page unpacks them; the levels need not go further."""
+"""If fewer operations than this are visible, the page unpacks them, so finer levels are not needed.
+"""
 MAX_CELLS = 1 << 20
 _SEEN_SPANS = 256
 _MOST = np.iinfo(np.uint16).max
@@ -24,11 +25,11 @@ _MOST = np.iinfo(np.uint16).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """One width of span.
+    """The counts for one width of span.
 
     Attributes:
-        spans: How many cover the run.
-        counts: Shape (lanes, spans, outcomes).
+        spans: Number of spans over the whole run.
+        counts: Array of shape (lanes, spans, outcomes).
     """
 
     spans: int
@@ -36,11 +37,11 @@ class Level:
 
 
 def levels(operations: Operations, end_ns: int) -> list[Level]:
-    """Return the levels, the coarsest first.
+    """Return the counts of operations for each width of time span, the widest spans first.
 
     Args:
-        operations: Of a run.
-        end_ns: When the run was over: no operation began later.
+        operations: The run's operations.
+        end_ns: End of the run; no operation began later.
     """
     lanes = max(1, len(operations.lanes))
     wanted = _SEEN_SPANS * operations.count // CLOSE_OPS
@@ -54,7 +55,7 @@ def _level(operations: Operations, spans: int, end_ns: int) -> Level:
     lanes = max(1, len(operations.lanes))
     span = np.minimum(operations.invoke_ns.astype(np.float64) * spans / max(1, end_ns), spans - 1)
     span = np.maximum(span, 0).astype(np.int64)
-    # An outcome that is none of the three tells no more than `info`.
+    # An unknown outcome is counted as `info`.
     outcome = np.where(operations.outcome < 0, len(OUTCOMES) - 1, operations.outcome)
     cell = (operations.lane * spans + span) * len(OUTCOMES) + outcome
     counts = np.bincount(cell, minlength=lanes * spans * len(OUTCOMES))

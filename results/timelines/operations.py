@@ -1,8 +1,8 @@
-"""The operations of a run as columns, one row an operation, in order of lane and time.
+"""The operations of a run as columns, one row for each operation, in order of lane and time.
 
-A lane is a thread: when an operation's outcome stays unknown, its process is over and the thread
-goes on as the next one, so that a lane holds one process after the other and never two at a time.
-The final reads have lanes of their own.
+A lane is a client thread. After an operation with unknown outcome, the thread continues as a new
+process. So a lane has one process after the other, and never two at once. The final reads have
+separate lanes.
 """
 
 from collections.abc import Iterator
@@ -29,14 +29,14 @@ KINDS: Words = tuple(F)
 PHASES: Words = tuple(Phase)
 NONE = -1
 _FINAL = 1_000_000
-"""The processes of final reads are counted from here on."""
+"""First process number of the final reads."""
 _LONGEST = 200
 _MOST_ERRORS = 60_000
 _AT_ONCE = 1 << 18
 _OPS = ("op_id", "process", "worker", "f", "phase", "invoke_ns", "complete_ns", "outcome", "error",
         "messages")  # fmt: skip
 _BROKEN = (OSError, KeyError, pa.ArrowException)
-"""KeyError: a column is not there."""
+"""Exceptions for a damaged table; KeyError means that a column is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +44,14 @@ class Operations:
     """Columns of a run's operations, by lane and then by time.
 
     Attributes:
-        op_id, process, invoke_ns, complete_ns, messages: As recorded.
-        lane: Place in `lanes`.
-        f, phase, outcome: Places in `KINDS`, `PHASES`, `OUTCOMES`; -1: another word.
-        error: Place in `errors`; -1: there was none.
-        place: Of the first message that it sent or read, in `places`; -1: it did neither.
-        ordinal: Which op of its process it is, from 1: `p22#132` has 132.
-        value, offset: Of that message; -1: none is known.
-        lanes, places, errors: Names, harmless to look at.
+        op_id, process, invoke_ns, complete_ns, messages: The recorded values.
+        lane: Index in `lanes`.
+        f, phase, outcome: Indexes in `KINDS`, `PHASES` and `OUTCOMES`; -1 for an unknown word.
+        error: Index in `errors`; -1 if there was none.
+        place: Partition of the op's first message, as an index in `places`; -1 if it has none.
+        ordinal: Number of the op in its process, from 1: `p22#132` has 132.
+        value, offset: Value and offset of the op's first message; -1 if unknown.
+        lanes, places, errors: Names, with control characters escaped.
     """
 
     op_id: Ints
@@ -74,16 +74,16 @@ class Operations:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of operations."""
         return len(self.op_id)
 
 
 def load_operations(paths: RunPaths, *, concurrency: int) -> Operations:
-    """Read the operations of a run.
+    """Return the operations of a run.
 
     Args:
         paths: The run.
-        concurrency: How many threads its clients were.
+        concurrency: Number of client threads.
 
     Raises:
         StoreError: A table is damaged.
@@ -122,7 +122,7 @@ def load_operations(paths: RunPaths, *, concurrency: int) -> Operations:
 
 
 def _ordinals(process: Ints, op_id: Ints) -> Ints:
-    """Return which op of its process each is, from 1: ids grow along a process."""
+    """Return each op's number within its process, from 1, in the order of op ids."""
     order = np.lexsort((op_id, process))
     _, first, counts = np.unique(process[order], return_index=True, return_counts=True)
     ordinals = np.empty(len(process), np.int64)
@@ -156,7 +156,7 @@ def _ints(table: pa.Table, name: str) -> Ints:
 
 
 def _words(column: "pa.ChunkedArray[Any]") -> tuple[list[str | None], Ints]:
-    """Return the distinct texts of a column, and which of them each row has; -1: none."""
+    """Return the distinct texts of a column, and each row's index in them; -1 for null."""
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     chunks: list[Any] = coded.unify_dictionaries().chunks
     words = chunks[0].dictionary.to_pylist() if chunks else []
@@ -172,9 +172,10 @@ def _coded(column: "pa.ChunkedArray[Any]", known: Words) -> Ints:
 
 
 def _texts(column: "pa.ChunkedArray[Any]") -> tuple[Words, Ints]:
-    """Return texts of others, shortened and harmless; too many different ones are not told apart.
+    """Return the distinct texts of a column, escaped and shortened, and each row's index.
 
-    Clients' errors are a few sentences, with an offset or an address in them at times.
+    If there are too many distinct texts, the further ones share one name. Errors of clients are a
+    few sentences, some with an offset or an address.
     """
     words, rows = _words(column)
     kept = [_shown(word) for word in words[:_MOST_ERRORS]]
@@ -202,19 +203,20 @@ def _lanes(process: Ints, worker: Ints, phase: Ints, *, concurrency: int) -> tup
 
 
 def _first_messages(paths: RunPaths, op_id: Ints) -> tuple[Words, Ints, Ints, Ints]:
-    """Return the places' names, and place, value and offset of each op's first message."""
+    """Return the partitions' names, and partition, value and offset of each op's first message."""
     names: dict[str, int] = {}
     first = np.full((3, len(op_id)), NONE, np.int64)
     order = np.argsort(op_id, kind="stable")
     ranked = op_id[order]
-    for name in ("polls", "sends"):  # What a transaction sent tells more than what it read.
+    # For a transaction, the first sent message is more useful than the first read one.
+    for name in ("polls", "sends"):
         fresh = np.ones(len(op_id), np.bool_)
         for ids, told in _messages(paths, name, names):
             at = np.minimum(np.searchsorted(ranked, ids), max(0, len(ranked) - 1))
             known = np.flatnonzero(ranked[at] == ids) if len(ranked) else at[:0]
             rows = order[at[known]]
             known, rows = known[fresh[rows]], rows[fresh[rows]]
-            # Of several values for one row numpy keeps the last: so the first message comes last.
+            # numpy keeps the last of several values for one row, so the first message comes last.
             first[:, rows[::-1]] = told[:, known[::-1]]
             fresh[rows] = False
     place, value, offset = first
@@ -222,12 +224,12 @@ def _first_messages(paths: RunPaths, op_id: Ints) -> tuple[Words, Ints, Ints, In
 
 
 def _messages(paths: RunPaths, name: str, names: dict[str, int]) -> Iterator[tuple[Ints, Ints]]:
-    """Yield parts of a table of messages: op ids, and rows of (place, value, offset).
+    """Yield batches of a table of messages: op ids, and rows of (partition, value, offset).
 
     Args:
         paths: The run.
-        name: Of the table.
-        names: Numbers of places; new ones are added.
+        name: Name of the table.
+        names: Numbers of partitions; new ones are added.
     """
     path = paths.table(name)
     if not path.exists():

@@ -1,4 +1,4 @@
-"""`timeline.html`: the whole time line of a run on a page of its own."""
+"""Write `timeline.html`, a separate page with the whole time line of a run."""
 
 import base64
 import hashlib
@@ -38,15 +38,15 @@ _SHORTEST_RUN_S = 0.001
 
 
 def write_timeline(paths: RunPaths, *, output: Path | None = None) -> Path:
-    """Write the whole time line of a run.
+    """Write the page with the whole time line of a run.
 
     Args:
         paths: The run.
-        output: Another file than `timeline.html` in the run's folder; a sample's goes to the
-            current folder by default.
+        output: A file instead of `timeline.html` in the run's folder. By default, a sample's page
+            goes to the current folder.
 
     Returns:
-        Where the page lies.
+        The page file.
 
     Raises:
         StoreError: A table is damaged, or the page cannot be written.
@@ -59,11 +59,11 @@ def write_timeline(paths: RunPaths, *, output: Path | None = None) -> Path:
 
 
 def render_timeline(paths: RunPaths, *, page: Path | None = None) -> str:
-    """Return the page with the whole time line of a run.
+    """Return the page with the whole time line of a run as HTML text.
 
     Args:
         paths: The run.
-        page: Where it will lie; it links to the run's report if that lies beside it.
+        page: The future page file; it links to the run's report if both are in the same folder.
 
     Raises:
         StoreError: A table is damaged.
@@ -97,7 +97,7 @@ def render_timeline(paths: RunPaths, *, page: Path | None = None) -> str:
         "policy": " ".join(_hash(script) for script in scripts),
         "scripts": [Markup(script) for script in scripts],  # noqa: S704 - Bokeh's, and ours
         "values": _json(values),
-        # Base64 has no sign of HTML, and must not be shortened.
+        # Base64 contains no HTML characters, and must not be shortened.
         "levels": [Markup(packed_counts(level.counts)) for level in counted],  # noqa: S704 - it is base64
         "blocks": [Markup(block.data) for block in packed],  # noqa: S704 - it is base64
     }
@@ -120,7 +120,7 @@ def _end_ns(paths: RunPaths, operations: Operations) -> int:
 def _values(
     operations: Operations, counted: Iterable[Level], packed: Iterable[Block], *, end_s: float
 ) -> dict[str, Any]:
-    """Return what the script has to know beside the packed data."""
+    """Return the values that the page's script needs besides the packed data."""
     return {
         "end": end_s,
         "close": CLOSE_OPS,
@@ -147,12 +147,12 @@ def _spans(spans: Spans) -> Mapping[str, Any]:
 
 
 def _json(values: Mapping[str, Any]) -> Markup:
-    """Return JSON that stands in a script element: it cannot end it, nor begin a comment."""
+    """Return JSON for a script element, escaped so that it cannot end the element."""
     text = json.dumps(values, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704 - escaped here
 
 
 def _hash(script: str) -> str:
-    """Return how a page's policy names a script: whatever else got onto the page never runs."""
+    """Return a script's hash for the page's security policy, so that no other script runs."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

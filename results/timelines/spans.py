@@ -1,4 +1,4 @@
-"""Faults and leaders as spans of time in lanes, as the page draws them above the operations."""
+"""Faults and leaders as time spans in lanes. The page draws them above the operations."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,22 +9,23 @@ from results.wording.faults import FaultLine, fault_lines
 from results.wording.inert import inert
 
 MOST_PARTITIONS = 32
-"""So many have a lane for their leaders; those whose leader changed most often."""
+"""Maximum number of partitions with a lane for their leaders. Partitions with the most leader
+changes are kept."""
 _LONGEST = 400
 _NOBODY = "nobody"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Something that lasted.
+    """A fault or a leadership, with its duration.
 
     Attributes:
-        lane: Place in the lanes.
-        start_s, end_s: Since the run's start.
-        sure_s: From when on it was confirmed; None: it never was.
-        label: In a word or two, drawn where there is room.
-        broker: Who leads; -1: nobody does, or it is no leader's span.
-        lines: All that is known of it, a line each.
+        lane: Index of the lane.
+        start_s, end_s: Seconds since the run's start.
+        sure_s: Time of the fault's confirmation; None if it was never confirmed.
+        label: One or two words, drawn if there is room.
+        broker: The leader; -1 if there is none, or for a fault.
+        lines: All known facts, one line each.
     """
 
     lane: int
@@ -38,7 +39,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spans:
-    """Spans, and the names of their lanes from above."""
+    """Spans, and the names of their lanes from top to bottom."""
 
     lanes: tuple[str, ...]
     spans: tuple[Span, ...]
@@ -46,11 +47,11 @@ class Spans:
 
 
 def fault_spans(tables: RunTables, end_s: float) -> Spans:
-    """Return the faults of a run, a lane or more for each node that was hit.
+    """Return the faults of a run, with one or more lanes for each affected node.
 
     Args:
-        tables: Of the run.
-        end_s: When a fault ends that was never healed.
+        tables: The run's tables.
+        end_s: End of a fault that was never healed.
     """
     faults = fault_lines(tables)
     hit = [(node, fault) for fault in faults for node in fault.nodes.split(", ")]
@@ -65,7 +66,7 @@ def fault_spans(tables: RunTables, end_s: float) -> Spans:
 
 
 def leader_spans(tables: RunTables) -> Spans:
-    """Return who led each partition, in which epoch; of many partitions those that changed most."""
+    """Return the leader of each partition in each epoch, up to a maximum number of partitions."""
     rows = tables.statistics("leaders").to_pylist()
     by_place: dict[tuple[str, int], list[Span]] = {}
     for row in rows:
@@ -99,7 +100,7 @@ def _moved(span: Span, lane: int) -> Span:
 
 
 def _rows(spans: Iterable[Span]) -> list[int]:
-    """Return a row for each span, in order of their starts, so that no two of a row overlap."""
+    """Return a row for each span, in order of start, so that spans in a row do not overlap."""
     ends: list[float] = []
     rows = []
     for span in spans:

@@ -1,12 +1,14 @@
-"""How results are put into words, wherever they are shown: page, terminal, index, exports, site.
+"""The words for results, shared by page, terminal, index, exports and site.
 
-- `headline`: a verdict in a sentence, with the evidence that shows it best; `reasons` chooses among
-  what keeps a run from a verdict, `resting` says what a verdict rests on.
-- `naming`: short names of ops and values (`docs/running.md`), put into sentences when they are
-  printed; `verdict.json` keeps numbers.
-- `faults`, `effects`, `links`: a run's faults as lines, what was measured of them, who was cut off.
-- `glossary`: what terms mean. `plural`: counts with their noun.
-- `inert`: text of others, made harmless to look at.
+- `headline`: a verdict in a sentence, with its best evidence. `reasons` chooses the main reason for
+  an unknown verdict. `resting` lists the comparisons behind a verdict.
+- `naming`: short names of ops and values (`docs/running.md`). They are put into sentences when
+  these are printed; `verdict.json` keeps the numbers.
+- `faults`, `effects`, `links`: a run's faults as lines, their measured effects, and the nodes that
+  were cut off.
+- `glossary`: the meanings of terms. `plural`: counts with their noun.
+- `inert`: text from outside, made safe to display.
 
-It imports `results.record` and `results.tables` only, and all that shows results may import it.
+This package imports only `results.record` and `results.tables`. All code that shows results may
+import it.
 """

@@ -1,8 +1,8 @@
-"""What faults did and how their end is known, in sentences.
+"""Sentences about the measured effects of faults, and about the evidence for their end.
 
-Effects are the JSON of the `faults` table (`nemesis/effects.py`). One that says itself what it is
-(`told`) is shown so; others by a function a kind. One of a kind that is not known here is shown as
-it is recorded.
+Effects are the JSON of the `faults` table (`nemesis/effects.py`). An effect with its own sentence
+(`told`) is shown unchanged. For other effects, there is a function for each kind. An effect of an
+unknown kind is shown as recorded.
 """
 
 import json
@@ -18,7 +18,7 @@ _NOT_CONFIRMED = "not confirmed"
 
 
 def json_object(value: object) -> Json:
-    """Return a JSON object, given as text or as it is; nothing if it is something else."""
+    """Return a JSON object, given as text or as a dictionary; empty for anything else."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -28,11 +28,11 @@ def json_object(value: object) -> Json:
 
 
 def effect_sentence(text: str | None, *, confirmed: bool) -> str:
-    """Return what a fault changed, as measured.
+    """Return a sentence about the measured effect of a fault.
 
     Args:
         text: The column `effect`.
-        confirmed: Whether it was confirmed.
+        confirmed: Whether the fault was confirmed.
     """
     effect = json_object(text)
     if not effect:
@@ -43,7 +43,7 @@ def effect_sentence(text: str | None, *, confirmed: bool) -> str:
 
 
 def heal_sentence(text: str | None) -> str:
-    """Return how the end of a fault is known; empty if nothing was recorded.
+    """Return a sentence about the evidence for a fault's end; empty if nothing was recorded.
 
     Args:
         text: The column `heal_effect`.
@@ -63,7 +63,7 @@ def _told(effect: Json, tellers: Mapping[str, Callable[[Json], str]]) -> str:
     try:
         return teller(effect) if teller else _flat(effect)
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
-        return _flat(effect)  # Of another version, or damaged.
+        return _flat(effect)  # The effect is from another version, or damaged.
 
 
 def _objects(effect: Json, name: str) -> list[Json]:
@@ -78,7 +78,10 @@ def _cut(effect: Json) -> str:
 
 
 def _fell_silent(link: Json) -> bool:
-    """Tell whether a cut is known to have made a link silent, which another fault may stall."""
+    """Return whether a cut is known to have silenced a link.
+
+    If another fault may have stalled the link, the count of packets that the cut dropped decides.
+    """
     known = link.get("dropped") if link.get("stalled_by_others") else link.get("before")
     return bool(known) and not link.get("during")
 
@@ -123,7 +126,7 @@ def _quality(effect: Json) -> str:
 
 
 def _stalled(links: list[Json], quality: Json) -> str:
-    """Say what became of datagrams that were sent into a stall, over the link where least came."""
+    """Return a sentence about datagrams sent during a stall, on the link where fewest arrived."""
     soon = [json_object(link["midway"])["arrived"] for link in links]
     after = _number(min(link["midway_s"] for link in links))
     came = min(json_object(link["during"])["arrived"] for link in links)
@@ -150,7 +153,7 @@ _QUALITIES: Mapping[str, tuple[str, str, Callable[[Json], float | None]]] = {
     "reorder": ("overtaken", " %", _share("overtaken")),
     "rate_kbit": ("rate", " kbit/s", lambda measured: measured["rate_kbit"]),
 }
-"""By what a link does to packets: how its measure is called, its unit, and where it stands."""
+"""For each effect on packets: the name of its measurement, the unit, and its key in the JSON."""
 
 
 def _middle(measured: list[Json], measure: Callable[[Json], float | None]) -> str:
@@ -335,7 +338,7 @@ def _disputed(effect: Json) -> str:
         f"{each['node']} after its vote for {each['voted_for']} in epoch {each['epoch']}"
         for each in _objects(effect, "struck")
     ]
-    # Runs of earlier versions did not measure their links.
+    # Older versions did not measure links.
     slow = f"; {_quality(json_object(effect['slow']))}" if effect.get("slow") else ""
     return f"killed and started again: {', '.join(struck)}{slow}"
 

@@ -1,4 +1,4 @@
-"""The faults of a run: planned for whom, who that was, and by what measurement it is known."""
+"""The faults of a run as lines: planned target, affected nodes, and measured effects."""
 
 from dataclasses import dataclass
 
@@ -10,31 +10,36 @@ from results.wording.plural import many
 
 _LED_NAMED = 3
 _NO_CUTS = {"flapping", "delay", "jitter", "loss", "duplicate", "reorder", "bandwidth"}
-"""Kinds that cut their links by turns, or make them bad; all others let no packet through."""
+"""Fault kinds that cut links only at times, or make them bad. All other network faults stop every
+packet."""
 _MAKES_LINKS_BAD = {"network", "stall", "stall-clients"}
-"""The families of the latter; old records name none."""
+"""Fault families that make links bad; old records have no family."""
 TAKERS = {"power-loss", "wipe", "bit-flip"}
-"""Kinds that take records: where one was begun and never confirmed, nobody knows what it took."""
+"""Fault kinds that may delete records. If such a fault began but was not confirmed, it is unknown
+which records it deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultLine:
-    """A line of the table, and a bar of the time line; times in seconds since the run's start.
+    """A fault, as a line of the page's table and a bar of its time line.
+
+    All times are seconds since the run's start.
 
     Attributes:
-        fault_id, kind: Which.
-        family: What a plan's `nemesis` calls the kind and others of its sort; empty: not recorded.
-        target: The role expression of the plan.
-        nodes: Who that was.
-        roles: What those nodes were at that moment.
-        parted: Who was to be cut from whom (`links.parted`); empty: it cuts nobody off.
-        begun: Whether anything may have been done to them, confirmed or not.
-        requested_s: When it was asked for.
-        confirmed_s, healed_s: None: that was never measured.
-        healing_s: When its end began; None: nobody knows.
-        waited: How it waited for its state, in a sentence; empty: it waited for none.
-        effect, heal_effect: What was measured, in a sentence.
-        heal_failed: It was to be undone, and was not seen to be over.
+        fault_id, kind: Id and kind of the fault.
+        family: Name of the fault family in a plan's `nemesis`; empty if not recorded.
+        target: The plan's role expression.
+        nodes: The affected nodes.
+        roles: Roles of these nodes at that moment.
+        parted: The nodes to be cut from each other (`links.parted`); empty if the fault cuts no
+            link.
+        begun: Whether the fault may have had an effect, confirmed or not.
+        requested_s: Time of the request.
+        confirmed_s, healed_s: Times of the measurements; None if never measured.
+        healing_s: Begin of the heal; None if unknown.
+        waited: How the fault waited for its condition, in a sentence; empty if it had none.
+        effect, heal_effect: The measurements, in sentences.
+        heal_failed: Whether the heal was requested, but the fault was not observed to be over.
     """
 
     fault_id: int
@@ -56,12 +61,12 @@ class FaultLine:
 
     @property
     def over_s(self) -> float | None:
-        """From when on it may have been over: that it was is seen only afterwards."""
+        """Earliest time at which the fault may have ended; its end is observed only later."""
         return self.healed_s if self.healing_s is None else self.healing_s
 
 
 def fault_lines(tables: RunTables) -> list[FaultLine]:
-    """Return the faults of a run in the order in which they were asked for."""
+    """Return the faults of a run in the order of their requests."""
     rows = tables.record("faults").to_pylist()
     rows.sort(key=lambda row: (row["requested_ns"] or 0, row["fault_id"] or 0))
     return [_line(row) for row in rows]
@@ -115,7 +120,7 @@ def _effect(row: Json, spec: Json) -> str:
 
 
 def _waited(told: Json) -> str:
-    """Return how a fault waited for a state, and what was there instead meanwhile."""
+    """Return how a fault waited for its condition, and the states observed meanwhile."""
     if not told:
         return ""
     when, seconds, saw = told.get("when"), told.get("waited_s"), told.get("saw")

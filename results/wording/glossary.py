@@ -1,4 +1,4 @@
-"""What terms mean, in the words of somebody who meets them for the first time."""
+"""The meanings of terms, for new readers."""
 
 import re
 
@@ -49,12 +49,12 @@ _FORMS = {
     "op": r"\bops?\b",
     "ok": r"$^", "fail": r"$^", "info": r"$^", "held": r"$^", "missed": r"$^",
 }  # fmt: skip
-"""How a word is recognised in a sentence, where it does not stand as it is; those of tables never.
-"""
+"""Patterns that find a term in a sentence if it has other forms. The pattern `$^` never matches: it
+is for terms that only tables use."""
 
 
 def terms_in(text: str) -> dict[str, str]:
-    """Return the words of a text that have a meaning of their own here, and what they mean."""
+    """Return the glossary terms that occur in a text, with their meanings."""
     return {
         word: meaning
         for word, meaning in GLOSSARY.items()

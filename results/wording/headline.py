@@ -1,4 +1,4 @@
-"""The verdict in a sentence, and the one piece of evidence that shows it."""
+"""The verdict in a sentence, with the main anomaly: the example that shows the verdict best."""
 
 import re
 from dataclasses import dataclass, replace
@@ -11,25 +11,25 @@ from results.wording.reasons import heaviest_reason
 from results.wording.resting import untested
 
 ALLOWED = "allowed"
-"""The tone of what is valid only because all that was found is allowed."""
+"""Colour name ("tone") of a run that is valid only because all its anomalies are allowed."""
 _NOTES = re.compile(r"; (?![^()]*\))")
-"""What divides a cause from what it adds."""
+"""Separates a cause from further remarks."""
 _MOST_OTHERS = 20
 _MOST_REASONS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """What a reader sees first.
+    """The first lines that a reader sees about a verdict.
 
     Attributes:
-        tone: valid, allowed (valid, though something happened), invalid, unknown, or unjudged: how
-            it is coloured.
+        tone: The colour: valid, allowed (valid with allowed anomalies), invalid, unknown or
+            unjudged.
         sentence: The verdict.
-        anomaly: The name of what the sentence speaks of, None if of nothing.
-        witness: The example that shows it.
-        cause: Why the witness came to be, and of which value that is; empty where nothing says.
-        promise: What that breaks, as a sentence; empty where the verdict does not say.
+        anomaly: Name of the anomaly in the sentence; None if there is none.
+        witness: The example that shows this anomaly.
+        cause: Cause of the example, with its value; empty if unknown.
+        promise: The broken promise, as a sentence; empty if the verdict does not contain it.
         more: Further sentences.
     """
 
@@ -43,18 +43,18 @@ class Headline:
 
     @property
     def witness_says(self) -> str:
-        """The witness's own sentence; empty where there is none, or another has it already."""
+        """The main anomaly's sentence; empty if there is none or another sentence has it."""
         sentence = self.witness.sentence if self.witness else ""
         told = any(sentence in each for each in (self.sentence, *self.more))
         return "" if told else sentence
 
 
 def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
-    """Sum a verdict up.
+    """Return the headline of a verdict.
 
     Args:
-        verdict: None: the run was not judged.
-        alive: The run is still under way.
+        verdict: The verdict; None if the run was not judged.
+        alive: Whether the run is still running.
     """
     if verdict is None:
         state = "is still under way" if alive else "was not judged yet: `logquake check` does it"
@@ -75,13 +75,13 @@ def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
 
 
 def _interrupted(verdict: Verdict) -> str:
-    """Say first that somebody ended the run early: what follows is of a part of it."""
+    """Return a first sentence that the run was interrupted, so only a part was judged."""
     at_s = verdict.stats.get("interrupted_at_s")
     return "" if at_s is None else f"Interrupted at {at_s} s. "
 
 
 def _stopped(verdict: Verdict) -> str:
-    """Tell which violation ended the run, and when; or that nobody looked for one any more."""
+    """Return a sentence on the violation that stopped the run, or on the end of live judging."""
     if (until_s := verdict.stats.get("watched_until_s")) is not None:
         return f" From {until_s} s on nobody watched the run (watcher.log says why)."
     told = verdict.stats.get("stopped_on_violation")
@@ -92,14 +92,14 @@ def _stopped(verdict: Verdict) -> str:
 
 
 def decisive(verdict: Verdict) -> tuple[str, AnomalySummary] | None:
-    """Return the anomaly that a reader should see first, None if there is none."""
+    """Return the anomaly that a reader should see first, or None if there is none."""
     return next(iter(ranked_anomalies(verdict)), None)
 
 
 def ranked_anomalies(verdict: Verdict) -> list[tuple[str, AnomalySummary]]:
     """Return the anomalies in the order in which a reader should see them.
 
-    In a verdict that has no order of its own, those that decide it come first.
+    In a verdict without its own order, the anomalies that decide it come first.
     """
     place = {name: at for at, name in enumerate(verdict.ranked)}
 
@@ -113,21 +113,21 @@ def ranked_anomalies(verdict: Verdict) -> list[tuple[str, AnomalySummary]]:
 
 
 def counting(summary: AnomalySummary) -> int:
-    """Return how many of an anomaly are not allowed."""
+    """Return how many occurrences of an anomaly are not allowed."""
     return summary.count - summary.allowed
 
 
 def decides(summary: AnomalySummary) -> bool:
-    """Tell whether some of an anomaly is known to be neither allowed nor without trust."""
+    """Return whether at least one occurrence of an anomaly is trusted and not allowed."""
     if not (counting(summary) and summary.trusted):
         return False
-    # Examples that decide are stored before others.
+    # Deciding examples are stored before others.
     shown = any(not each.allowed and each.trusted for each in summary.examples)
     return shown or summary.trusted > summary.allowed
 
 
 def broker_name(broker: object) -> str:
-    """Return `broker 2 (n2)`: brokers have numbers, nodes have names, and they belong together."""
+    """Return a broker's number with its node's name: `broker 2 (n2)`."""
     return f"broker {broker} (n{broker})" if isinstance(broker, int) and broker >= 0 else "nobody"
 
 
@@ -208,12 +208,12 @@ def _with_witness(
 
 
 def _cause(witness: Example) -> str:
-    """Return the cause, with the value before it where it only says `it`: it is read first."""
+    """Return the main anomaly's cause, preceded by its value if the cause does not name it."""
     value, cause = witness.evidence.get("value"), witness.cause
     named = not isinstance(value, int) or str(value) in cause
     return cause if named or not cause else f"value {value}: {cause}"
 
 
 def clauses(cause: str) -> tuple[str, ...]:
-    """Return why it came so, and then each thing that the cause adds to that."""
+    """Split a cause into the cause itself and its further remarks."""
     return tuple(_NOTES.split(cause))

@@ -1,9 +1,9 @@
-"""Text of others, made harmless to look at.
+"""Make text from outside safe to display.
 
-Names of topics, errors of brokers and lines of logs may hold anything. HTML's own signs are escaped
-by the template engine; here, characters that no reader should meet are shown as escapes: control
-characters (a terminal would obey them), invisible and direction-changing ones (Trojan Source,
-CVE-2021-42574), and halves of surrogate pairs (bytes that were no UTF-8).
+Names of topics, errors of brokers and lines of logs may contain any characters. The template engine
+escapes HTML. This module escapes other dangerous characters: control characters (a terminal would
+obey them), invisible and direction-changing characters (Trojan Source, CVE-2021-42574), and halves
+of surrogate pairs (bytes that were not UTF-8).
 """
 
 import unicodedata
@@ -14,21 +14,21 @@ _SURROGATE_OFFSET = 0xDC00
 
 
 MAX_SHOWN = 4_000
-"""Characters of one text that are shown; a broker's error may have ten million."""
+"""Maximum number of characters shown of a text; a broker's error may have ten million."""
 
 
 def shortened(text: str, most: int = MAX_SHOWN) -> str:
-    """Return a text, its end cut off with a count if it is longer than so many characters."""
+    """Return a text, cut to a maximum length with the number of missing characters."""
     rest = len(text) - most
     return text if rest <= 0 else f"{text[:most]} … ({rest:,} more characters)"
 
 
 def inert(text: object, *, keep: str = "") -> str:
-    """Return a text with its unprintable characters as escapes, as Python writes them.
+    """Return a text with unprintable characters as Python escapes.
 
     Args:
-        text: Anything; its `str` is shown.
-        keep: Characters that stay, such as a newline.
+        text: Any object; its `str` is shown.
+        keep: Characters that are not escaped, such as a newline.
     """
     whole = str(text)
     if whole.isascii() and whole.isprintable():

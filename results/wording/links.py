@@ -1,4 +1,4 @@
-"""Cut links in short: who stands on which side of a cut."""
+"""Describe cut network links in short: the nodes on each side of a cut."""
 
 import re
 from collections import defaultdict
@@ -10,12 +10,12 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 def parted(links: Iterable[Link]) -> str:
-    """Return who is cut from whom, exactly: `n2 | n1 n3`, one way `n1 n3 → n2`.
+    """Return the cut links exactly: `n2 | n1 n3`, or for one direction `n1 n3 → n2`.
 
-    Where no sides say all of it, as of a ring, each link is named: `n1→n3, n3→n1`.
+    If two sides cannot describe all links, as in a ring, each link is named: `n1→n3, n3→n1`.
 
     Args:
-        links: The cut ones.
+        links: The cut links.
     """
     cut = set(links)
     if not cut:
@@ -32,7 +32,7 @@ def parted(links: Iterable[Link]) -> str:
 
 
 def _sides(cut: set[Link]) -> list[list[str]]:
-    """Return the nodes that are cut from the same others, together; small sides first."""
+    """Return groups of nodes that are cut from the same other nodes; small groups first."""
     others: dict[str, set[str]] = defaultdict(set)
     for sender, receiver in cut:
         others[sender].add(receiver)
@@ -47,7 +47,7 @@ def _ordered(nodes: Iterable[str]) -> list[str]:
 
 
 def _natural(names: Iterable[str]) -> list[list[tuple[bool, int, str]]]:
-    """Return a key that sorts n2 before n10."""
+    """Return a sort key that puts n2 before n10."""
     return [
         [(part.isdecimal(), int(part) if part.isdecimal() else 0, part)
          for part in _DIGITS.split(name)]

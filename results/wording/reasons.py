@@ -1,4 +1,4 @@
-"""Which of the sentences that keep a run from a verdict is the cause, and which follow from it."""
+"""Choose the main reason for an unknown verdict among several, because some follow from others."""
 
 from results.record.verdict import Verdict
 
@@ -9,18 +9,19 @@ _REASONS = (
     "fault-without-effect", "not-enough-traffic",
     "not every", "not everything",
 )  # fmt: skip
-"""How sentences of `unknown_because` begin, the heaviest first; others weigh less."""
+"""Beginnings of sentences in `unknown_because`, the most important first. Other sentences are less
+important."""
 
 
 def heaviest_reason(verdict: Verdict) -> str:
-    """Return the sentence that weighs most of all that keep a run from a verdict; or nothing.
+    """Return the most important reason for an unknown verdict; empty if there is none.
 
-    A run that failed lacks much besides, and how much is luck.
+    A failed run lacks many things as a consequence, and their number is random.
     """
     return min(verdict.unknown_because, key=_weight, default="")
 
 
 def _weight(sentence: str) -> int:
-    """Return where a reason stands in `_REASONS`, the heaviest first."""
+    """Return a reason's position in `_REASONS`; a low number means more important."""
     fitting = (place for place, start in enumerate(_REASONS) if sentence.startswith(start))
     return next(fitting, len(_REASONS))

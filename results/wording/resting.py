@@ -1,4 +1,4 @@
-"""What a verdict rests on, in words: by promise what was compared, and what could not show."""
+"""List the comparisons behind a verdict, by promise, and the violations that it could not show."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ _GIVEN_UP = "Nothing is promised here, so nothing was compared."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What one check compared: `3,372`, `committed sends …`, `13.1 s to 81.5 s`, `lost-write`."""
+    """The comparisons of one check: count, noun, time span and name of the check."""
 
     rows: int
     what: str
@@ -22,13 +22,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resting:
-    """One promise.
+    """The comparisons that checks made for one promise of the system.
 
     Attributes:
-        promise: Its sentence.
-        summary: How much was compared.
-        lines: By the checks that compared anything, most first.
-        unshown: Whole sentences: what the run could not show.
+        promise: The promise, as a sentence.
+        summary: The number of comparisons, in words.
+        lines: Checks that compared anything, the largest number first.
+        unshown: Full sentences about violations that the run could not show.
     """
 
     promise: str
@@ -38,10 +38,10 @@ class Resting:
 
 
 def resting(verdict: Verdict) -> tuple[Resting, ...]:
-    """Return what a verdict rests on by promise; of one of old, whose basis is not known, nothing.
+    """Return the comparisons behind a verdict, by promise; empty for an old verdict without them.
 
     Args:
-        verdict: As it was stored.
+        verdict: The stored verdict.
     """
     return tuple(
         Resting(
@@ -59,12 +59,12 @@ def resting(verdict: Verdict) -> tuple[Resting, ...]:
 
 
 def untested(verdict: Verdict) -> tuple[Basis, ...]:
-    """Return the promises of a run of which nothing that was compared could show anything."""
+    """Return the promises for which no comparison could have shown a violation."""
     return tuple(each for each in verdict.basis if not (each.looked_at or each.given_up))
 
 
 def unshown_count(verdict: Verdict) -> int:
-    """Return how many sentences there are on what the run could not show."""
+    """Return the number of sentences about violations that the run could not show."""
     return sum(len(each.unshown) for each in verdict.basis)
 
 

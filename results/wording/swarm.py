@@ -1,13 +1,13 @@
-"""What a swarm drew of a plan's settings, in one line."""
+"""Describe in one line the plan settings that the swarm chose at random."""
 
 from collections.abc import Iterable, Mapping
 
 
 def swarm_words(plan: Mapping[str, object]) -> str:
-    """Return `rate = 50; num.io.threads = 8`; empty if nothing was drawn so.
+    """Return settings chosen at random: `rate = 50; num.io.threads = 8`; empty if there are none.
 
     Args:
-        plan: As stored. It may be anybody's: whatever has another form is left out.
+        plan: The stored plan. It may come from another person, so invalid values are left out.
     """
     drawn = plan.get("swarmed")
     keys = drawn if isinstance(drawn, list | tuple) else ()

@@ -287,6 +287,9 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={"requested_ns": 30 * S + 1}, own={}), "not for long enough"
     assert told("1", other={"requested_ns": 12 * S}, own={}) == []
     assert told("1", other={"healed_ns": 59 * S}, own={}), "it could join again"
+    late = partial(told, "1", own={}, said=GIVING_UP[0])
+    assert late(other={"requested_ns": 21 * S, "healed_ns": 59 * S}) == [], "it went down by then"
+    assert late(other={"requested_ns": 21 * S, "healed_ns": 29 * S}), "for too long"
     assert told("1", other={}, own={"healed_ns": 59 * S}), "it had started"
     assert told("1", other={}, own={"targets": ["n1"]}), "it was not to start"
     assert told("1", other={}, own={"kind": "pause"}), "it had not ended"

@@ -51,6 +51,19 @@ def test_it_is_sought_further_back_than_errors(tmp_path: Path) -> None:
     assert complaints(tmp_path / "far", WANT, far, "INFO last") == ["INFO last"]
 
 
+def test_each_life_has_its_own_last_words(tmp_path: Path) -> None:
+    made, log = layout(tmp_path), RunPaths(tmp_path).node("n1") / "logs/server.log"
+    for number in (1, 2, 3):
+        made.command("n1")
+        with log.open("a") as more:
+            more.write(f"ERROR of start {number}\nINFO last of start {number}\n")
+    said = {life: made.complaints("n1", life=life) for life in (1, 2, 3, 0)}
+    expected = {
+        number: [f"ERROR of start {number}", f"INFO last of start {number}"] for number in (1, 2, 3)
+    }
+    assert said == expected | {0: expected[3]}
+
+
 def test_nothing_of_an_earlier_life_is_told_of_the_next_one(tmp_path: Path) -> None:
     made, log = layout(tmp_path, WANT, ERROR), RunPaths(tmp_path).node("n1") / "logs/server.log"
     assert made.complaints("n1") == [WANT, ERROR]

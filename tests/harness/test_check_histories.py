@@ -73,7 +73,7 @@ def test_a_page_of_histories_shows_each_verdict_with_its_evidence(
     hostile = history(tmp_path, "<script>alert(1)<s>", *SKIPS)
     page = tmp_path / "pages" / "both.html"
     assert check("--history", good, "--history", hostile, "--page", page) == 1
-    assert capsys.readouterr().out.endswith(f"the page: {page}\n")
+    assert capsys.readouterr().out.endswith(f"page: {page}\n")
     text = page.read_text(encoding="utf-8")
     assert '<section class="verdict valid">' in text
     assert "good: Valid: every promise was kept." in text
@@ -86,7 +86,7 @@ def test_a_page_of_histories_shows_each_verdict_with_its_evidence(
 
     assert check("--history", good, "--json", "--page", page) == 0
     told = capsys.readouterr()
-    assert (len(told.out.splitlines()), told.err) == (1, f"the page: {page}\n")
+    assert (len(told.out.splitlines()), told.err) == (1, f"page: {page}\n")
     assert check("--history", good, "--page", tmp_path / "good.jsonl" / "x.html") == 254
     assert capsys.readouterr().err.count("\n") == 1
 

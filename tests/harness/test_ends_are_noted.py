@@ -32,11 +32,8 @@ class Told:
     def ended(self) -> list[Ended]:
         return self._looks.pop(0)
 
-    def incarnation(self, node: str) -> int:
-        return 1 if node else 0
-
-    def complaints(self, node: str) -> list[str]:
-        return [f"FATAL on {node}"]
+    def complaints(self, node: str, *, life: int) -> list[str]:
+        return [f"FATAL on {node}, start {life}"]
 
 
 def arena_in(folder: Path) -> Arena:
@@ -75,7 +72,7 @@ def test_two_looks_must_agree(tmp_path: Path) -> None:
 
 def test_an_end_is_noted_once_with_its_code_and_last_words(tmp_path: Path) -> None:
     (end,) = noted(tmp_path, [EXIT], [EXIT], [EXIT], [EXIT])
-    assert (end["node"], end["code"], end["said"]) == ("n2", "1", "FATAL on n2")
+    assert (end["node"], end["code"], end["said"]) == ("n2", "1", "FATAL on n2, start 1")
 
 
 def test_a_code_that_is_known_later_is_no_second_end(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from results.samples import find_sample
 from results.verdict_json import read_verdict
 
 
-@pytest.mark.parametrize("part", ["print_verdict", "write_report"])
+@pytest.mark.parametrize("part", ["print_sentence", "write_report"])
 def test_a_run_that_is_judged_is_not_said_to_be_unjudged(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,7 +155,7 @@ def test_where_there_is_none_it_is_refused_with_one_sentence_and_left_out_of_all
     assert unsupported(KEPT, abilities=able) == []
     everything = plan_from({"nemesis": "all", "time_limit_s": 3000})
     assert deal_schedule(everything, abilities=able).dropped == (
-        f"faults of keeper and keeper-links are left out: {why} (of Kafka up to 3.9 it may)",
+        f"faults of keeper and keeper-links are left out: {why} (Kafka up to 3.9 can use it)",
     )
     kept = everything.model_copy(update={"system": KEPT.system})
     (left_out,) = deal_schedule(kept, abilities=able).dropped

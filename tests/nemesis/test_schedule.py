@@ -362,7 +362,7 @@ def test_families_that_are_left_out_for_one_reason_share_a_sentence_that_names_i
         "faults of network, stall and stall-clients are left out: /dev/net/tun is root's",
         (
             "faults of keeper and keeper-links are left out: ZooKeeper does not keep the metadata"
-            " of this system (of Kafka up to 3.9 it may)"
+            " of this system (Kafka up to 3.9 can use it)"
         ),
     )
 

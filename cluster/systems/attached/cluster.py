@@ -135,7 +135,7 @@ class AttachedCluster:
         """Return how many processes there were, each start counted."""
         return self._processes.lives()
 
-    def complaints(self, node: str) -> list[str]:  # noqa: ARG002 - the protocol's
+    def complaints(self, node: str, *, life: int = 0) -> list[str]:  # noqa: ARG002 - the protocol's
         """Return nothing: the broker's log is its owner's."""
         return []
 

@@ -1,0 +1,172 @@
+"""What a shell offers after Tab. It imports no command: `commands.json` has their names.
+
+Runs of the store are looked up when they are asked for; all other words are in the file.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+    shell_complete,
+    split_arg_string,
+)
+
+from results.record.atomic import StoreError
+from results.samples import sample_names
+from results.store import DEFAULT_STORE, LATEST, Store
+
+SPEC = Path(__file__).with_name("commands.json")
+"""Written by `python -m harness.cli.spec`."""
+COMPLETE = "_LOGQUAKE_COMPLETE"
+"""Environment variable by which a shell asks."""
+_MOST_RUNS = 200
+"""Newest first: more than a terminal shows."""
+_SPLITS_WORDS = ":="
+"""Bash ends a word there (COMP_WORDBREAKS), and replaces only what follows."""
+
+
+class _Bash(BashComplete):
+    """Bash, with words that hold a colon: `sample:valid`, `kafka:4.3.1`."""
+
+    source_template = BashComplete.source_template.replace(
+        "${COMP_WORDS[*]}", "${COMP_LINE:0:COMP_POINT}"
+    ).replace(" COMP_CWORD=$COMP_CWORD", "")
+
+    @staticmethod
+    def _check_version() -> None:
+        """Do not ask which bash it is: 4.4 is of 2016."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the cursor's, and the cursor's."""
+        return _words_of_line()
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        """Return what bash puts in the place of the word's last part."""
+        _, word = self.get_completion_args()
+        kept = max(word.rfind(sign) for sign in _SPLITS_WORDS) + 1
+        value = str(item.value)
+        if kept and value.startswith(word[:kept]):
+            value = value[kept:]
+        return f"{item.type},{value}"
+
+
+class _Zsh(ZshComplete):
+    """Zsh; the program is called as it was typed, which may be by a path."""
+
+    source_template = ZshComplete.source_template.replace(
+        "    (( ! $+commands[%(prog_name)s] )) && return 1\n", ""
+    ).replace("zsh_complete %(prog_name)s", "zsh_complete ${~words[1]}")
+
+
+class _Fish(FishComplete):
+    """Fish; the program is called as it was typed, which may be by a path."""
+
+    source_template = FishComplete.source_template.replace(
+        "(commandline -t) %(prog_name)s)", "(commandline -t) (commandline -opc)[1])"
+    ).replace('split "," ', 'split --max 1 "," ')  # A word may hold a comma: kill,pause.
+
+
+SHELLS: Mapping[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
+for _name, _class in SHELLS.items():
+    add_completion_class(_class, _name)
+
+
+def _words_of_line() -> tuple[list[str], str]:
+    line = os.environ["COMP_WORDS"]
+    words = split_arg_string(line)
+    ended = not line or line[-1].isspace()
+    return (words[1:], "") if ended else (words[1:-1], words[-1])
+
+
+@cache
+def stored() -> dict[str, Any]:
+    """Return what `commands.json` has."""
+    found: dict[str, Any] = json.loads(SPEC.read_text(encoding="utf-8"))
+    return found
+
+
+def complete(instruction: str) -> int:
+    """Answer a shell; return the exit code.
+
+    Args:
+        instruction: `bash_complete`, or `bash_source` for the script that asks.
+    """
+    return shell_complete(_mirrored(stored(), "logquake"), {}, "logquake", COMPLETE, instruction)
+
+
+def script(shell: str) -> str:
+    """Return what a shell must read to complete."""
+    return SHELLS[shell](click.Command("logquake"), {}, "logquake", COMPLETE).source()
+
+
+def _mirrored(command: Mapping[str, Any], name: str) -> click.Command:
+    """Return a command that parses and completes as the stored one, and does nothing."""
+    params = [_param(each) for each in command["params"]]
+    said = {"params": params, "help": command["help"], "add_help_option": False}
+    if "commands" not in command:
+        return click.Command(name, **said)
+    inner = {key: _mirrored(each, key) for key, each in command["commands"].items()}
+    return click.Group(name, commands=inner, **said)
+
+
+def _param(told: Mapping[str, Any]) -> click.Parameter:
+    def offered(
+        context: click.Context, _param: click.Parameter, word: str
+    ) -> list[CompletionItem[str]]:
+        return [*_offers(told, context, word)]
+
+    if "opts" not in told:
+        return click.Argument(
+            [told["name"]], nargs=told["nargs"], required=False, shell_complete=offered
+        )
+    names = [told["name"], "/".join([told["opts"][-1], *told["off"]]), *told["opts"][:-1]]
+    if told["flag"]:
+        return click.Option(names, is_flag=True, help=told["help"])
+    return click.Option(names, multiple=told["multiple"], help=told["help"], shell_complete=offered)
+
+
+def _offers(
+    told: Mapping[str, Any], context: click.Context, word: str
+) -> Iterator[CompletionItem[str]]:
+    for each in told.get("choices", ()):
+        if each.startswith(word):
+            yield CompletionItem(each)
+    for kind in told["completes"]:
+        if kind in {"file", "dir"}:
+            yield CompletionItem(word, type=kind)
+        elif kind == "runs":
+            yield from _matching(_runs(context), word)
+        elif kind == "families":  # With commas.
+            before, comma, last = word.rpartition(",")
+            for each in _matching(stored()["values"][kind], last):
+                yield CompletionItem(f"{before}{comma}{each.value}", help=each.help)
+        else:
+            yield from _matching(stored()["values"][kind], word)
+
+
+def _matching(words: Mapping[str, str], start: str) -> Iterator[CompletionItem[str]]:
+    for word, means in words.items():
+        if word.startswith(start):
+            yield CompletionItem(word, help=means or None)
+
+
+def _runs(context: click.Context) -> dict[str, str]:
+    store = Store(Path(context.params.get("store") or DEFAULT_STORE))
+    try:
+        found = store.runs()[:_MOST_RUNS]
+    except StoreError:
+        found = []
+    newest = {LATEST: found[0].run_id} if found else {}
+    runs = dict.fromkeys((each.run_id for each in found), "")
+    return {**newest, **runs, **dict.fromkeys(sample_names(), "comes with Logquake")}

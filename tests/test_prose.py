@@ -1,0 +1,81 @@
+"""The limits of the project's prose: sentences, blocks, lines, openings and words."""
+
+import re
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from tests.prose import (
+    ROOT,
+    Block,
+    blocks_of_docstrings,
+    blocks_of_page,
+    messages,
+    modules,
+    pages,
+    sentences,
+    words,
+)
+
+MOST_WORDS_OF_SENTENCE, MOST_WORDS_OF_BLOCK, LONGEST_LINE = 30, 120, 100
+MOST_WORDS_OF_README, MOST_LINES_OF_CHANGELOG = 1000, 15
+BANNED_OPENINGS = re.compile(r"(Of|Whoever|Nobody|Somebody|It is (?!not)\w+ (who|that)) ")
+BANNED_WORDS = re.compile(r"\b(nobody|whoever|somebody|whosoever|mend(ed|s|ing)?)\b", re.IGNORECASE)
+"""Words for persons in place of things, and a word that the glossary has as *fix*."""
+_IN_QUOTES = re.compile(r"`[^`]*`|\"[^\"]*\"")
+
+
+def flaws(block: Block, *, most_words_of_block: int | None = MOST_WORDS_OF_BLOCK) -> Iterator[str]:
+    """Yield what is wrong with a block."""
+    if most_words_of_block and len(words(block.text)) > most_words_of_block:
+        yield f"{block.place}: a block of {len(words(block.text))} words"
+    for sentence in sentences(block.text):
+        plain = _IN_QUOTES.sub("code", sentence)
+        if len(words(sentence)) > MOST_WORDS_OF_SENTENCE:
+            yield f"{block.place}: a sentence of {len(words(sentence))} words: {sentence}"
+        if BANNED_OPENINGS.match(plain):
+            yield f"{block.place}: opens with {plain.split()[0]}: {sentence}"
+        if found := BANNED_WORDS.search(plain):
+            yield f"{block.place}: has the word {found[0]}: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("text", "flaw"),
+    [
+        ("The broker appends the batch. " * 31, "a block of"),
+        ("The broker " + "appends a batch and " * 8 + "ends.", "a sentence of"),
+        ("Of all brokers one leads.", "opens with Of"),
+        ("The log is mended by nobody.", "has the word mended"),
+        ("The broker appends `the nobody batch`.", ""),
+    ],
+)
+def test_a_flaw_is_found(text: str, flaw: str) -> None:
+    found = list(flaws(Block(ROOT / "page.md", 1, text)))
+    assert all(flaw in each for each in found)
+    assert bool(found) == bool(flaw)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_has_short_lines_blocks_and_sentences(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    long = [
+        f"{page.name}:{number}: a line of {len(line)} characters"
+        for number, line in enumerate(lines, 1)
+        if len(line) > LONGEST_LINE and not re.match(r"\s*(\||!\[)|.*https?://\S+$", line)
+    ]
+    assert [*long, *chain.from_iterable(map(flaws, blocks_of_page(page)))] == []
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_docstrings_and_messages_have_short_sentences(module: Path) -> None:
+    docstrings = (flaws(each) for each in blocks_of_docstrings(module))
+    said = (flaws(each, most_words_of_block=None) for each in messages(module))
+    assert list(chain.from_iterable(chain(docstrings, said))) == []
+
+
+def test_the_readme_and_the_changelog_stay_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < MOST_WORDS_OF_README
+    release = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## 0.1.0")[1]
+    assert len(release.strip().splitlines()) - 1 <= MOST_LINES_OF_CHANGELOG
