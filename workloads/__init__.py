@@ -12,6 +12,6 @@ Only `harness` and `benchmarks` import this package. It imports `results.record`
 ours: clients know a cluster by its bootstrap addresses alone. confluent_kafka stays in `clients/`.
 
 To add a workload: write its generator (`Generator` in `protocol.py`) and its `WORKLOAD` in a module
-of its own, its test beside those of `tests/workloads`, and a line in `registry.WORKLOADS`. Then
-write the tables of docs/ anew: `python -m harness.doc_tables`. Ops of a new kind take more.
+of its own, its test beside those of `tests/workloads`, and a line in `registry.WORKLOADS`. Ops
+of a new kind take more.
 """

@@ -1,7 +1,6 @@
 """The pages of a plan's keys, and of a suite's: section by section, from their models."""
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import UnionType
@@ -13,8 +12,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from harness.cli import logquake
+from harness.cli.topics import docstrings
 from harness.documentation.markdown_tables import code, table
-from harness.documentation.prose import attribute_texts
 from harness.suites.suite import Suite
 from results.record.plan import Plan
 
@@ -62,7 +61,7 @@ def texts(model: type[BaseModel]) -> dict[str, str]:
     own: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base.model_fields:
-            own |= attribute_texts(sys.modules[base.__module__], base.__name__)
+            own |= docstrings(base)
     return {
         key: _in_toml(max(own.get(key, ""), options.get(key, ""), key=len))
         for key in model.model_fields

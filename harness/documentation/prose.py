@@ -1,13 +1,10 @@
 """Docstrings as Markdown."""
 
-import ast
 import inspect
 import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
-from types import ModuleType
 
 from harness.documentation.markdown_tables import code, table
 
@@ -68,19 +65,3 @@ def markdown(docstring: Docstring) -> str:
 def labelled(text: str) -> str:
     """Return prose whose paragraphs may open with a label: `Definition: …`, in bold type."""
     return re.sub(r"(?:(?<=\n\n)|\A)([A-Z][\w' ]{3,60}): ", r"**\1.** ", text)
-
-
-def attribute_texts(module: ModuleType, name: str) -> dict[str, str]:
-    """Return the docstring below each attribute of a class, by the attribute's name."""
-    (body,) = (
-        node.body
-        for node in ast.parse(inspect.getsource(module)).body
-        if isinstance(node, ast.ClassDef) and node.name == name
-    )
-    found = {}
-    for at, following in pairwise(body):
-        target = at.target if isinstance(at, ast.AnnAssign) else None
-        text = following.value if isinstance(following, ast.Expr) else None
-        if isinstance(target, ast.Name) and isinstance(text, ast.Constant):
-            found[target.id] = " ".join(str(text.value).split())
-    return found
