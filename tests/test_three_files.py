@@ -1,8 +1,8 @@
 """What is added needs three files: its module, its test, and one registry.
 
-Counted are the files that name it. Pages are counted without the tables that
-`python -m harness.doc_tables` and the series of `benchmarks/` write, and without that of mutants,
-whose rows are written by hand as they are measured; the change log may name everything.
+Counted are the files that name it. Pages are counted without the tables that the series of
+`benchmarks/` write, and without that of mutants, whose rows are written by hand as they are
+measured; the change log may name everything.
 """
 
 import re
@@ -19,7 +19,7 @@ FOLDERS = ("benchmarks", "checkers", "cluster", "docs", "harness", "nemesis", "r
            "workloads")  # fmt: skip
 KINDS_OF_FILES = frozenset({".py", ".md", ".toml", ".html"})
 TABLES = re.compile(
-    r"<!-- table .*?<!-- end of table -->|<!-- last results: begin.*?<!-- last results: end",
+    r"<!-- last results: begin.*?<!-- last results: end|<!-- table scores.*?<!-- end of table -->",
     re.DOTALL,
 )
 

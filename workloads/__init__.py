@@ -15,7 +15,6 @@ Only `harness` and `benchmarks` import this package. From Logquake it imports on
 clients know a cluster only by its bootstrap addresses. Only `clients/` uses confluent_kafka.
 
 To add a workload, write its generator (`Generator` in `protocol.py`) and its `WORKLOAD` in a new
-module, and its test beside those of `tests/workloads`. Add a line to `registry.WORKLOADS`. Then
-rebuild the tables of docs/ with `python -m harness.doc_tables`. A new kind of op needs more
-changes.
+module, and its test beside those of `tests/workloads`. Add a line to `registry.WORKLOADS`. A new
+kind of op needs more changes.
 """

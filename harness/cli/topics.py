@@ -149,7 +149,7 @@ def _named(group: click.Group) -> Iterator[Topic]:
         brief = f"faults: {', '.join(_kinds(family))}"
         yield Topic(name=family, kind="family", brief=brief, text=partial(_family, family))
     for name in KINDS:
-        yield Topic(name=name, kind="fault", brief=_says(name).does, text=partial(_fault, name))
+        yield Topic(name=name, kind="fault", brief=says_of(name).does, text=partial(_fault, name))
     for check in CHECKERS:
         text = partial(_anomaly, check)
         yield Topic(name=check.name, kind="anomaly", brief=check.looks_for, text=text)
@@ -197,7 +197,7 @@ def plan_keys(group: click.Group) -> dict[str, tuple[str, object]]:
     found: dict[str, tuple[str, object]] = {}
     options = _options_of_run(group)
     for prefix, table in _TABLES:
-        says = _docstrings(table)
+        says = docstrings(table)
         for key, field in table.model_fields.items():
             default = None if field.is_required() else field.get_default(call_default_factory=True)
             told = (says.get(key, ""), "" if prefix else options.get(key, ""))
@@ -215,7 +215,7 @@ def _options_of_run(group: click.Group) -> dict[str, str]:
     }
 
 
-def _docstrings(table: type[BaseModel]) -> dict[str, str]:
+def docstrings(table: type[BaseModel]) -> dict[str, str]:
     """Return the text that follows each field in the class's source."""
     body = ast.parse(inspect.getsource(sys.modules[table.__module__])).body
     (node,) = (
@@ -234,7 +234,8 @@ def _kinds(family: str) -> tuple[str, ...]:
     return kinds_of(family, frozenset(Ability))
 
 
-def _says(kind: str) -> InWords:
+def says_of(kind: str) -> InWords:
+    """Return what the module of a kind of fault says of it."""
     found: InWords = import_module(KINDS[kind].make.__module__).SAYS[kind]
     return found
 
@@ -288,12 +289,12 @@ def _faults() -> str:
 
 
 def _family(family: str) -> str:
-    rows = ((kind, _says(kind).does) for kind in _kinds(family))
+    rows = ((kind, says_of(kind).does) for kind in _kinds(family))
     return f"{family} (family of faults): logquake run --nemesis {family}\n\n{_rows(rows)}"
 
 
 def _fault(name: str) -> str:
-    says, kind = _says(name), KINDS[name]
+    says, kind = says_of(name), KINDS[name]
     rows = (
         ("does", says.does),
         ("injected by", says.injected),
@@ -303,15 +304,15 @@ def _fault(name: str) -> str:
         ("families", ", ".join(kind.families) or "none: by hand alone"),
         ("needs of hosts", ", ".join(sorted(kind.needs - OF_SYSTEMS)) or "nothing"),
     )
-    return f"{name} (fault)\n\n{_rows(rows)}\n\n{_module_says(kind.make.__module__)}"
+    return f"{name} (fault)\n\n{_rows(rows)}\n\n{_modulesays_of(kind.make.__module__)}"
 
 
 def _anomaly(check: Checker) -> str:
     looks = f"{check.name} (anomaly): looks for {check.looks_for or check.compares}"
-    return f"{_wrapped(looks)}\n\n{_module_says(check.check.__module__)}"
+    return f"{_wrapped(looks)}\n\n{_modulesays_of(check.check.__module__)}"
 
 
-def _module_says(module: str) -> str:
+def _modulesays_of(module: str) -> str:
     return indent(inspect.getdoc(import_module(module)) or "", "  ")
 
 

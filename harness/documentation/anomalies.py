@@ -60,7 +60,7 @@ def _section(name: str) -> str:
     parts = [f"### `{name}`\n"]
     if words:
         parts.append(f"{words.means}\n")
-    parts.append(table(("", ""), _facts(checkers)))
+    parts.append(table(("Property", "Value"), _facts(checkers)))
     parts += (f"{definition(each)}\n" for each in modules)
     return "\n".join(parts)
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 
 from cluster.protocol import OF_SYSTEMS
-from harness.documentation.includes import words_of
+from harness.cli.topics import says_of
 from harness.documentation.markdown_tables import code, table
 from harness.documentation.prose import markdown, parsed
 from nemesis.kind import Kind
@@ -34,7 +34,7 @@ def _family(family: str) -> Iterator[str]:
 
 
 def _section(name: str, kind: Kind) -> str:
-    said = words_of(name, kind)
+    said = says_of(name)
     rows = [
         ("What it does", said.does),
         ("Injected by", said.injected),
@@ -50,7 +50,7 @@ def _section(name: str, kind: Kind) -> str:
             "only if you write it by hand" if kind.by_hand else "dealt from the seed",
         ),
     ]
-    return f"### `{name}`\n\n{described(kind)}\n\n{table(('', ''), rows)}"
+    return f"### `{name}`\n\n{described(kind)}\n\n{table(('Property', 'Value'), rows)}"
 
 
 def described(kind: Kind) -> str:

@@ -6,15 +6,14 @@ A page has the comment on a line of its own; the build puts the table in its pla
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from importlib import import_module
 
 from checkers.protocol import Chapter, Checker, Promise
 from checkers.registry import CHECKERS
 from cluster.protocol import OF_SYSTEMS
+from harness.cli.topics import says_of
 from harness.documentation.markdown_tables import table
 from harness.swarm_rows import Value
 from harness.swarm_table import ROWS
-from nemesis.in_words import InWords
 from nemesis.kind import Kind
 from nemesis.levels import LEVELS
 from nemesis.registry import KINDS
@@ -87,14 +86,8 @@ def faults() -> str:
     )  # fmt: skip
 
 
-def words_of(name: str, kind: Kind) -> InWords:
-    """Return what the module of a kind of fault says of it."""
-    said: InWords = import_module(kind.make.__module__).SAYS[name]
-    return said
-
-
 def _fault(name: str, kind: Kind) -> tuple[str, ...]:
-    said = words_of(name, kind)
+    said = says_of(name)
     hosts = ", ".join(sorted(kind.needs - OF_SYSTEMS)) or "any"
     system = ", ".join(sorted(kind.needs & OF_SYSTEMS)) or "any"
     if kind.by_hand:

@@ -1,6 +1,6 @@
 """The pages of a plan's keys, and of a suite's: section by section, from their models."""
 
-import sys
+import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import UnionType
@@ -12,8 +12,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from harness.cli import logquake
+from harness.cli.topics import docstrings
 from harness.documentation.markdown_tables import code, table
-from harness.documentation.prose import attribute_texts
 from harness.suites.suite import Suite
 from results.record.plan import Plan
 
@@ -56,13 +56,21 @@ def models(top: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
 
 
 def texts(model: type[BaseModel]) -> dict[str, str]:
-    """Return what each key of a model does: its docstring, or the help of the option it has."""
+    """Return what each key of a model does: its docstring, or its option's help if longer."""
     options = _option_texts() if model is Plan else {}
     own: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base.model_fields:
-            own |= attribute_texts(sys.modules[base.__module__], base.__name__)
-    return {key: own.get(key) or options.get(key, "") for key in model.model_fields}
+            own |= docstrings(base)
+    return {
+        key: _in_toml(max(own.get(key, ""), options.get(key, ""), key=len))
+        for key in model.model_fields
+    }
+
+
+def _in_toml(text: str) -> str:
+    """Return a text in the words of a file, where a key without a value is left out."""
+    return re.sub(r"\bNone(, [^:]+)?: ", "Left out: ", text)
 
 
 def _option_texts() -> Mapping[str, str]:
@@ -122,12 +130,17 @@ def _type(annotation: object) -> str:
     if origin in (Union, UnionType):
         return " or ".join(filter(None, map(_type, inside)))
     if origin is tuple:
-        return f"list of {_type(inside[0])}"
+        return f"list of {_plural(inside[0])}"
     if origin is dict:
-        return f"table of {_type(inside[1])}"
+        return f"table of {_plural(inside[1])}"
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return ", ".join(code(each.value) for each in annotation)
     return next((said for kind, said in _TYPES.items() if annotation is kind), "any value")
+
+
+def _plural(annotation: object) -> str:
+    said = _type(annotation)
+    return {"text": "texts", "integer": "integers", "number": "numbers"}.get(said, said)
 
 
 def _without_none(annotation: object) -> object:

@@ -1,6 +1,7 @@
 """The page of the Python API: what `logquake` exports."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from enum import Enum
 from importlib import import_module
@@ -13,6 +14,8 @@ _TOP = """\
 
 What `from logquake import …` gives you. [From a program](../api.md) has examples.
 """
+_QUALIFIED = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
+"""The modules before a type's name."""
 
 
 def page() -> str:
@@ -38,7 +41,7 @@ def _section(name: str, value: object) -> str:
 
 def _signature(name: str, value: object) -> Iterator[str]:
     if inspect.isfunction(value):
-        told = str(inspect.signature(value)).replace("results.record.", "")
+        told = _QUALIFIED.sub("", str(inspect.signature(value)))
         yield f"```python\n{name}{told}\n```\n"
 
 

@@ -1,18 +1,18 @@
 """Docstrings as Markdown."""
 
-import ast
 import inspect
 import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
-from types import ModuleType
 
 from harness.documentation.markdown_tables import code, table
 
-_SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Yields")
-_SECTION = re.compile(rf"^({'|'.join(_SECTIONS)}):$", re.MULTILINE)
+_HEADS = {
+    "Args": "Argument", "Attributes": "Attribute", "Raises": "Error", "Returns": "It returns",
+    "Yields": "It yields",
+}  # fmt: skip
+_SECTION = re.compile(rf"^({'|'.join(_HEADS)}):$", re.MULTILINE)
 _ENTRY = re.compile(r"^(\*{0,2}[\w.]+): ", re.MULTILINE)
 
 
@@ -55,29 +55,13 @@ def markdown(docstring: Docstring) -> str:
     parts = [docstring.text] if docstring.text else []
     for name, entries in docstring.sections.items():
         if "" in entries:
-            parts.append(f"{name}: {entries['']}")
+            parts.append(f"{_HEADS[name]}: {entries['']}")
         else:
             rows = ((code(each), text) for each, text in entries.items())
-            parts.append(table((name, "What it is"), rows))
+            parts.append(table((_HEADS[name], "What it is"), rows))
     return "\n\n".join(parts)
 
 
 def labelled(text: str) -> str:
     """Return prose whose paragraphs may open with a label: `Definition: …`, in bold type."""
     return re.sub(r"(?:(?<=\n\n)|\A)([A-Z][\w' ]{3,60}): ", r"**\1.** ", text)
-
-
-def attribute_texts(module: ModuleType, name: str) -> dict[str, str]:
-    """Return the docstring below each attribute of a class, by the attribute's name."""
-    (body,) = (
-        node.body
-        for node in ast.parse(inspect.getsource(module)).body
-        if isinstance(node, ast.ClassDef) and node.name == name
-    )
-    found = {}
-    for at, following in pairwise(body):
-        target = at.target if isinstance(at, ast.AnnAssign) else None
-        text = following.value if isinstance(following, ast.Expr) else None
-        if isinstance(target, ast.Name) and isinstance(text, ast.Constant):
-            found[target.id] = " ".join(str(text.value).split())
-    return found

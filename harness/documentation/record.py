@@ -34,8 +34,13 @@ ABOUT = {
     "kept_commits": "Positions of groups, read from the brokers' files.",
     "transforms": "Which input of a pipeline became which output.",
     "shared": "What became of each record that a share group delivered.",
+    "op_invocations": "The beginning of each operation.",
+    "op_completions": "The end of each operation.",
+    "send_invocations": "Each message, before it was handed to the producer.",
+    "send_completions": "What became of each message.",
+    "polled": "Each message that was read, as soon as it was read.",
 }
-"""What each table holds."""
+"""What each table and each stream holds."""
 _UNITS = {"_ns": "nanoseconds", "_s": "seconds", "_ms": "milliseconds", "_bytes": "bytes"}
 _STREAMS = """\
 ## Live streams
@@ -53,9 +58,8 @@ def page() -> str:
 
 
 def _section(name: str, schema: pa.Schema, level: str) -> str:
-    about = f"{ABOUT[name]}\n\n" if name in ABOUT else ""
     rows = ((code(each.name), code(each.type), unit(each.name)) for each in schema)
-    return f"{level} `{name}`\n\n{about}{table(('Column', 'Type', 'Unit'), rows)}"
+    return f"{level} `{name}`\n\n{ABOUT[name]}\n\n{table(('Column', 'Type', 'Unit'), rows)}"
 
 
 def unit(column: str) -> str:

@@ -41,9 +41,11 @@ class Axes(Table):
     """What is combined, each with each."""
 
     systems: tuple[str, ...] = ("kafka:4.3.1",)
+    """Systems under test, as a plan's `system`."""
     configurations: tuple[str, ...] = (DEFAULT,)
     """Names of tables `[configurations.NAME]`."""
     hosts: tuple[str, ...] = ("auto",)
+    """Kinds of hosts, as a plan's `hosts`."""
     workloads: tuple[str, ...] = ("log",)
     """None: only scenarios."""
     nemeses: tuple[str, ...] = ("partition+kill+pause",)
@@ -64,9 +66,13 @@ class HandEntry(Table):
     """An entry by hand: a plan of its own."""
 
     name: str = Field(pattern=r"^[^\s#:/][^\s#]{0,120}$")
+    """The entry's name in reports."""
     plan: PlanValues = Field(default_factory=dict)
+    """Keys of its plan, over those of the suite."""
     seeds: int | tuple[int, ...] = 1
+    """How many new seeds each night, or which ones."""
     weight: float = Field(default=1, gt=0)
+    """How much sooner than others its turn comes."""
 
     @field_validator("seeds")
     @classmethod
@@ -78,25 +84,35 @@ class Match(Table):
     """Which entries are meant: all patterns (`*`, `?`) that are given have to match."""
 
     entry: str = "*"
+    """The entry's whole name."""
     system: str = "*"
+    """A system."""
     configuration: str = "*"
+    """A configuration."""
     hosts: str = "*"
+    """A kind of hosts."""
     workload: str = "*"
+    """A workload."""
     nemesis: str = "*"
+    """Families of faults, as in `axes.nemeses`."""
     scenario: str = "*"
+    """A scenario."""
 
 
 class Weight(Match):
     """How much more, or less, entries weigh than others."""
 
     weight: float = Field(gt=0)
+    """2: their turn comes twice as fast."""
 
 
 class Repeat(Table):
     """How often each failure is rerun, to measure how often it recurs."""
 
     same_seed: int = Field(default=2, ge=0, le=100)
+    """Reruns with the seed of the failure."""
     fresh_seeds: int = Field(default=3, ge=0, le=100)
+    """Reruns with new seeds."""
     share: float = Field(default=0.3, ge=0, le=1)
     """Of the budget, as long as there are entries that were not played."""
     unknown: bool = False
@@ -107,22 +123,28 @@ class Keep(Table):
     """Which runs of this suite stay; the first and the last of a signature always do."""
 
     days: float | None = Field(default=None, gt=0)
+    """Runs that are older are removed."""
     gib: float | None = Field(default=None, gt=0)
+    """The oldest runs are removed until all of them take less, in GiB."""
 
 
 class Hunt(Table):
     """What is drawn, run after run, where a suite has no entries: see `harness/suites/hunting`."""
 
     systems: tuple[str, ...] = Field(default=("kafka:4.3.1",), min_length=1)
+    """Systems under test, as a plan's `system`."""
     controls: dict[str, str] = Field(default_factory=dict)
     """By system: one without the bugs that are looked for; failures are played there, too."""
     workloads: tuple[str, ...] = Field(default=("log", "txn", "groups"), min_length=1)
+    """Workloads that runs draw from."""
     families: tuple[str, ...] = Field(default=(ALL,), min_length=1)
     """Of faults, that runs draw from; `all`: those that can be played here."""
     most_families: int = Field(default=4, ge=1, le=40)
     """So many a run has at most."""
     clients: tuple[str, ...] = Field(default=("librdkafka",), min_length=1)
+    """Kinds of clients that runs draw from, as a plan's `client_kind`."""
     hosts: str = "auto"
+    """The kind of hosts, as a plan's `hosts`."""
     guided: bool = True
     """Whether what was reached decides what is drawn; otherwise each value is as likely."""
     escalate: bool = True
@@ -176,14 +198,17 @@ class Suite(Table):
     """A suite, as its file says."""
 
     name: str = Field(pattern=_NAME)
+    """The suite's folder in the store, below `.suites`."""
     budget: float = Field(default=1800, gt=0, le=7 * 86_400)
     """In seconds; written as `30m`, `8h`, `1h30m`."""
     parallel: int | Literal["auto"] = "auto"
     """Runs at once; auto: as many as cores and memory allow."""
     engine: Literal["auto", "spark", "local"] = "auto"
+    """Who judges: Spark, or this machine alone. auto: as `logquake run` chooses."""
     plan: PlanValues = Field(default_factory=dict)
     """Of all entries."""
     configurations: dict[str, PlanValues] = Field(default_factory=dict)
+    """Keys of a plan by a name of yours; `axes.configurations` lists such names."""
     hosts: dict[str, PlanValues] = Field(default_factory=dict)
     """What a kind of hosts needs: `[hosts.docker]` with an `image`."""
     axes: Axes | None = None

@@ -129,10 +129,12 @@ class Plan(Part):
     """`mixed` means a different one for each worker."""
     sends_per_op: int = Field(default=1, ge=1, le=100_000)
     payload_bytes: int = Field(default=100, ge=8, le=1_000_000)
+    """Of each message. From 20 bytes on, readers notice any changed byte."""
     keys: int = Field(default=0, ge=0, le=1_000_000)
     """Number of keys per partition; 0 gives each message its own. The workload keyed defaults to
     8..32."""
     delivery_timeout_s: float = Field(default=30, gt=0)
+    """After so long a producer gives a message up. Longer than the longest fault."""
     transaction_timeout_s: float = Field(default=10, gt=0)
     """Time after which a coordinator aborts an open transaction (`transaction.timeout.ms`)."""
     after_timeout: Literal["discard", "go-on"] = "discard"

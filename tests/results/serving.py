@@ -17,14 +17,20 @@ ADDRESS = re.compile(r"http://([0-9.]+|\[[0-9a-f:]+\]):[0-9]+")
 @contextmanager
 def served(store: Path, log: Path, *options: str) -> Iterator[tuple[str, int]]:
     """Start `logquake serve`, and return its URL, without the last slash, and its process."""
+    with listening(log, "serve", "--port", "0", "--store", str(store), *options) as found:
+        yield found
+
+
+@contextmanager
+def listening(log: Path, *words: str) -> Iterator[tuple[str, int]]:
+    """Start a command that serves pages, and return its URL, as `served` does."""
     command = "import sys; from harness.cli import main; sys.argv[0] = 'logquake'; main()"
     with log.open("wb") as file:
         server = subprocess.Popen(
             [
                 # What starts tests in the background may have them ignore Ctrl-C.
                 "env", "--default-signal=INT",
-                sys.executable, "-c", command, "serve", "--port", "0",
-                "--store", str(store), *options,
+                sys.executable, "-c", command, *words,
             ],
             stdout=file, stderr=subprocess.STDOUT,
         )  # fmt: skip

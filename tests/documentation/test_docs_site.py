@@ -1,0 +1,222 @@
+"""The documentation's site builds without a warning, and is whole."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from checkers.registry import CHECKERS
+from cluster.protocol import UserError
+from harness import manual
+from harness.cli import exit_code
+from harness.documentation import anomalies, commands, faults, plan_keys, record
+from harness.documentation.generated import PAGES
+from harness.documentation.includes import TABLES, filled
+from harness.documentation.navigation import expanded
+from harness.documentation.outside import with_links
+from harness.examples import about, example_plans, example_suites
+from harness.manual import build_site, built_site, fingerprint, outside_pages
+from harness.suites.suite import Suite
+from nemesis.registry import KINDS
+from results.record.plan import Plan
+from results.record.tables import LIVE
+from results.record.tables import TABLES as RECORDED
+from tests.results.browser import NARROW, WIDE, Reader
+from tests.results.serving import listening
+
+ROOT = Path(__file__).parents[2]
+LOOKED_AT = ("index.html", "reference/anomalies.html", "reference/plan.html")
+_MENU = re.compile(r'<a href="([^"#:]+\.html)" class="md-nav__link')
+_STRANGE = re.compile(r'(?:src="|<link[^>]+href="|url\(|@import ")(?:https?:)?//')
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the built site; a warning is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    build_site(folder, strict=True)
+    return folder
+
+
+def test_each_page_is_in_the_menu_once(site: Path) -> None:
+    """MkDocs has refused pages that are not in the menu: these are warnings."""
+    linked = Counter(_MENU.findall((site / "404.html").read_text(encoding="utf-8")))
+    pages = {path.relative_to(site).as_posix() for path in site.rglob("*.html")} - {"404.html"}
+    assert len(pages) > len(PAGES) + len(outside_pages())
+    assert pages == {link.lstrip("/") for link in linked}
+    assert not [link for link, times in linked.items() if times > 1]
+
+
+def test_no_page_asks_another_machine(site: Path) -> None:
+    pages = [*site.rglob("*.html"), *site.rglob("*.css")]
+    assert not [page for page in pages if _STRANGE.search(page.read_text(encoding="utf-8"))]
+
+
+def test_each_generated_page_has_content(site: Path) -> None:
+    for uri in PAGES:
+        page = (site / uri).with_suffix(".html").read_text(encoding="utf-8")
+        assert len(re.findall(r"<tr>|<pre", page)) > 10, uri
+
+
+def test_each_table_stands_on_a_page_and_is_filled_in(site: Path) -> None:
+    texts = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md"))
+    assert not [name for name in TABLES if f"<!-- generated: {name} -->" not in texts]
+    assert not [page for page in site.rglob("*.html") if "<!-- generated" in page.read_text()]
+    with pytest.raises(KeyError):
+        filled("<!-- generated: no/such -->")
+
+
+def test_a_link_that_leads_nowhere_and_a_page_outside_of_the_menu_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[0]
+    (tmp_path / "mkdocs.yml").write_text(
+        f"{config.replace('  - logquake', '  #')}\nnav: [index.md]\n", encoding="utf-8"
+    )
+    front = tmp_path / "docs" / "index.md"
+    front.parent.mkdir()
+    monkeypatch.setattr(manual, "sources", lambda: tmp_path)
+    for text, fine in (("# A\n", True), ("[b](b.md)\n", False), ("[c](#c)\n", False)):
+        front.write_text(text, encoding="utf-8")
+        if fine:
+            build_site(tmp_path / "site", strict=True)
+        else:
+            with pytest.raises(UserError, match="warning"):
+                build_site(tmp_path / "site", strict=True)
+    front.write_text("# A\n", encoding="utf-8")
+    front.with_name("d.md").write_text("# D\n", encoding="utf-8")
+    with pytest.raises(UserError, match="warning"):
+        build_site(tmp_path / "site", strict=True)
+
+
+def test_the_menu_takes_the_rest_of_a_folder() -> None:
+    menu = [{"How": ["how/b.md", "how/*"]}, "a.md"]
+    pages = ["a.md", "how/a.md", "how/b.md", "how/c.md", "other/d.md"]
+    assert expanded(menu, pages) == [{"How": ["how/b.md", "how/a.md", "how/c.md"]}, "a.md"]
+
+
+def test_links_lead_to_pages_of_the_site_and_code_becomes_text() -> None:
+    text = "[h](../harness/README.md#a) [f](faults.md) [c](../nemesis/kill.py) [x](gone.md) [y](#y)"
+    pages = {"faults.md", "internals/harness.md", "runs/night.md"}
+    assert with_links(text, page="api.md", origin="docs/api.md", pages=pages) == (
+        "[h](internals/harness.md#a) [f](faults.md) c [x](gone.md) [y](#y)"
+    )
+    home = with_links("[f](../docs/faults.md)", page="internals/harness.md",
+                      origin="harness/README.md", pages=pages)  # fmt: skip
+    assert home == "[f](../faults.md)"
+    assert with_links("```\n[c](a.py)\n```", page="a.md", origin="docs/a.md", pages=pages) == (
+        "```\n[c](a.py)\n```"
+    )
+
+
+def test_each_key_of_a_plan_and_of_a_suite_has_a_text() -> None:
+    for top in (Plan, Suite):
+        written = plan_keys.page() if top is Plan else plan_keys.suite_page()
+        for table, model in plan_keys.models(top):
+            tables = {name.strip("[]") for name, _ in plan_keys.models(top)}
+            missing = [
+                key
+                for key, text in plan_keys.texts(model).items()
+                if not text and key not in {*tables, "schema_version"}
+            ]
+            assert not missing, table
+            assert table in written
+
+
+def test_each_command_and_option_has_a_text() -> None:
+    page = commands.page()
+    for name, command in commands.all_commands():
+        assert command.help, name
+        assert f"## `logquake {name}`" in page
+        for option in command.params:
+            said = getattr(option, "help", None)
+            assert option.param_type_name == "argument" or said, (name, option.name)
+
+
+def test_each_anomaly_has_a_definition_and_its_reasons() -> None:
+    page = anomalies.page()
+    for checker in CHECKERS:
+        assert f"### `{checker.name}`" in page
+        text = anomalies.definition(anomalies.module_of(checker))
+        assert re.search(r"Why .* proves something", text), checker.name
+        assert "What would not prove it" in text, checker.name
+
+
+def test_each_fault_has_a_text() -> None:
+    page = faults.page()
+    for name, kind in KINDS.items():
+        assert f"### `{name}`" in page
+        assert len(faults.described(kind)) > 40, name
+
+
+def test_each_table_of_a_record_has_a_text() -> None:
+    page = record.page()
+    assert set(record.ABOUT) == {*RECORDED, *LIVE}
+    assert not [name for name in record.ABOUT if f"# `{name}`" not in page]
+
+
+def test_examples_are_called_by_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = {**example_plans(), **example_suites()}
+    assert {"example:acks-1", "example:half-hour"} <= set(named)
+    assert all(about(path) for path in named.values())
+    assert exit_code(["init", "--list"]) == 0
+    listed = capsys.readouterr().out
+    assert not [name for name in named if f"  {name}\n" not in listed]
+    assert exit_code(["run", "example:acks-1", "--dry-run", "--hosts", "process"]) == 0
+    assert 'acks = "1"' in capsys.readouterr().out
+    assert exit_code(["run", "example:none", "--dry-run"]) == 254
+    assert "there is no example plan 'example:none'" in capsys.readouterr().err
+
+
+def test_the_site_in_the_cache_is_of_these_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    built: list[Path] = []
+
+    def build(folder: Path) -> None:
+        built.append(folder)
+        folder.mkdir()
+
+    monkeypatch.setattr(manual, "build_site", build)
+    first = built_site(lambda _: None)
+    assert built_site(lambda _: None) == first
+    assert (first.name, len(built)) == (fingerprint(), 1)
+    monkeypatch.setattr(manual, "fingerprint", lambda: "other")
+    assert built_site(lambda _: None).name == "other"
+    assert not first.exists()
+
+
+@pytest.mark.everything
+def test_the_command_serves_the_site_and_its_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Reader
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with listening(tmp_path / "log", "docs", "--port", "0", "--no-browser") as (url, _):
+        with pytest.raises(HTTPError) as missing:
+            urlopen(f"{url}/none.html")  # noqa: S310 - of this machine
+        assert missing.value.code == 404
+        with browser.opened(f"{url}/") as sight:
+            sight.page.fill("input.md-search__input", "unclean")
+            sight.page.wait_for_selector("a.md-search-result__link")
+            assert not sight.strangers(url)
+            assert not sight.complaints
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("page", LOOKED_AT)
+def test_everybody_can_read_a_page(
+    site: Path, browser: Reader, page: str, width: int, *, dark: bool
+) -> None:
+    with browser.opened(site / page, width=width, dark=dark) as sight:
+        assert not sight.violations()
+        assert not sight.scrolls_sideways()
+        assert not sight.strangers("file://")
