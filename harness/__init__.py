@@ -1,6 +1,7 @@
-"""The controller: from a plan to a verdict.
+"""The controller: it takes a run from a plan to a verdict.
 
-`cli` is the command line; `session` prepares a run, enters its network, and judges what came
-back; `stage` and `life` are the part of a run inside of that network: brokers, clients and nemesis,
-from the first start to the last file collected. May import everything; is imported by nobody.
+`cli` is the command line. `session` prepares a run, enters its network, and judges the result.
+`stage` and `life` are the part of a run inside that network: brokers, clients and nemesis, from the
+first start to the last collected file. This package may import every other package. No other
+package imports it.
 """

@@ -1,11 +1,11 @@
-"""The engine of a run's judgement, made ready while the run still goes on.
+"""Start the engine that judges a run while the run still goes on.
 
-Spark takes as long to start as the last reads and the stop of the brokers. So a thread of the run's
-command watches the milestones. When all is recovered, it starts Spark, and then imports what draws:
-until then the run has the machine for itself. The local engine, and Spark on a cluster, are started
-when the judgement begins.
+Spark takes about as long to start as a run takes for its final reads and the stop of its brokers.
+So a thread of the command watches the run's milestones. When the cluster has recovered, the thread
+starts Spark, and then imports the modules that draw plots. Before that, the run has the whole
+machine. The local engine, and Spark on a cluster, start only when the judgement begins.
 
-What the thread raises is raised where the judgement begins, as if Spark had been started there.
+The judgement raises the thread's errors, as if it had started Spark itself.
 """
 
 import signal
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.2
 _CALM = frozenset({"recovered", STOPPING, "final-reads", "noted", "stopped", "collected"})
-"""From the first of these milestones on, all faults are healed, as far as they will be."""
+"""From the first of these milestones on, every fault that can be healed is healed."""
 
 
 class Ahead:
-    """Makes the engine of one run ready, in a thread, and gives it to the judgement.
+    """A thread that starts one run's engine early, and hands it to the judgement.
 
     Args:
-        choice: Who judges.
+        choice: The engine that the user chose.
     """
 
     def __init__(self, choice: Engine) -> None:
@@ -47,7 +47,7 @@ class Ahead:
 
     @contextmanager
     def watching(self, paths: RunPaths) -> Iterator[None]:
-        """Watch a run that begins, and make its engine ready in time; end what is left of it.
+        """Start the engine once the run has recovered; on exit, end an engine that is left over.
 
         Args:
             paths: The run, which this process has locked.
@@ -57,7 +57,7 @@ class Ahead:
             return
         thread = threading.Thread(target=self._make, args=(paths,), name="engine", daemon=True)
         try:
-            with postponed():  # The thread takes no signal that is meant for a stage which starts.
+            with postponed():  # A starting stage's signals must not reach this thread.
                 thread.start()
             yield
         finally:
@@ -66,10 +66,10 @@ class Ahead:
 
     @contextmanager
     def worker(self, paths: RunPaths) -> Iterator["Worker"]:
-        """Return the engine, ready; its temporary files lie in the run's folder.
+        """Return the started engine; its temporary files are in the run's folder.
 
         Raises:
-            EngineError: It cannot work here.
+            EngineError: The engine cannot work on this machine.
         """
         if not self._is_worth_it(paths):
             with scratch_in(paths), entered(self.choice) as worker:
@@ -88,7 +88,7 @@ class Ahead:
             threading.Thread(target=self._leave, name="engine", daemon=True).start()
 
     def wait_gone(self) -> None:
-        """Wait until the engine has ended, which it does beside what follows the judgement."""
+        """Wait until the engine has ended. It ends in a thread, while the command goes on."""
         self._gone.wait()
         if self._failed is not None:
             raise self._failed
@@ -96,7 +96,7 @@ class Ahead:
     def _leave(self) -> None:
         try:
             self._opened.close()
-        except BaseException as failed:  # noqa: BLE001 - raised where its end is waited for
+        except BaseException as failed:  # noqa: BLE001 - raised by `wait_gone`
             self._failed = failed
         finally:
             self._gone.set()
@@ -110,7 +110,7 @@ class Ahead:
             self._await(paths, _CALM)
             if self._given_up:
                 return
-            # The stage listens by now; and what is started here must end by signals.
+            # The stage answers signals by now. The processes started here must end by signals, too.
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             with ExitStack() as opened:
                 opened.enter_context(scratch_in(paths))
@@ -124,13 +124,13 @@ class Ahead:
             _load()
 
     def _await(self, paths: RunPaths, names: Collection[str]) -> None:
-        """Wait for one of some milestones, or until the engine is due whatever was reached."""
+        """Wait for one of the named milestones, or until the judgement needs the engine."""
         while not self._due.wait(LOOK_S):
             if any(each.name in names for each in load_milestones(paths.milestones)):
                 return
 
     def _end(self, paths: RunPaths) -> None:
-        """End the engine, if nobody has; one that is still on its way is killed."""
+        """End the engine if it still runs. Kill it if it is still starting."""
         self._given_up = True
         self._due.set()
         while not self._ready.wait(LOOK_S):
@@ -140,7 +140,7 @@ class Ahead:
 
 
 def _load() -> None:
-    """Import what draws, which a run can do without until then."""
+    """Import the modules that draw plots, which the run itself does not need."""
     import results.show  # noqa: PLC0415, F401 - that is what it is for
     from results.report import load  # noqa: PLC0415 - as above
 

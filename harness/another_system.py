@@ -1,8 +1,8 @@
-"""The plan of a stored run, played on another system than the run was.
+"""Change the plan of a stored run so that another system can play it.
 
-Seed, faults, clients and settings stay as they are stored. What only the old system could mean is
-left out. Settings of brokers go along: Kafka and the reference cluster pass over names that they do
-not know, and a value that they do not take keeps them from starting.
+Seed, faults, clients and settings stay as stored. Keys that only the old system knows are left out.
+Broker settings stay, too: Kafka and the reference cluster ignore unknown names. They do not start
+with a value that they do not accept.
 """
 
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ from results.record.plan import SIMULATED, Plan, PlanError, plan_from
 from results.record.systems import SystemKind
 
 _OF_THE_OLD = ("version", "broker_ids")
-"""What a system told of itself when the run began."""
+"""Keys whose values the old system reported when the run began."""
 _OF_KAFKA = ("features", "disk_mb", "image")
-"""What is Kafka's, or of nodes that Logquake makes: not of brokers that another program starts."""
+"""Keys that need Kafka, or nodes that Logquake makes. A cluster of another program has neither."""
 _OF_BROKERS = ("broker", "node")
-"""What a cluster that runs already has as its owner wants it."""
+"""Keys that an attached cluster's owner has already set."""
 _MIN_INSYNC: int = Plan.model_fields["min_insync"].default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """A plan on another system.
+    """A stored run's plan, changed for another system.
 
     Attributes:
-        plan: As it will be played.
-        notes: What is otherwise than in the stored run beside the system, in sentences.
+        plan: The plan that will be played.
+        notes: Each further difference from the stored run, as a sentence.
     """
 
     plan: Plan
@@ -37,12 +37,12 @@ class Moved:
 
 
 def moved(plan: Plan, system: str, *, run_id: str) -> Moved:
-    """Return a stored run's plan with another system.
+    """Return a stored run's plan for another system.
 
     Args:
-        plan: As it was stored.
-        system: As the user named it.
-        run_id: Of the run, for messages.
+        plan: The stored plan.
+        system: The new system, as the user named it.
+        run_id: The stored run, for messages.
 
     Raises:
         PlanError: There is no such system, or the plan cannot be played on it.
@@ -80,10 +80,10 @@ def moved(plan: Plan, system: str, *, run_id: str) -> Moved:
 
 
 def _without_consumer(values: dict[str, Any], system: str) -> list[str]:
-    """Take the consumer protocol, which the swarm drew, out of a plan if it is none of a system's.
+    """Remove the consumer protocol that the swarm chose, if the system does not have it.
 
     Returns:
-        What is to be said of that: a sentence, or nothing.
+        One sentence that reports the removal, or an empty list.
     """
     without = {key: value for key, value in values.items() if key != "group_protocol"}
     without["swarmed"] = [key for key in values["swarmed"] if key != "group_protocol"]
@@ -95,16 +95,17 @@ def _without_consumer(values: dict[str, Any], system: str) -> list[str]:
 
 
 def _without(plan: Plan, name: str) -> Plan:
-    """Return a plan without a setting of brokers."""
+    """Return a plan without one broker setting."""
     broker = {each: value for each, value in plan.broker.items() if each != name}
     swarmed = tuple(each for each in plan.swarmed if each != f"broker.{name}")
     return plan.model_copy(update={"broker": broker, "swarmed": swarmed})
 
 
 def without_prefix(values: dict[str, Any]) -> dict[str, Any]:
-    """Return a plan's values with topics called as everywhere, not as on an attached cluster.
+    """Return a plan's values without the topic prefix of an attached cluster.
 
-    There topics have a prefix of the run's, and faults name them with it.
+    On an attached cluster each run has its own prefix. Its topics and the targets of its faults
+    start with that prefix.
     """
     prefix = values.get("prefix")
     if not prefix:
@@ -116,19 +117,19 @@ def without_prefix(values: dict[str, Any]) -> dict[str, Any]:
         for fault in values.get("faults") or ()
     ]  # fmt: skip
     if values.get("faults") is None:
-        del plain["faults"]  # Dealt from the seed.
+        del plain["faults"]  # They come from the seed.
     return plain
 
 
 def _without_owners_settings(values: dict[str, Any]) -> bool:
-    """Take out what a plan says of brokers that were attached; tell whether that was anything."""
+    """Remove the settings of attached brokers from a plan's values; return whether it had any."""
     values["min_insync"] = min(_MIN_INSYNC, values["replication"])
     gone = [values.pop(key, None) for key in _OF_BROKERS]
     return any(gone)
 
 
 def _other_hosts(old: Plan, new: Plan) -> bool:
-    """Tell whether the new system's brokers cannot be where the old ones were."""
+    """Return whether the new system's brokers cannot run on the old plan's hosts."""
     if old.hosts == "auto":
         return False
     attached = SystemKind.ATTACHED in {old.named.kind, new.named.kind}
@@ -148,10 +149,10 @@ def _other_mode(old: Plan, new: Plan, run_id: str) -> str:
 
 
 def _refuse_another_story(plan: Plan, run_id: str) -> None:
-    """Refuse a story that is told otherwise there.
+    """Raise an error if the story has other steps on the new system.
 
     Raises:
-        PlanError: It is, with the command that tells it there.
+        PlanError: The steps differ. The message names the command that plays the story there.
     """
     if plan.scenario is None:
         return

@@ -1,10 +1,15 @@
-"""The brokers of a run, and what every run does with them, scripted or not.
+"""The brokers of a run, and the phases that every run has, scripted or not.
 
-start, wait until ready → topics → an observer that asks each broker by itself → ... → final reads →
-note leaders, high watermarks and log ends → stop gracefully → collect. What lies between is a
-life's own: `harness.life`, `harness.scenarios.life`. What must be undone is registered with an
-`ExitStack` before it is done, so that it is undone on every way out: faults first (`Healing`), then
-the record is closed, then the hosts are taken down.
+1. Start the brokers, wait until they are ready, and create the topics.
+2. Watch each broker by direct questions.
+3. Play the run: see `harness.life` and `harness.scenarios.life`.
+4. Final reads.
+5. Note leaders, high watermarks and log ends.
+6. Stop gracefully, and collect the files.
+
+Each cleanup is registered with an `ExitStack` before the change that it undoes. So it runs on every
+way out: first faults are healed (`Healing`), then the run's record is closed, then the hosts are
+taken down.
 """
 
 import shutil
@@ -53,24 +58,24 @@ NOTE_LIMIT_S = 5.0
 WATCH_INTERVAL_S = 0.5
 LOOK_FOR_ENDS_S = 2.0
 ENOUGH_DISK_BYTES = 4 << 20
-"""With less than this left, brokers halt and records are cut."""
+"""With less free space than this, brokers halt and the run's record is cut off."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Arena:
-    """One run's brokers, inside of its network.
+    """The brokers of one run, inside the run's network.
 
     Attributes:
-        plan: The run.
-        paths: Its folder.
-        clock: Its clock.
-        world: Where it takes place.
-        progress: Shows how far it is.
-        interrupts: Ctrl-C, once and twice.
-        undo: Takes what must be undone.
-        hosts: Made by `start`.
-        observer: Made by `watch`.
-        troubles: Whatever kept something from being recorded, a sentence each.
+        plan: The run's plan.
+        paths: The run's folder.
+        clock: The run's clock.
+        world: Real time and machines, or virtual time.
+        progress: Prints the run's progress.
+        interrupts: The first and the second Ctrl-C.
+        undo: Runs each registered cleanup when the run ends.
+        hosts: The machines of the nodes; `start` makes them.
+        observer: Asks each broker for its view; `watch` makes it.
+        troubles: A sentence for each thing that could not be recorded.
     """
 
     plan: Plan
@@ -89,7 +94,7 @@ class Arena:
     _looked_s: float = 0.0
 
     def reach(self, name: str, *, failed: str = "", **detail: str) -> None:
-        """Note a milestone, what of it did not come to be, and what else is worth knowing of it."""
+        """Append a milestone to the run's milestones, with its failure and details, if any."""
         self._note(name, {"failed": failed, **detail} if failed else detail)
 
     def _note(self, name: str, detail: dict[str, str]) -> None:
@@ -98,26 +103,26 @@ class Arena:
         )
 
     def look_for_ends(self, cluster: Deployment) -> None:
-        """Note who has ended meanwhile. Call it again and again; it looks every two seconds."""
+        """Record servers that have ended. Call this often; it checks every two seconds only."""
         if stopwatch_s() - self._looked_s < LOOK_FOR_ENDS_S:
             return
         ended = cluster.ended()
-        # Two looks: somebody may just be being stopped.
+        # Two checks, because a server may just be stopping on order.
         self._note_ends(cluster, [each for each in ended if each in self._suspects])
         self._suspects, self._looked_s = ended, stopwatch_s()
 
     def note_ended(self, cluster: Deployment, *, away: Collection[str] = ()) -> None:
-        """Note who ended, or stands still, though nobody of ours did that; each end once.
+        """Record each server that ended or was stopped by itself, each end once.
 
         Args:
-            cluster: The run's.
-            away: Nodes that have gone for good by the plan.
+            cluster: The run's cluster.
+            away: Nodes that the plan has removed for good.
         """
         self._note_ends(cluster, [each for each in cluster.ended() if each.node not in away])
 
     def _note_ends(self, cluster: Deployment, ended: Sequence[Ended]) -> None:
         for each in ended:
-            end = (each.node, each.incarnation, each.stopped)  # Its code may be known later only.
+            end = (each.node, each.incarnation, each.stopped)  # The code may be unknown yet.
             if end in self._ended:
                 continue
             self._ended.add(end)
@@ -131,7 +136,7 @@ class Arena:
             self.progress.say(f"  {called(each.node)} {how}")
 
     def _disk_failed(self, node: str) -> bool:
-        """Tell whether the file system below a node's data failed by itself, and say so once."""
+        """Return whether Logquake's file system below a node's data failed; report that once."""
         trouble = hosts.disk_trouble(node) if isinstance(hosts := self.hosts, CanFaultDisk) else ""
         sentence = (
             f"Logquake's file system below the data of {node} {trouble}: what its broker met was"
@@ -143,7 +148,7 @@ class Arena:
         return bool(trouble)
 
     def note_crashes(self, crashes: Sequence[Crash]) -> None:
-        """Note which workers have crashed, each once."""
+        """Record the workers that have crashed, each once."""
         for each in crashes:
             if each.worker in self._crashed:
                 continue
@@ -153,7 +158,7 @@ class Arena:
             self.progress.say(f"  worker {each.worker} crashed: {each.signal}")
 
     def note_stacks(self, cluster: Deployment) -> None:
-        """Have all servers print their threads' stacks: something of the cluster does not move."""
+        """Make all servers print their threads' stacks, because the cluster hangs."""
         found = cluster.stacks()
         self._note(STACKS, found)
         for node, deadlock in found.items():
@@ -161,7 +166,7 @@ class Arena:
                 self.progress.say(f"  {called(node)}: {deadlock}")
 
     def start(self) -> Deployment:
-        """Make the hosts; return a cluster that the caller starts."""
+        """Create the hosts, and return the cluster, which the caller starts."""
         self.reach("started")
         plan = self.plan
         whom = f"{plan.nodes} {'brokers' if plan.nodes > 1 else 'broker'}"
@@ -174,7 +179,7 @@ class Arena:
         return self.world.cluster(plan, self.hosts, self.paths, say=self.progress.say)
 
     def watch(self, cluster: Deployment, topics: Sequence[CreatedTopic]) -> Observer:
-        """Note the topics, and ask each broker about them from now on."""
+        """Record the topics, and start an observer that asks each broker about them."""
         dump_topics(list(topics), self.paths.topics)
         observer = cluster.observer(topics, clock=self.clock, live=self.paths.live)
         self.observer = observer
@@ -183,7 +188,7 @@ class Arena:
         return observer
 
     def recover(self, is_whole: Callable[[], bool]) -> None:
-        """Wait until every partition is as it should be; note it if that does not come."""
+        """Wait until each partition has a leader and full ISR; record a failure after a timeout."""
         what = "a leader and a full ISR for every partition"
         self.progress.phase(f"recovery: {what}")
         try:
@@ -206,20 +211,20 @@ class Arena:
         stop: Event,
         writers_lost: Callable[[], Sequence[str]],
     ) -> None:
-        """Let clients go on until they were served, or a deadline is reached.
+        """Let the clients run until they are served, or until a deadline.
 
         Args:
-            served: Tells whether they were.
-            what: What is waited for, as the terminal says it: `recovery: a message for ...`.
+            served: Returns whether the clients were served.
+            what: The text of the progress line: `recovery: a message for ...`.
             deadline_s: In seconds of `stopwatch_s`.
-            stop: Ends it.
-            writers_lost: As for `pass_s`.
+            stop: Ends the wait early.
+            writers_lost: See `pass_s`.
         """
         left_s = deadline_s - stopwatch_s()
         if left_s <= 0 or served():
             return
         self.progress.phase(what, lasts_s=round(left_s))
-        with suppress(WaitTimeoutError):  # Then the record shows it.
+        with suppress(WaitTimeoutError):  # The run's record then shows it.
             wait_until(
                 lambda: served() or bool(writers_lost()), timeout_s=left_s, what=what, stop=stop
             )
@@ -228,7 +233,7 @@ class Arena:
         """Read every partition to its end with fresh consumers."""
         self.progress.phase("final reads")
         self.reach("final-reads")
-        # The last stable offset, taken after the last send ended: where a committed record can lie.
+        # All committed records are below the last stable offset, because the last send has ended.
         targets = self._last_stable_offsets(cluster)
         read_to_end(
             self.plan,
@@ -248,7 +253,7 @@ class Arena:
         topics: Sequence[CreatedTopic],
         ends: Mapping[tuple[str, int], int],
     ) -> None:
-        """Have the share group come to its end."""
+        """Let a last member of the share group consume until no message is left."""
         self.progress.phase("final deliveries of the share group")
         plan, (group,) = self.plan, groups(self.plan)
         is_done = done_with(plan.topic_partitions, ends, partial(cluster.share_lags, group))
@@ -266,7 +271,7 @@ class Arena:
         )
 
     def _last_stable_offsets(self, cluster: Deployment) -> dict[tuple[str, int], int]:
-        """Return where a committed record can lie, once all transactions have ended."""
+        """Return each partition's last stable offset, once all transactions have ended."""
         places, plan = self.plan.topic_partitions, self.plan
         limit_s = NOTE_LIMIT_S + (plan.hanging_after_s if plan.transactional else 0)
         stable = cluster.leader_ends(places, committed=True, timeout_s=limit_s)
@@ -283,7 +288,7 @@ class Arena:
         return stable
 
     def note(self, cluster: Deployment, *, away: Collection[str] = ()) -> None:
-        """Take the last look at every broker, but those that are away by the plan."""
+        """Record each broker's final state, except for the brokers that the plan removed."""
         if self.observer is not None:
             noted = self.observer.note(NOTE_LIMIT_S)
             silent = sorted(set(cluster.nodes) - noted - set(away))
@@ -296,11 +301,11 @@ class Arena:
         self.reach("noted", failed="; ".join(self.troubles), lives=str(cluster.lives()))
 
     def stop(self, cluster: Deployment) -> None:
-        """Stop the brokers, take the hosts down, tidy the nodes' folders."""
+        """Stop the brokers, take the hosts down, and collect the nodes' files."""
         self.progress.phase("stopping the brokers")
         view = cluster.view()
         ended = cluster.stop(STOP_LIMIT_S)
-        # Who had not come up yet may fail as it is told to stop (Kafka with ZooKeeper does).
+        # A server that was not yet up may fail when it is stopped (Kafka with ZooKeeper does).
         up = {*(view.registered if view else ()), *cluster.controllers}
         self._note_ends(
             cluster, [each for each in cluster.ended() if each.told and each.node in up]
@@ -314,7 +319,7 @@ class Arena:
         self.reach("collected")
 
     def _fetch(self, cluster: Deployment) -> None:
-        """Bring all nodes' files here; what one keeps from it must not cost the others' files."""
+        """Copy all nodes' files to this machine; a failure of one node does not stop the others."""
         if isinstance(self.hosts, HasFiles):
             nodes = (*cluster.nodes, *cluster.controllers)
             all_of([partial(self.hosts.fetch, node) for node in nodes], "fetch")
@@ -326,12 +331,12 @@ class Arena:
         stop: Event | None = None,
         writers_lost: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """Let time pass, until it is over, somebody stops it, or not all can be recorded any more.
+        """Wait for a time, or less if the run is stopped or its record can no longer be complete.
 
         Args:
-            seconds: How long.
-            stop: Ends it; by default the first Ctrl-C.
-            writers_lost: Tells of writers of the record that ended before their time.
+            seconds: The time to wait.
+            stop: Ends the wait early; by default the first Ctrl-C.
+            writers_lost: Returns the writers of the run's record that ended too early.
 
         Raises:
             FullDiskError: The disk is full.
@@ -343,13 +348,13 @@ class Arena:
                 return
             self.refuse_a_full_disk()
             if writers_lost() or (self.observer and self.observer.failures()):
-                return  # What there is is still read, stopped and judged: as unknown at best.
+                return  # The run still ends in order, but is unknown at best.
 
     def refuse_a_full_disk(self) -> None:
-        """Refuse to go on with hardly any room left.
+        """Raise an error if a disk of the run is nearly full.
 
         Raises:
-            FullDiskError: There is hardly any.
+            FullDiskError: A disk is nearly full.
         """
         free = shutil.disk_usage(self.paths.root).free
         if free < ENOUGH_DISK_BYTES:

@@ -1,8 +1,9 @@
-"""The last word of a run on its hosts: are they as they were before?
+"""The last check of a run: are its hosts as they were before the run?
 
-They are looked at from outside of the brokers' network, before the hosts are made and after they
-were taken down. A difference is the harness's own failure: the checker of `host-not-restored` finds
-it in the milestone `audited`, and the verdict is unknown.
+The audit looks at the hosts from outside the brokers' network. It does so before the hosts are
+made, and again after they were taken down. A difference is a failure of Logquake, not of Kafka. The
+milestone `audited` records it, the checker of `host-not-restored` reports it, and the verdict is
+unknown.
 """
 
 from collections.abc import Mapping
@@ -18,18 +19,18 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan
 
 SETTLE_LIMIT_S = 10.0
-"""Whoever was told to end may take so long."""
+"""The time that processes get to end after they were asked to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What was on the hosts of a run before it began.
+    """The state of a run's hosts before the run.
 
     Attributes:
-        plan: The run, as it is played.
-        paths: Its folder.
-        before: Traces of the run, and what is called like one.
-        refused: Why nobody could look; empty if somebody did.
+        plan: The plan that is played.
+        paths: The run's folder.
+        before: Traces on the hosts that look like the run's: processes, files, mounts, networks.
+        refused: Why the hosts could not be checked; empty if they were.
     """
 
     plan: Plan
@@ -38,7 +39,7 @@ class Audit:
     refused: str = ""
 
     def changes(self) -> dict[str, str]:
-        """Return what is not as it was, each with how it changed; waits until all has settled."""
+        """Wait until the hosts settle; then return each thing that changed, with its change."""
         if self.refused:
             return {"the hosts": f"could not be looked at before the run: {self.refused}"}
         changed: dict[str, str] = {}
@@ -58,11 +59,11 @@ class Audit:
 
 
 def audit(plan: Plan, paths: RunPaths) -> Audit:
-    """Look at the hosts of a run that has not begun.
+    """Check the hosts of a run that has not begun.
 
     Args:
-        plan: The run, as it is to be played.
-        paths: Its folder.
+        plan: The plan that will be played.
+        paths: The run's folder.
     """
     try:
         return Audit(plan=plan, paths=paths, before=_traces(plan, paths))
@@ -72,7 +73,7 @@ def audit(plan: Plan, paths: RunPaths) -> Audit:
 
 def _traces(plan: Plan, paths: RunPaths) -> Mapping[str, str]:
     here = local_traces(paths.processes)
-    if plan.is_simulated:  # Its machines are objects of the stage, and end with it.
+    if plan.is_simulated:  # Simulated machines end with the stage.
         return here
     hosts = system_of(plan).hosts(paths) or make_hosts(
         plan.hosts, machines(plan), paths.processes, image=plan.image

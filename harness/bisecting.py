@@ -1,10 +1,17 @@
-"""`repro --bisect`: what the runs say of a build, as `git bisect run` reads exit codes.
+"""`repro --bisect`: turn the results of reruns into an exit code for `git bisect run`.
 
-A build is bad if one run had the anomaly again that weighs most in the stored run. It is good if
-each run came to a verdict, valid or invalid, and none had it. Otherwise nothing is known, and git
-tries another commit. That is so if brokers were never ready or ended the run, of unknown verdicts,
-where the anomaly could not be seen, and of a run that had only others of the stored failure's
-anomalies. git-bisect(1) has the codes.
+- bad: one rerun repeated the most severe anomaly of the stored run.
+- good: each rerun ended valid or invalid, and none had that anomaly.
+- skip: anything else, so that git tries another commit.
+
+A rerun counts as "skip" in these cases:
+
+- The brokers were never ready, or the rerun did not come to its end.
+- The verdict is unknown.
+- The check for the anomaly could not be applied.
+- The rerun had only other anomalies of the stored failure.
+
+The man page git-bisect(1) lists the exit codes.
 """
 
 from pathlib import Path
@@ -21,10 +28,10 @@ from results.wording.plural import many
 
 
 def failure_of(verdict: Verdict, plan: Plan, *, run_id: str) -> SameFailure:
-    """Return what a bisection looks for: the promise that a stored run broke.
+    """Return the failure that a bisection looks for: the most severe anomaly of a stored run.
 
     Raises:
-        PlanError: It broke none.
+        PlanError: The stored run is not invalid.
     """
     if verdict.valid is not Validity.INVALID:
         raise PlanError(
@@ -42,12 +49,13 @@ def failure_of(verdict: Verdict, plan: Plan, *, run_id: str) -> SameFailure:
 
 
 def unbuilt(plan: Plan) -> str:
-    """Return why the folder of a build has no whole Kafka in it; empty if it has one.
+    """Return why a build folder holds no complete Kafka; empty if it holds one.
 
-    Its commit may not build, and git is to try another. A folder that is not there is a mistake.
+    If a commit does not build, git tries another one. A missing folder is the user's mistake, and
+    this function returns an empty text for it.
 
     Args:
-        plan: With the system that the user named.
+        plan: A plan with the system that the user named.
     """
     folder = Path(plan.named.path).expanduser() if plan.is_kafka and plan.named.path else None
     if folder is None or not folder.is_dir():
@@ -60,11 +68,11 @@ def unbuilt(plan: Plan) -> str:
 
 
 def settled_by(tally: Tally) -> tuple[int, str] | None:
-    """Return (exit code, why) as soon as no further run can change it; None: play on."""
+    """Return the exit code and its reason if no further rerun can change them, else None."""
     last = tally.repeats[-1]
     if last.interrupted:
         return BISECT_INTERRUPTED, "interrupted: it ends the bisection"
-    if not last.started:  # Whatever its record shows, it is not the failure of a run that did.
+    if not last.started:  # Its record cannot show the wanted failure.
         what = "the build does not start" if last.run_id else "the run did not come to its end"
         return BISECT_SKIP, f"skip: {what} ({_why(last)})"
     if not last.differs:
@@ -78,13 +86,13 @@ def settled_by(tally: Tally) -> tuple[int, str] | None:
 
 
 def is_conclusive(repeat: Repeat, tally: Tally) -> bool:
-    """Tell whether a run says that the failure did not come, or that it did."""
+    """Return whether a rerun shows something: that the failure recurred, or that it did not."""
     if not repeat.differs:
         return True
     wanted = tally.wanted
     related = wanted.kinds | (wanted.beside if isinstance(wanted, SameFailure) else frozenset())
     if not wanted.kinds.isdisjoint(repeat.blind):
-        return False  # What it looks for it could not have seen.
+        return False  # It could not have seen the wanted anomaly.
     in_part = repeat.verdict == Validity.INVALID and not related.isdisjoint(repeat.kinds)
     return repeat.verdict in {Validity.VALID, Validity.INVALID} and not in_part
 

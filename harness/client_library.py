@@ -1,7 +1,8 @@
-"""Another version of the client library than Logquake's own, for the workers of a run.
+"""Fetch the version of confluent-kafka that a plan names, for the run's workers.
 
-A version of confluent-kafka is one of librdkafka, which its wheels hold. It lies in a folder of its
-own in the cache, and comes first on the path of the workers' processes; the harness keeps its own.
+Each version of confluent-kafka holds one version of librdkafka in its wheels. A fetched version has
+its own folder in the cache. That folder is first on the Python path of the worker processes.
+Logquake's own process keeps its own version.
 """
 
 import subprocess
@@ -18,24 +19,24 @@ from results.record.plan import Plan
 
 PACKAGE = "confluent-kafka"
 _LIMIT_S = 600.0
-"""As long as a slow line may take for four megabytes."""
+"""Enough for a download of four megabytes over a slow line."""
 _NO_WHEEL = ("No matching distribution", "Could not find a version")
 Say = Callable[[str], None]
 
 
 def client_library(plan: Plan, say: Say = lambda _: None) -> Path | None:
-    """Return the folder of the version that a plan wants, fetched if it is not there.
+    """Return the folder with the plan's version of confluent-kafka; fetch it if it is missing.
 
     Args:
-        plan: Of the run.
-        say: Told when it is fetched.
+        plan: The run's plan.
+        say: Prints that a version is being fetched.
 
     Returns:
-        None: the plan wants Logquake's own.
+        The folder, or None if the plan names no version.
 
     Raises:
-        UserError: There is no such version, or none with a wheel for this Python and machine; or it
-            cannot be fetched.
+        UserError: There is no such version, there is no wheel for this Python and machine, or the
+            download failed.
     """
     version = plan.client_version
     if version is None:
@@ -66,7 +67,7 @@ def _fetch(version: str, folder: Path) -> None:
 
 
 def _install(version: str, folder: Path) -> None:
-    """Have pip unpack a wheel; what is built from sources would need librdkafka's own."""
+    """Install a wheel with pip. A build from source would need librdkafka's own sources."""
     argv = [
         sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
         "--no-deps", "--only-binary=:all:", "--target", str(folder), f"{PACKAGE}=={version}",

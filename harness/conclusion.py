@@ -1,4 +1,4 @@
-"""What follows the play of a run: it is judged, its verdict shown, and its page drawn."""
+"""The last steps of a run: judge it, print its verdict, and write its page."""
 
 from rich.console import Console
 
@@ -30,15 +30,15 @@ def conclude(
     """Judge a run that was played, print its verdict, and write its page.
 
     Args:
-        plan: As it was played.
-        paths: The run.
-        ahead: Has the engine that judges.
-        answers: Answers signals; the first one ends what goes on.
-        console: Where to talk.
-        timer: Notes how long it takes.
+        plan: The plan that was played.
+        paths: The run's folder.
+        ahead: Holds the engine that judges.
+        answers: Answers signals; the first signal ends the current step.
+        console: The terminal.
+        timer: Measures each step.
 
     Raises:
-        KeyboardInterrupt: A signal came; its message names the command that does the rest.
+        KeyboardInterrupt: A signal came; its message names the command that does the missing steps.
     """
 
     def say(sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""What a run left behind whose controller is dead; its system is not at hand any more."""
+"""Heal what a run left behind when its controller died, without the run's system object."""
 
 from cluster.hosts.heal import Healed
 from cluster.systems.registry import LOGS
@@ -7,5 +7,5 @@ from results.record.paths import RunPaths
 
 
 def heal_dead_run(paths: RunPaths) -> Healed:
-    """Undo what a run left behind; see `nemesis.ledger.heal_dead_run`. Idempotent."""
+    """Undo the changes that a dead run left on its hosts; see `nemesis.ledger`. Idempotent."""
     return ledger.heal_dead_run(paths, LOGS)

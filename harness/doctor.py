@@ -1,4 +1,4 @@
-"""`logquake doctor`: what works on this machine, and what to do about the rest."""
+"""`logquake doctor`: show what works on this machine, and a remedy for what does not."""
 
 import os
 import shutil
@@ -25,17 +25,17 @@ LAB_PROGRAMS = {
     "sudo": "sudo",
     "pkill": "procps",
 }
-"""What machines with sshd for tests are made of, with Debian's packages."""
+"""The programs of the tests' ssh machines, with the Debian packages that hold them."""
 
 
 def examine_machine(store: Path) -> list[Finding]:
-    """Try what a run needs: hosts, faults, Java, Spark, the cache of versions, disk."""
+    """Check what a run needs: hosts, faults, Java, Spark, cached Kafka versions, disk space."""
     here = [*examine(), _hosts(), _java(), _spark(), _cache(), _disk(store)]
     return [*here, ssh_lab(), browser()]
 
 
 def print_findings(findings: list[Finding], console: Console) -> None:
-    """Print a line a finding, and for what does not work what to type."""
+    """Print a line for each check, with a remedy for what does not work."""
     table = Table.grid(padding=(0, 2))
     for finding in findings:
         mark = Text("works", "green") if finding.works else Text("no", "yellow")
@@ -46,21 +46,21 @@ def print_findings(findings: list[Finding], console: Console) -> None:
 
 
 def ssh_lab() -> Finding:
-    """Return whether tests can start machines with sshd; runs on ssh hosts need none here."""
+    """Report whether tests can start ssh machines here. A run on ssh hosts does not need them."""
     return _for_tests("sshd", LAB_PROGRAMS)
 
 
 def browser() -> Finding:
-    """Return whether tests can look at pages; runs write them without a browser."""
+    """Report whether tests can open pages in a browser. A run writes its page without one."""
     return _for_tests("chromium", {"chromium": "chromium"})
 
 
 def _for_tests(what: str, packages: Mapping[str, str]) -> Finding:
-    """Look for programs that no run needs.
+    """Report which programs that only tests need are installed.
 
     Args:
-        what: The one that matters.
-        packages: Debian's packages, by the programs that are looked for.
+        what: The main program.
+        packages: The Debian package of each program.
     """
     found = {name: shutil.which(name, path=search_path()) for name in packages}
     missing = [name for name, path in found.items() if not path]
@@ -109,7 +109,7 @@ def _cache() -> Finding:
     what = "Kafka at hand"
     try:
         versions = releases_at_hand()
-    except (OSError, UserError) as refused:  # HOME is another user's, or there is none.
+    except (OSError, UserError) as refused:  # HOME is missing, or belongs to another user.
         remedy = "set XDG_CACHE_HOME to a folder that you may write to"
         return Finding(what=what, works=False, detail=str(refused), remedy=remedy)
     return Finding(

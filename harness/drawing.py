@@ -1,7 +1,8 @@
-"""What clients of a run send, and how: drawn from its seed, where the user has set nothing.
+"""Choose the messages of a run and their batching at random, where the user has set nothing.
 
-Payloads are mostly short, some have some KiB, and now and then one is nearly as long as brokers
-take. What is drawn stands in the plan that is stored. A stored plan is whole: it draws nothing.
+The random numbers come from the run's seed. Most payloads are short, some have some KiB, and a few
+are almost as long as a broker accepts. The stored plan holds all chosen values. So nothing is
+chosen again for a stored plan.
 """
 
 from collections.abc import Mapping
@@ -12,21 +13,22 @@ from results.record.plan import MESSAGE_FORMAT, Plan, plan_from
 from results.record.plan_contents import MOST_IN_FLIGHT
 
 WHOLE = "schema_version"
-"""Only a plan that was stored has it."""
+"""The key that only a stored plan has."""
 _KIB = 1024
 _SHORT = (20, 400)
-"""Bytes of most payloads."""
+"""The smallest and the largest size of most payloads, in bytes."""
 _LONG = ((_KIB, 16 * _KIB), (16 * _KIB, 256 * _KIB), (900_000, 995_000))
-"""Bytes of those that are longer: a client's limit of 1,000,000 bytes, and a broker's of 1,000,012,
-count key and headers, too."""
+"""The bytes of longer payloads, as three ranges. The last range stays below two limits: 1,000,000
+bytes in a client and 1,000,012 in a broker. Both limits count the key and the headers, too."""
 _KNOWN_LIMIT = 256 * _KIB
-"""Of systems whose limit nobody here knows."""
+"""The longest payload for a system whose limit is unknown."""
 _SHARES, _BUSY_SHARES = (30, 400, 1500), (300, 20_000, 60_000)
-"""One message in so many is longer, in a run of up to two minutes; fewer in a longer one. Where
-clients are not busy, these take some tens of MB on each broker."""
+"""One message in so many comes from each range of `_LONG`, in a run of up to two minutes. A longer
+run has fewer of them. If clients are not busy, these messages take some tens of MB on each broker.
+"""
 _SHORT_RUN_S = 120
 _BUSY = 2000
-"""From so many messages a second on."""
+"""Clients are busy if they send more messages a second than this."""
 _LIMITS = ("message.max.bytes", "max.message.bytes", "max.request.size", "log.segment.bytes",
            "segment.bytes", "replica.fetch.max.bytes", "fetch.max.bytes")  # fmt: skip
 _MARGIN = 5000
@@ -38,18 +40,18 @@ _BATCHES, _BUSY_BATCHES = (None, None, 1, 1000, 16_384, 200_000), (None, None, 1
 _IN_FLIGHT = range(1, MOST_IN_FLIGHT + 1)
 _BATCHING = frozenset({"batch.size", "batch.num.messages"})
 _FLYING = frozenset({"max.in.flight", "max.in.flight.requests.per.connection"})
-"""Settings of clients that decide the same as a key of the plan."""
+"""Client settings with the same effect as the plan's `max_in_flight`."""
 
 
 def with_drawn(plan: Plan, said: Mapping[str, object]) -> Plan:
-    """Return a plan with what is drawn of what messages hold and how they are batched.
+    """Return a plan with random values for the contents and the batching of messages.
 
-    Nothing is drawn for a story, whose steps decide, or for virtual time: simulated clients send
-    payloads of one size, and never compress.
+    The plan of a story stays as it is, because the story's steps decide. A plan in virtual time
+    stays, too: simulated clients send payloads of one size, and never compress.
 
     Args:
-        plan: With defaults.
-        said: The plan without them. What is in it is not drawn.
+        plan: The plan with defaults.
+        said: The user's plan without defaults. Its keys keep their values.
     """
     if plan.scenario is not None or plan.is_simulated or WHOLE in said:
         return plan
@@ -57,7 +59,7 @@ def with_drawn(plan: Plan, said: Mapping[str, object]) -> Plan:
     compressed = {**keys, **said}.get("compression") != "none"
     contents = {
         "sizes": [] if "payload_bytes" in said else _sizes(plan),
-        # Payloads beside plain headers are hashes, which no codec makes smaller.
+        # Messages with plain headers have hashes as payloads, which no codec can compress.
         "headers": _headers(plan, compressed=compressed),
         "batch_bytes": _batch_bytes(plan),
         "max_in_flight": _max_in_flight(plan),
@@ -71,19 +73,19 @@ def with_drawn(plan: Plan, said: Mapping[str, object]) -> Plan:
 
 
 def _headers(plan: Plan, *, compressed: bool) -> str | None:
-    """Return which headers messages have; nothing where each of few keys has a mark instead."""
+    """Return the kind of headers of messages; None if the plan has a fixed number of keys."""
     if plan.keys:
         return None
     return "mixed" if compressed else _stream(plan, "headers").choice(("plain", "mixed"))
 
 
 def _stream(plan: Plan, what: str) -> Random:
-    """Return what one thing is drawn from: it is the same whatever is set of the others."""
+    """Return the random stream for one value; it does not depend on the other values."""
     return Random(f"{plan.seed}/contents/{what}")
 
 
 def _of_all(plan: Plan) -> dict[str, object]:
-    """Return what was a key of plans before they had contents."""
+    """Return random values for the keys that older plans have: size, linger and compression."""
     knows_zstd = plan.is_reference or (
         plan.is_kafka and not plan.named.is_yours and plan.version_numbers >= _FIRST_WITH_ZSTD
     )
@@ -99,7 +101,7 @@ def _of_all(plan: Plan) -> dict[str, object]:
 
 
 def _chosen(random: Random, known: tuple[str, ...]) -> str:
-    """Return a codec: of two releases the same, where both have it."""
+    """Return a random codec: the same one for two releases, if both know it."""
     drawn = random.choice(_WITH_ZSTD)
     return drawn if drawn in known else random.choice(known)
 
@@ -116,14 +118,14 @@ def _sizes(plan: Plan) -> list[list[int]]:
 
 
 def _most_bytes(plan: Plan) -> int:
-    """Return how long a payload may be, as far as is known here."""
+    """Return the longest payload that the known limits allow."""
     if not (plan.is_kafka or plan.is_reference):
         return _KNOWN_LIMIT
-    if plan.clients is not None:  # Settings that are not read here may limit them.
+    if plan.clients is not None:  # These settings are not read here, and may have a limit.
         return 0
     settings = (plan.broker, plan.client, *plan.node.values())
     limits = [each[name] for each in settings for name in _LIMITS if name in each]
-    # A limit that is no number is refused by whom it is for.
+    # Kafka itself refuses a limit that is no number.
     numbers = [int(limit) - _MARGIN for limit in limits if limit.isdecimal()]
     return min(numbers, default=_LONG[-1][1])
 
@@ -135,7 +137,7 @@ def _batch_bytes(plan: Plan) -> int | None:
 
 
 def _max_in_flight(plan: Plan) -> int | None:
-    """Return how many requests are in flight; nothing of a producer that would change the order."""
+    """Return how many requests may be in flight; None if more could reorder messages."""
     if plan.clients is not None or not _FLYING.isdisjoint(plan.client) or not plan.idempotent:
         return None
     return _stream(plan, "in flight").choice(_IN_FLIGHT)
@@ -147,6 +149,6 @@ def _is_busy(plan: Plan) -> bool:
 
 
 def _between(random: Random, least: int, most: int) -> int:
-    """Draw a number that is as likely within a factor of two here as there."""
+    """Return a random number between two bounds, with a uniformly distributed logarithm."""
     drawn: float = least * (most / least) ** random.random()
     return round(drawn)

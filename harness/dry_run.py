@@ -1,4 +1,4 @@
-"""`logquake run --dry-run`: what would happen, without anything happening."""
+"""`logquake run --dry-run`: show what a run would do, and do nothing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,15 +24,15 @@ from results.record.plan import Plan, dump_plan
 
 
 def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
-    """Print the plan, its schedule of faults and what its configuration guarantees.
+    """Print a plan, its schedule of faults, and the guarantees of its configuration.
 
     Args:
-        plan: As asked for.
-        console: Where to.
-        keep: Whether its cluster is to go on afterwards.
+        plan: The plan that the user asks for.
+        console: The terminal.
+        keep: Whether the cluster would go on after the run.
 
     Raises:
-        PlanError, UserError: What would keep the run from starting on this machine.
+        PlanError, UserError: The run could not start on this machine.
     """
     ready = dealt(plan, keep=keep)
     plan, schedule = ready.system.plan, ready.schedule
@@ -59,12 +59,12 @@ def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dealt:
-    """What a plan would come to here.
+    """The system, the hosts and the faults that a plan would get on this machine.
 
     Attributes:
-        system: With the settled plan: what the system itself tells is in it.
-        choice: The hosts that it would get.
-        schedule: Of its faults.
+        system: The system with the final plan, which includes what the system itself reports.
+        choice: The hosts that the run would get.
+        schedule: The schedule of the run's faults.
     """
 
     system: System
@@ -74,12 +74,12 @@ class Dealt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Here:
-    """Where a plan would be played, and what can be done there.
+    """The system and the hosts that a plan would get on this machine.
 
     Attributes:
-        system: With the settled plan.
-        choice: The hosts that it would get.
-        why_not: Why something cannot be done, by ability; empty where it can.
+        system: The system with the final plan.
+        choice: The hosts that the run would get.
+        why_not: For each ability, why these hosts lack it; empty if they have it.
     """
 
     system: System
@@ -88,10 +88,10 @@ class Here:
 
 
 def here(plan: Plan, *, keep: bool = False) -> Here:
-    """Return where a plan would be played.
+    """Return the system and the hosts that a plan would get on this machine.
 
     Raises:
-        PlanError, UserError: What of it cannot be there, but for its faults.
+        PlanError, UserError: The plan cannot be played here, even without its faults.
     """
     asked = system_of(plan)
     refuse_elsewhere(plan, asked, keep=keep)
@@ -104,10 +104,10 @@ def here(plan: Plan, *, keep: bool = False) -> Here:
 
 
 def dealt(plan: Plan, *, keep: bool = False) -> Dealt:
-    """Return what a plan would come to here.
+    """Return the system, the hosts and the faults that a plan would get on this machine.
 
     Raises:
-        PlanError, UserError: What would keep the run from starting on this machine.
+        PlanError, UserError: The run could not start on this machine.
     """
     place = here(plan, keep=keep)
     plan, why_not, abilities = place.system.plan, place.why_not, able(place.why_not)
@@ -119,5 +119,5 @@ def dealt(plan: Plan, *, keep: bool = False) -> Dealt:
 
 @cache
 def _hosts(hosts: str, image: str | None, nodes: tuple[str, ...], *, own_cuts: bool) -> Choice:
-    """Choose hosts once for all entries of a suite: trying takes time."""
+    """Choose the hosts; keep the choice for a suite's other entries, because the check is slow."""
     return choose_hosts(hosts, image=image, nodes=nodes, own_cuts=own_cuts)

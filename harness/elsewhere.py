@@ -1,4 +1,4 @@
-"""What of a plan cannot be done by its system where its brokers would run."""
+"""Reject plans that their system and their hosts cannot play."""
 
 from collections.abc import Mapping
 
@@ -19,15 +19,15 @@ OWN_HOSTS = (
 
 
 def refuse_elsewhere(plan: Plan, system: System, *, keep: bool = False) -> None:
-    """Refuse what a plan's brokers cannot do where they would run: elsewhere, or in no real time.
+    """Raise an error if a plan's system cannot play it on the plan's hosts, or in virtual time.
 
     Args:
-        plan: As asked for.
-        system: That it names.
-        keep: Whether the cluster shall go on after the verdict.
+        plan: The plan that the user asks for.
+        system: The plan's system.
+        keep: Whether the cluster goes on after the verdict.
 
     Raises:
-        UserError: What, and the remedy.
+        UserError: The plan cannot be played; the message names a remedy.
     """
     if plan.is_simulated:
         _refuse_unsimulated(plan)
@@ -45,16 +45,16 @@ def refuse_elsewhere(plan: Plan, system: System, *, keep: bool = False) -> None:
 
 
 def abilities_for(system: System, hosts: str) -> Mapping[Ability, str]:
-    """Return why something cannot be done to a system's brokers, by ability; empty where it can.
+    """Return for each ability why the system's brokers lack it; empty if they have it.
 
     Args:
-        system: Whose brokers.
-        hosts: As chosen.
+        system: The system of the brokers.
+        hosts: The chosen hosts.
     """
     found = dict(abilities_of(hosts))
     if system.cuts_by_itself(hosts):
         found[Ability.CUT] = ""
-        # Its nodes keep to their own files by themselves.
+        # These nodes are no hosts with file systems of Logquake.
         found |= dict.fromkeys((Ability.SLOW_DISK, Ability.FAULTY_DISK), OWN_HOSTS)
     return {**found, **why_not(system.declared())}
 

@@ -1,4 +1,7 @@
-"""How a run's stage ended, and how that is noted: what those need who only start a stage."""
+"""How the stage of a run ended, i.e. the process inside the run's network.
+
+The stage's result is here, apart from the stage, so that its parent process need not import it.
+"""
 
 import sys
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ from results.record.paths import RunPaths
 
 
 class Ending(StrEnum):
-    """How the stage ended."""
+    """The ways in which the stage can end."""
 
     PLAYED = "played"
     INTERRUPTED = "interrupted"
@@ -21,13 +24,13 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageResult:
-    """What the stage tells the session.
+    """The result that the stage sends to the session, its parent process.
 
     Attributes:
-        ending: How it ended: played to the end, cut short by Ctrl-C, because the cluster failed,
-            because of something that the user can mend, or by a bug of ours.
-        sentence: Why, if it was not played to the end.
-        disk_full: Whether that is a full disk, which is no fault of the system.
+        ending: Played to the end, interrupted by Ctrl-C, ended by a failed cluster, ended by an
+            error that the user can fix, or ended by a bug of Logquake.
+        sentence: Why the run was not played to the end.
+        disk_full: Whether a full disk ended the run, which is no fault of the system.
     """
 
     ending: Ending
@@ -36,22 +39,22 @@ class StageResult:
 
 
 def noted(paths: RunPaths, clock: RunClock, result: StageResult) -> StageResult:
-    """Note in the milestones that a run ended early, and return how."""
+    """Record in the milestones that a run ended early, and return the result."""
     detail = {"kind": result.ending.value, "sentence": result.sentence}
     note(paths, Milestone(name="failed", at_ns=clock.now_ns(), detail=detail))
     return result
 
 
 def noted_unplayed(paths: RunPaths, clock: RunClock) -> StageResult:
-    """Note in the milestones that a run was interrupted before its cluster started."""
+    """Record in the milestones that a run was interrupted before its cluster started."""
     note(paths, Milestone(name=INTERRUPTED, at_ns=clock.now_ns()))
     sentence = "it was interrupted before its cluster started"
     return noted(paths, clock, StageResult(ending=Ending.INTERRUPTED, sentence=sentence))
 
 
 def note(paths: RunPaths, milestone: Milestone) -> None:
-    """Append a milestone to a run's, if its disk lets us."""
+    """Append a milestone to a run's milestones; print an error if the disk refuses."""
     try:
         append_milestone(paths.milestones, milestone)
-    except OSError as refused:  # A full disk: the result still reaches the session by its pipe.
+    except OSError as refused:  # The disk is full. The session still gets the result by its pipe.
         print(f"{milestone.name!r} could not be noted: {refused}", file=sys.stderr)  # noqa: T201 - the last resort

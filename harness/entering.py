@@ -1,4 +1,4 @@
-"""A command on a node of a kept cluster: in its namespaces, in its folder."""
+"""Run a command on a node of a kept cluster: in the node's namespaces and its folder."""
 
 import os
 import signal
@@ -11,14 +11,14 @@ from harness.keep import WITH_AGENTS, Kept, Machine
 from results.record.atomic import StoreError
 
 IN_FOLDER = ("sh", "-c", 'cd "$0" && exec "$@"')
-"""To enter a mount namespace is to lose the working folder: it is entered again inside."""
+"""Entering a mount namespace loses the working folder, so this shell changes into it again."""
 
 
 def machine_named(kept: Kept, name: str) -> Machine:
-    """Return a machine of a kept cluster.
+    """Return a kept cluster's machine by its name.
 
     Raises:
-        StoreError: There is none of that name.
+        StoreError: The cluster has no machine of that name.
     """
     if name not in kept.machines:
         raise StoreError(f"there is no node {name}, only {', '.join(kept.machines)}")
@@ -26,27 +26,28 @@ def machine_named(kept: Kept, name: str) -> Machine:
 
 
 def run_on(kept: Kept, name: str, command: Sequence[str], *, programs: Mapping[str, str]) -> int:
-    """Run a command on a node with our own standard input, output and error.
+    """Run a command on a node; it shares this process's standard input, output and error.
 
     Args:
-        kept: The cluster.
+        kept: The kept cluster.
         name: The node.
         command: Program and arguments.
-        programs: Goes into its environment: `harness.keep.programs_of`.
+        programs: Environment variables with the paths of Kafka's programs, from
+            `harness.keep.programs_of`.
 
     Returns:
-        Its exit code; as a shell has it, 128 and the signal's number if one ended it.
+        The command's exit code. If a signal ended it: 128 plus the signal's number, as in a shell.
 
     Raises:
         StoreError: There is no such node, or its namespaces cannot be entered.
     """
     machine = machine_named(kept, name)
     argv = [*_entrance(kept, machine), *IN_FOLDER, machine.folder, *command]
-    # Ctrl-C reaches the command too, which may be a shell: what it does with it is its own affair.
-    # A handler, unlike SIG_IGN, is not inherited.
+    # Ctrl-C also reaches the command, which may be a shell and decides itself what to do.
+    # The command does not inherit a handler, but would inherit SIG_IGN.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        code = subprocess.run(  # noqa: S603 - what the user asks for
+        code = subprocess.run(  # noqa: S603 - the user's own command
             argv, env={**os.environ, **environment(kept, name), **programs}, check=False
         ).returncode
     except FileNotFoundError as missing:
@@ -59,7 +60,7 @@ def run_on(kept: Kept, name: str, command: Sequence[str], *, programs: Mapping[s
 
 
 def environment(kept: Kept, name: str) -> Mapping[str, str]:
-    """Return what a command on a node finds in its environment."""
+    """Return the environment variables of a command on a node."""
     machine = machine_named(kept, name)
     return {
         "NODE": name,
@@ -70,11 +71,11 @@ def environment(kept: Kept, name: str) -> Mapping[str, str]:
 
 
 def _entrance(kept: Kept, machine: Machine) -> list[str]:
-    """Return the start of a command line that enters a machine's namespaces, as far as needed."""
+    """Return the `nsenter` command that enters a machine's namespaces; empty if it has none."""
     if kept.hosts not in WITH_AGENTS:
         return []
-    # One's own user namespace cannot be entered once more (man 2 setns); an ordinary user's
-    # machines have another one than he has, in which he is root.
+    # A process cannot enter its own user namespace again (man 2 setns). The machines of an
+    # ordinary user have another user namespace, in which the user is root.
     own, theirs = Path("/proc/self/ns/user"), Path(f"/proc/{machine.pid}/ns/user")
     user = [] if own.readlink() == theirs.readlink() else ["--user", "--preserve-credentials"]
     return ["nsenter", f"--target={machine.pid}", *user, "--net", "--mount", "--"]

@@ -1,11 +1,11 @@
-"""How a command fails beyond what the other parts raise."""
+"""Errors of a command, beyond the errors of the other packages."""
 
 from cluster.protocol import UserError
 
 
 class UnplayedError(UserError):
-    """The system under test, or its hosts, ended the run by what the user can mend."""
+    """The system under test, or its hosts, ended the run for a reason that the user can fix."""
 
 
 class InternalError(RuntimeError):
-    """A bug of ours ended the run; its verdict was written all the same."""
+    """A bug of Logquake ended the run. Its verdict was still written."""

@@ -1,7 +1,7 @@
-"""`logquake run --escalate`: one plan at level 0, 1, 2, ... until something breaks.
+"""`logquake run --escalate`: play one plan at level 0, 1, 2, ... until it fails.
 
-Then the last level that held is played once more, with another seed: did it hold, or was it luck?
-`nemesis/levels.py` says what each level is, and which comes next.
+Then play the last level that passed once more with another seed, because its success may have been
+chance. `nemesis/levels.py` defines the levels, and which one comes next.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,15 +27,16 @@ _SEEDS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A run on the way.
+    """One run of an escalation.
 
     Attributes:
-        level: Of its plan.
-        seed: Of its plan.
-        run_id: Its folder in the store.
-        valid: Its verdict.
-        quiet: Whether that is unknown for too little traffic alone: it says nothing of its level.
-        interrupted: Whether Ctrl-C ended it: neither does that.
+        level: The plan's level.
+        seed: The plan's seed.
+        run_id: The run's folder in the store.
+        valid: The run's verdict.
+        quiet: Whether the verdict is unknown only because of too little traffic. Then the run shows
+            nothing about its level.
+        interrupted: Whether Ctrl-C ended the run. Then it shows nothing either.
     """
 
     level: int
@@ -47,10 +48,10 @@ class Step:
 
 
 def refuse_escalation(plan: Plan) -> None:
-    """Refuse what has no levels.
+    """Raise an error for a plan that has no levels.
 
     Raises:
-        UserError: Why, and the remedy.
+        UserError: Why the plan has no levels, and the remedy.
     """
     hard = plan.model_copy(update={"level": len(LEVELS) - 1})
     if why := level_refusal(hard):
@@ -62,16 +63,16 @@ def refuse_escalation(plan: Plan) -> None:
 def escalate(
     plan: Plan, play: Play, *, steps: list[Step], say: Callable[[str], None]
 ) -> Sequence[Step]:
-    """Play a plan at its level and above, and go back at the end.
+    """Play a plan at its level and above; at the end, repeat the last level that passed.
 
     Args:
-        plan: As asked for; its level is the first.
+        plan: The plan that the user asks for; its level is the first.
         play: Plays and judges a run.
-        steps: Each run is appended, so that they are known if one cannot be played.
-        say: Tells the user what is played next.
+        steps: Receives each run, so that the caller has them even if a later run fails to start.
+        say: Prints what is played next.
 
     Raises:
-        What `play` raises.
+        Any error of `play`.
     """
     fresh = Random(f"{plan.seed}/escalation").randrange(_SEEDS)
     while (level := next_level(_history(steps), first=plan.level)) is not None:
@@ -99,20 +100,20 @@ def _history(steps: Sequence[Step]) -> list[Climbed]:
 
 
 def _is_quiet(verdict: Verdict) -> bool:
-    """Tell whether a verdict is unknown for too little traffic, and for nothing else."""
+    """Return whether a verdict is unknown only because of too little traffic."""
     reasons = verdict.unknown_because
     unknown = verdict.valid is Validity.UNKNOWN and bool(reasons)
     return unknown and all(each.startswith(f"{TOO_LITTLE}: ") for each in reasons)
 
 
 def worst_of(steps: Sequence[Step]) -> Validity:
-    """Return the worst verdict; `unknown` if nothing was played."""
+    """Return the worst verdict of some runs; `unknown` if there was no run."""
     rank = VALIDITY_RANK.__getitem__
     return max((each.valid for each in steps), key=rank, default=Validity.UNKNOWN)
 
 
 def table_of(steps: Sequence[Step]) -> Table:
-    """Return the levels with their verdicts and runs."""
+    """Return a table of the levels with their verdicts and runs."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("level", "verdict", "seed", "run"):
         table.add_column(column, overflow="fold")
@@ -125,7 +126,7 @@ def table_of(steps: Sequence[Step]) -> Table:
 
 
 def as_json(steps: Sequence[Step]) -> Json:
-    """Return the same for machines."""
+    """Return the levels, their verdicts and runs as JSON."""
     levels = [
         {
             "level": each.level,

@@ -1,4 +1,4 @@
-"""Exit codes, as Jepsen's."""
+"""Exit codes; the codes for verdicts are Jepsen's."""
 
 from results.record.terms import Validity
 
@@ -6,13 +6,14 @@ VALID = 0
 INVALID = 1
 UNKNOWN = 2
 NOT_HEALED = 1
-"""Of `heal`: hosts are not all as they were before the runs, for nothing that the user typed."""
+"""`heal` exits with this code if some hosts are not yet as they were before the runs."""
 BISECT_GOOD = 0
 BISECT_BAD = 1
 BISECT_SKIP = 125
-"""Of `repro --bisect`, as `git bisect run` reads them (git-bisect(1)): it tries another commit."""
+"""`repro --bisect` exits with this code so that `git bisect run` tries another commit."""
 BISECT_INTERRUPTED = 130
-"""Of the same, by Ctrl-C: a shell's code for that. From 128 on git ends the bisection."""
+"""`repro --bisect` exits with this code after Ctrl-C, as a shell does. A code of 128 or more ends
+the bisection."""
 BAD_ARGUMENTS = 254
 INTERNAL_ERROR = 255
 

@@ -1,7 +1,7 @@
-"""`logquake heal`: what became of runs whose command died, and what they left behind.
+"""`logquake heal`: report runs whose command died, and undo what they left behind.
 
-A run that died while it was played gets the milestone `failed`. So a second heal has nothing to
-report of it, and the verdict on its record says why it is incomplete.
+A run that died while it was played gets the milestone `failed`. So a second heal does not report
+the run again, and the run's verdict explains why its record is incomplete.
 """
 
 from contextlib import ExitStack
@@ -25,7 +25,7 @@ from results.store import Store, hold_run, is_alive, is_copy, typed
 from results.trust import NotOursError, UntrustedRunError, refuse_unless_own
 
 DIED = "died"
-"""The `kind` of the milestone `failed` of a run whose command died."""
+"""The milestone `failed` has this `kind` if the run's command died."""
 _SINCE = {
     "looked": "before its cluster started",
     "started": "while its brokers started",
@@ -40,18 +40,18 @@ _SINCE = {
     "noted": "while its brokers stopped",
     "stopped": "while its files were collected",
 }
-"""When a run died, by its last milestone."""
+"""For a run's last milestone: a description of the phase in which the run died."""
 
 
 def heal_store(root: Path) -> Healed:
-    """Undo what the dead runs of a store left on their hosts; leave the living alone.
+    """Undo what a store's dead runs left on their hosts. Runs in progress are left alone.
 
     Returns:
-        What was done, and what could not be done now, a sentence each that names the run.
+        One sentence for each thing that was done or failed; it names the run.
     """
     done: list[str] = []
     failed: list[str] = []
-    others: list[str] = []  # Maybe a thousand, in a store that many share.
+    others: list[str] = []  # In a shared store there may be a thousand.
     for run in Store(root).runs():
         try:
             refuse_unless_own(run)
@@ -64,7 +64,7 @@ def heal_store(root: Path) -> Healed:
             others.append(str(left_alone))
         except UntrustedRunError as refused:
             failed.append(str(refused))
-        except Exception as refused:  # noqa: BLE001 - whatever is wrong with one, all are healed
+        except Exception as refused:  # noqa: BLE001 - one failure must not stop the heal of others
             known = isinstance(refused, (StoreError, ClusterError, OSError, ValueError))
             why = refused if known else f"a bug of Logquake: {type(refused).__name__}: {refused}"
             failed.append(f"{run.run_id}: {why}")
@@ -81,17 +81,17 @@ def heal_store(root: Path) -> Healed:
 
 
 def heal_attached(file: Path, root: Path) -> Healed:
-    """Undo what dead runs of a store left on an attached cluster.
+    """Undo what a store's dead runs left on an attached cluster.
 
     Args:
-        file: The cluster's, as the user named it.
+        file: The attached cluster's file, as the user named it.
         root: The store.
 
     Returns:
-        As `heal_store`.
+        See `heal_store`.
 
     Raises:
-        PlanError, UserError: The file cannot be used, or a run is under way there.
+        PlanError, UserError: The file cannot be used, or a run is in progress on that cluster.
     """
     file = file.expanduser().absolute()
     dead: dict[RunPaths, Marker] = {}
@@ -118,15 +118,15 @@ def heal_attached(file: Path, root: Path) -> Healed:
 
 
 def _is_same(file: Path, named: str) -> bool:
-    """Tell whether a marker names a file, by whichever links and folders."""
+    """Return whether a stored path and a file are the same, after all links are followed."""
     try:
         return Path(named).resolve() == file.resolve()
-    except (OSError, RuntimeError, ValueError):  # No path, or one that goes round in circles.
+    except (OSError, RuntimeError, ValueError):  # The path is not valid, or its links form a loop.
         return False
 
 
 def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:
-    """Heal a dead run; return what was done, and what could not be done now."""
+    """Heal a dead run; return sentences on what was done and on what failed."""
     in_force = len(open_entries(run.ledger))
     died = _note_died(run)
     healed = heal_dead_run(run)
@@ -151,16 +151,16 @@ def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:
 
 
 def _note_died(run: RunPaths) -> str:
-    """Note that a run died while it was played; return when, in a sentence, or nothing.
+    """Record that a run died while it was played; return a sentence on when, or an empty text.
 
-    Of a run that was brought here nothing is known: it may be under way where it was played.
+    The function ignores an imported or copied run, which may still be in progress elsewhere.
     """
     if (run.root / MANIFEST).exists() or is_copy(run):
         return ""
     reached = load_milestones(run.milestones)
     names = {each.name for each in reached}
     if names & {"failed", "collected", "audited"}:
-        return ""  # It came to an end of its own.
+        return ""  # The run ended by itself.
     last = next((each for each in reversed(reached) if each.name in _SINCE), None)
     if last is None:
         return ""

@@ -1,8 +1,8 @@
-"""The heal of everything: once, on every way out of a run, and told in its milestones.
+"""Heal all faults of a run exactly once, on every way out, and record the result.
 
-On the way that a run takes as a rule it comes between the main phase and the recovery. On a way out
-by an error (a full disk, brokers that nobody reaches, a bug of ours) it comes before the record is
-closed and the hosts are taken down: what their end undoes as well would be told by nobody.
+Usually the heal comes between the main phase and the recovery. After an error (a full disk,
+unreachable brokers, a bug of Logquake) it comes before the run's record is closed and the hosts are
+taken down. Otherwise the record would miss the heals that taking down the hosts brings about.
 """
 
 from typing import Protocol
@@ -10,29 +10,29 @@ from typing import Protocol
 from nemesis.sweep import HEAL_LIMIT_S, HealReport
 
 EARLY_LIMIT_S = 20.0
-"""On a way out by an error: nothing waits for brokers that are taken down next."""
+"""The limit after an error. Brokers that are about to be taken down need no long wait."""
 
 
 class Reach(Protocol):
-    """What notes milestones: `Arena.reach`."""
+    """A function that records milestones, like `Arena.reach`."""
 
     def __call__(self, name: str, *, failed: str, **detail: str) -> None:
-        """Note one, what of it did not come to be, and what else is worth knowing of it."""
+        """Append a milestone, with its failure and details, if any."""
 
 
 class Heal(Protocol):
-    """What heals everything: `Nemesis.heal_all`."""
+    """A function that heals all faults, like `Nemesis.heal_all`."""
 
     def __call__(self, *, limit_s: float) -> HealReport:
-        """Heal; wait at most so long for each of: faults, brokers."""
+        """Heal all faults; the limit counts for the faults, and again for the brokers' return."""
 
 
 class Healing:
-    """Heals everything once.
+    """Heals all faults once.
 
     Args:
-        heal: Does it.
-        reach: Notes the milestone `healed`.
+        heal: Heals all faults.
+        reach: Records the milestone `healed`.
     """
 
     def __init__(self, heal: Heal, reach: Reach) -> None:
@@ -40,7 +40,7 @@ class Healing:
         self._is_done = False
 
     def now(self, *, limit_s: float = HEAL_LIMIT_S) -> HealReport:
-        """Heal everything, and note what came of it."""
+        """Heal all faults, and record the result."""
         report = self._heal(limit_s=limit_s)
         undone = {"undone": "yes"} if report.failed and report.undone else {}
         self._reach("healed", failed="; ".join(report.failed), **undone)
@@ -48,16 +48,16 @@ class Healing:
         return report
 
     def if_not_yet(self) -> None:
-        """Heal everything if the run ends before it came to that; no failure gets out of it."""
+        """Heal all faults if that has not happened yet. This method never raises an error."""
         if self._is_done:
             return
         try:
             self.now(limit_s=EARLY_LIMIT_S)
-        except Exception as failed:  # noqa: BLE001 - the run's own error is the one to be told
+        except Exception as failed:  # noqa: BLE001 - the run's own error is reported
             self._note(f"{type(failed).__name__}: {failed}")
 
     def _note(self, why: str) -> None:
         try:
             self._reach("healed", failed=why)
         except OSError:
-            return  # On a full disk there is no milestone, which says the same.
+            return  # The missing milestone then shows the failure.

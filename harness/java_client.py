@@ -1,7 +1,8 @@
-"""Kafka's own client in Java, for the workers of a run: fetched, compiled, tried.
+"""Fetch, compile and check Kafka's Java client for a run's workers.
 
-The program that serves a worker is ours (`workloads/clients/java/*.java`). It is compiled once for
-each version of the client, by `javac`, or by Eclipse's compiler where Java comes without one.
+Each worker talks to a Java program of Logquake (`workloads/clients/java/*.java`). That program is
+compiled once for each version of the client. The compiler is `javac`, or Eclipse's if the installed
+Java has none.
 """
 
 import hashlib
@@ -33,13 +34,14 @@ from workloads.clients.java.settings import (
 
 Say = Callable[[str], None]
 LAST_FOR_OLD_BROKERS = "3.9.1"
-"""Clients of 4.0 and later are made for brokers of 2.1 and later (KIP-896). 4.3.1 sends, polls,
-commits and writes in transactions on 0.11.0.3 all the same, so who names a version gets it."""
+"""The default client version for brokers before 2.1. Clients from 4.0 on are made for brokers from
+2.1 on (KIP-896). Client 4.3.1 still works with brokers of 0.11.0.3: it sends, polls, commits and
+runs transactions. So a plan may name any version."""
 _OLD_BROKERS = (2, 1)
 _OLDEST_CLIENT = (2, 8)
-"""What our program calls is there since then."""
+"""The first client version with all methods that Logquake's Java program calls."""
 _FLAGS = (
-    # Two cores are shared with brokers: little memory, one collector, the quick compiler only.
+    # The brokers need the two cores: so little memory, one GC thread, only the fast compiler.
     "-Xmx512m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
     "-XX:+ExitOnOutOfMemoryError",
 )  # fmt: skip
@@ -47,14 +49,14 @@ _MAIN, _OF_SHARES = "Bridge", "Sharing.java"
 _COMPILE_S = 300.0
 _JAVAC = ("--module", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none")
 _NOWHERE = "127.0.0.1:1"
-"""An address that a client is made for, and thrown away before it asks anybody."""
+"""An address without a server, for clients that are only created and then closed."""
 
 
 def with_client_version(plan: Plan) -> Plan:
-    """Return a plan that names the version of its Java client, so that it can be repeated.
+    """Return a plan that names its Java client's version, so that a rerun uses that version, too.
 
     Raises:
-        UserError: That version is older than our program knows.
+        UserError: Logquake's Java program does not support that version.
     """
     if not plan.wants_java:
         return plan
@@ -69,17 +71,17 @@ def with_client_version(plan: Plan) -> Plan:
 
 
 def java_client(plan: Plan, say: Say = lambda _: None) -> tuple[str, ...]:
-    """Return what starts the JVM of a worker's clients; all that it needs is there afterwards.
+    """Return the command that starts a worker's Java client; fetch and compile what it needs.
 
     Args:
-        plan: Of the run.
-        say: Told what is fetched and compiled.
+        plan: The run's plan.
+        say: Prints what is fetched and compiled.
 
     Returns:
-        Nothing: the clients are librdkafka's.
+        The command, or an empty tuple if the plan's clients are librdkafka's.
 
     Raises:
-        UserError: There is no such version, no Java, no compiler, or they cannot be fetched.
+        UserError: There is no such version, no Java or no compiler, or a download failed.
     """
     if not plan.wants_java:
         return ()
@@ -92,14 +94,14 @@ def java_client(plan: Plan, say: Say = lambda _: None) -> tuple[str, ...]:
 
 
 def try_java_client(plan: Plan, argv: Sequence[str]) -> None:
-    """Make the clients of a plan without connecting.
+    """Create a plan's clients without a connection, so that the Java client checks its settings.
 
     Args:
-        plan: Of the run.
-        argv: Of `java_client`; empty: there is nothing to try.
+        plan: The run's plan.
+        argv: The command from `java_client`. If it is empty, nothing is checked.
 
     Raises:
-        PlanError: One sentence with what the client refuses.
+        PlanError: One sentence with the setting that the client refuses.
     """
     if not argv:
         return
@@ -137,7 +139,7 @@ def _sharer(plan: Plan) -> Settings:
 
 
 def _tried(bridge: Bridge, role: Role, settings: Settings) -> frozenset[str]:
-    """Return the names of settings that a client of this role knows."""
+    """Return the names of the settings that a client of this role knows."""
     try:
         return bridge.check(role, settings.plans, settings.own)
     except AskedError as refused:
@@ -146,14 +148,14 @@ def _tried(bridge: Bridge, role: Role, settings: Settings) -> frozenset[str]:
 
 
 def _sources(version: str) -> list[Path]:
-    """Return our program's sources, but for what older clients lack."""
+    """Return the sources of Logquake's Java program that compile with this client version."""
     numbers = tuple(map(int, version.split(".")))
     found = sorted(Path(program.__file__).parent.glob("*.java"))
     return [each for each in found if numbers >= FIRST_JAVA_WITH_SHARES or each.name != _OF_SHARES]
 
 
 def _compiled(java: str, version: str, jars: Sequence[Path], say: Say) -> Path:
-    """Return the folder with our program's classes, compiled once for these sources."""
+    """Return the folder with the compiled Java program; compile it if its sources are new."""
     sources = _sources(version)
     digest = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:16]
     folder = cache_folder() / "clients" / f"java-{version}-{digest}"
@@ -176,7 +178,7 @@ def _compile(
             "-cp", os.pathsep.join(map(str, jars)), "-d", str(made), *map(str, sources),
         ]  # fmt: skip
         try:
-            done = subprocess.run(  # noqa: S603 - a Java, and a program of our own
+            done = subprocess.run(  # noqa: S603 - a Java, and our own program
                 argv, capture_output=True, text=True, timeout=_COMPILE_S, check=False
             )
         except subprocess.TimeoutExpired as late:
@@ -192,7 +194,7 @@ def _compile(
 
 
 def _compiler(java: str, say: Say) -> list[str]:
-    """Return what compiles: the Java's own compiler, or Eclipse's."""
+    """Return the command of the compiler: the installed Java's own, or Eclipse's."""
     modules = subprocess.run(  # noqa: S603 - a Java
         [java, "--list-modules"], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""From stored runs to verdicts: chooses the engine, judges, and stores what came of it."""
+"""Choose an engine, judge stored runs with it, and store the verdicts."""
 
 import os
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Who judges, and why if it was not the user's choice."""
+    """The engine that judges, Spark or local, and the reason if the user did not choose it."""
 
     name: str
     spark_master: str | None = None
@@ -29,16 +29,17 @@ class Engine:
 
 
 def choose_engine(name: str | None, spark_master: str | None, *, light: bool = False) -> Engine:
-    """Take the engine that was asked for; otherwise Spark where there is a Java, local elsewhere.
+    """Return the engine that the user chose; by default Spark if there is a Java, else local.
 
     Args:
-        name: As asked for.
-        spark_master: As asked for.
-        light: Whether it is a run of the reference cluster, which does with nothing but Python:
-            Spark's start would be a third of a first run, and both engines come to one verdict.
+        name: The user's choice of engine.
+        spark_master: The user's choice of Spark master.
+        light: Whether the run is one of the reference cluster, which needs only Python. Then the
+            default is local: the start of Spark would take a third of a first run, and both engines
+            give one verdict.
 
     Raises:
-        UserError: Spark was asked for, and there is no Java.
+        UserError: The user chose Spark, and there is no Java.
     """
     if name == "local":
         return Engine(name="local")
@@ -58,13 +59,13 @@ def choose_engine(name: str | None, spark_master: str | None, *, light: bool = F
 def judge_stored(
     roots: Sequence[Path], *, judge: Judge | None, engine: Engine, store: bool = True
 ) -> list[Verdict]:
-    """Judge runs that lie in a store, all together.
+    """Judge some runs of a store, all in one pass.
 
     Args:
-        roots: Folders of runs.
-        judge: None: the one of each run's plan.
-        engine: Who judges.
-        store: Whether to write each `verdict.json`.
+        roots: The runs' folders.
+        judge: None: the judge that each run's plan names.
+        engine: The engine that judges.
+        store: Whether to write each run's `verdict.json`.
 
     Returns:
         A verdict for each run, in the order of `roots`.
@@ -74,14 +75,14 @@ def judge_stored(
 
 
 def entered(engine: Engine, *, warm: bool = False) -> AbstractContextManager["Worker"]:
-    """Return who judges, to be entered.
+    """Return a context manager that starts an engine, and ends it on exit.
 
     Args:
-        engine: Who.
-        warm: Whether it also gets ready for its first job, which then takes less.
+        engine: The engine.
+        warm: Whether to prepare the engine for its first job, which is then faster.
 
     Raises:
-        EngineError: It cannot work here.
+        EngineError: The engine cannot work on this machine.
     """
     from checkers.run import started  # noqa: PLC0415 - a run begins without its checks
 
@@ -91,7 +92,7 @@ def entered(engine: Engine, *, warm: bool = False) -> AbstractContextManager["Wo
 def judge_by(
     worker: "Worker", roots: Sequence[Path], *, judge: Judge | None = None, store: bool = True
 ) -> list[Verdict]:
-    """Judge runs that lie in a store, as `judge_stored` does, with an engine that was entered."""
+    """Judge some runs of a store with an engine that is started already; see `judge_stored`."""
     from checkers.run import judge_with  # noqa: PLC0415 - as in `entered`
 
     verdicts = judge_with(worker, roots, judge)
@@ -102,23 +103,23 @@ def judge_by(
 
 
 def is_uri(name: str) -> bool:
-    """Tell whether a run is named by a path that is read by Spark: `hdfs://...`."""
+    """Return whether a run is named by a URI that Spark reads, such as `hdfs://...`."""
     return "://" in name
 
 
 def judge_uris(
     uris: Sequence[str], *, judge: Judge | None, engine: Engine, store: bool = True
 ) -> tuple[list[Verdict], list[str]]:
-    """Judge runs that lie on paths that Spark reads, all together.
+    """Judge runs at URIs that Spark reads, all in one pass.
 
     Args:
-        uris: Of folders of runs; they may have `*`.
-        judge: None: the one of each run's plan.
-        engine: Who judges; must be Spark.
-        store: Whether to write each `verdict.json` there.
+        uris: The URIs of the runs' folders; they may contain `*`.
+        judge: None: the judge that each run's plan names.
+        engine: The engine that judges; it must be Spark.
+        store: Whether to write each run's `verdict.json` there.
 
     Returns:
-        A verdict for each run that was found, and sentences on those that could not be stored.
+        A verdict for each run that was found, and a sentence for each verdict that was not stored.
 
     Raises:
         UserError: The engine is not Spark.

@@ -1,12 +1,12 @@
-"""The cluster of a run that goes on after the verdict: `--keep`.
+"""Keep a run's cluster after the verdict: `--keep`.
 
-The verdict needs brokers that are stopped and files that nobody writes. So what goes on is another
-cluster of the same plan, on copies of the files that the run's nodes left (`RUN/kept/`): the
-evidence stays as it is. It lives in a process of its own, detached from the terminal, until
-`logquake node RUN --end` or `logquake heal` ends it; whatever dies, it dies with it, as in a run.
+The verdict needs stopped brokers and files that no process writes. So Logquake starts a second
+cluster of the plan, on copies of the nodes' files (`RUN/kept/`). The run's own files stay as they
+are. The kept cluster runs in a process of its own, detached from the terminal, until `logquake node
+RUN --end` or `logquake heal` ends it. If that process dies, its cluster dies with it, as in a run.
 
-`python -m harness.keep RUN_FOLDER`, started by `keep_cluster` through the hosts' prefix. How to
-reach the nodes is in `RUN/kept.json` as soon as all are up.
+`keep_cluster` starts `python -m harness.keep RUN_FOLDER` inside the hosts' namespaces. Once all
+nodes are up, `RUN/kept.json` has their addresses.
 """
 
 import os
@@ -43,19 +43,19 @@ from results.store import is_alive
 
 START_LIMIT_S = 150.0
 WITH_AGENTS = frozenset({"namespace", "docker"})
-"""Hosts whose machines have an agent on this machine, in a network namespace of their own."""
+"""Kinds of hosts that have an agent process and a network namespace for each machine."""
 LEFT_BEHIND = ("logs", TEMPORARY)
-"""Folders of a node that are not copied: a kept cluster writes logs of its own."""
+"""A node's folders that are not copied: a kept cluster writes its own logs."""
 
 
 class Machine(BaseModel):
     """One machine of a kept cluster.
 
     Attributes:
-        pid, start_ticks: Its agent, which has the machine's namespaces.
-        folder: Of the node's files.
-        address: Where its broker listens, `host:port`; empty: it has none.
-        container: Its name for `docker exec`; empty: it is none.
+        pid, start_ticks: The agent process, which is in the machine's namespaces.
+        folder: The node's files.
+        address: The broker's address, `host:port`; empty if the machine has no broker.
+        container: The container's name for `docker exec`; empty if it is no container.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -68,23 +68,24 @@ class Machine(BaseModel):
 
     @property
     def process(self) -> ProcessId:
-        """Its agent, as hosts call it."""
+        """The machine's agent process, as hosts identify it."""
         return ProcessId(pid=self.pid, start_ticks=self.start_ticks)
 
     @property
     def alive(self) -> bool:
-        """Whether its agent runs."""
+        """Whether the machine's agent process runs."""
         return is_running(self.process)
 
 
 class Kept(BaseModel):
-    """`kept.json`: how a kept cluster is reached.
+    """The content of `kept.json`: the addresses and processes of a kept cluster.
 
     Attributes:
-        world: As `results.record.world` has it: in another one the numbers say nothing.
-        hosts: As in the plan.
-        bootstrap: `host:port,...` of its brokers.
-        zookeeper: `host:port`; empty without it.
+        world: The boot and pid namespace of the process ids, from `results.record.world`. In
+            another world they have no meaning.
+        hosts: The plan's hosts.
+        bootstrap: The brokers' addresses, `host:port,...`.
+        zookeeper: ZooKeeper's address, `host:port`; empty if there is none.
         machines: By name: n1, n2, ..., n101, ..., zk.
     """
 
@@ -98,25 +99,26 @@ class Kept(BaseModel):
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """Where its brokers and ZooKeeper listen, as a command on a node finds it."""
+        """Environment variables with the addresses of the brokers and of ZooKeeper."""
         return {"BOOTSTRAP": self.bootstrap, "ZOOKEEPER": self.zookeeper}
 
     @property
     def alive(self) -> bool:
-        """Whether all of its machines are still there."""
+        """Whether all machines still run."""
         here = self.world == world()
         return here and all(each.alive for each in self.machines.values())
 
 
 def keep_cluster(plan: Plan, paths: RunPaths) -> None:
-    """Copy the nodes' files, and start the cluster again from the copies; it outlives this process.
+    """Copy the nodes' files, and start a cluster on the copies; it outlives this process.
 
     Args:
-        plan: The run's, as it was played.
-        paths: The run's; it is judged already.
+        plan: The plan that was played.
+        paths: The run's folder; the run is judged already.
 
     Raises:
-        ClusterError: There is no room for the copies, or it did not start; nothing of it runs.
+        ClusterError: There is no room for the copies, or the cluster did not start. No process is
+            left.
     """
     copy_files(plan, paths)
     with ExitStack() as undo:  # Also for Ctrl-C.
@@ -126,7 +128,7 @@ def keep_cluster(plan: Plan, paths: RunPaths) -> None:
 
 
 def _start_keeper(plan: Plan, paths: RunPaths) -> None:
-    """Start the process that keeps the cluster; return when all of it is up."""
+    """Start the process that keeps the cluster; return once the whole cluster is up."""
     prefix = enter_prefix() if plan.hosts == "namespace" else []
     said = paths.kept / "keeper.log"
     with said.open("ab") as log:
@@ -152,10 +154,10 @@ def _start_keeper(plan: Plan, paths: RunPaths) -> None:
 
 
 def copy_files(plan: Plan, paths: RunPaths) -> None:
-    """Copy what the nodes, and ZooKeeper, left, into the folder of the kept cluster.
+    """Copy the files of the nodes and of ZooKeeper into the kept cluster's folder.
 
     Raises:
-        ClusterError: There is no room for it; what was copied is removed.
+        ClusterError: There is no room for the copies. Copies made so far are removed.
     """
     kept = RunPaths(paths.kept)
     folders = {
@@ -170,17 +172,17 @@ def copy_files(plan: Plan, paths: RunPaths) -> None:
                 if source.is_dir():
                     shutil.copytree(source, target, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
         except OSError as failed:
-            # Of many files that could not be copied the first says enough.
+            # The first file that could not be copied is enough for the message.
             why = failed.args[0][0][-1] if isinstance(failed, shutil.Error) else failed
             raise ClusterError(f"the cluster could not be kept: {why}") from failed
         undo.pop_all()
 
 
 def load_kept(paths: RunPaths) -> Kept:
-    """Read how a run's kept cluster is reached.
+    """Read `kept.json` of a run, and check it.
 
     Raises:
-        StoreError: It was not kept, or has ended.
+        StoreError: The run's cluster was not kept, or it has ended.
     """
     try:
         kept = Kept.model_validate_json(read_bytes(paths.keeper))
@@ -194,7 +196,7 @@ def load_kept(paths: RunPaths) -> Kept:
         raise StoreError(f"the kept cluster of {paths.run_id} has ended; its files are in kept/")
     marked = run_mark(paths.processes)
     for name, each in kept.machines.items():
-        # Whoever runs a command there runs it as the process that the file names.
+        # A command enters the namespaces of the process that the file names, so check that.
         if marked not in (environment_of(each.pid) or []):
             raise StoreError(f"{paths.keeper}: process {each.pid} is none of the run; remove it")
         if not Path(each.folder).resolve().is_relative_to(paths.kept.resolve()):
@@ -203,10 +205,10 @@ def load_kept(paths: RunPaths) -> Kept:
 
 
 def programs_of(paths: RunPaths) -> dict[str, str]:
-    """Return where Kafka's programs lie, as a command on a node finds them in its environment.
+    """Return environment variables with the paths of Kafka's programs, for a command on a node.
 
-    They are looked for on this machine: whoever wrote the run's files could name any others. None
-    if the version of the plan is not in the cache, and cannot be fetched.
+    The programs come from this machine's cache, because the run's own files could name any program.
+    The result is empty if the plan's version is not in the cache and cannot be fetched.
     """
     try:
         system = system_of(plan_from(load_plan(paths.plan)))
@@ -220,10 +222,10 @@ def end_kept(paths: RunPaths) -> list[str]:
     """End a run's kept cluster; its files stay. Idempotent.
 
     Returns:
-        What was done, in sentences; none if there was nothing to end.
+        One sentence for each thing that was done; empty if there was nothing to end.
 
     Raises:
-        StoreError: The run itself is still under way, or not all could be ended.
+        StoreError: The run itself is still in progress, or not everything could be ended.
     """
     if is_alive(paths):
         raise StoreError(f"{paths.run_id} is still under way: stop it with Ctrl-C")
@@ -249,7 +251,7 @@ def main() -> None:
 
 
 def _start(paths: RunPaths, undo: ExitStack) -> None:
-    """Start the cluster, and write down how it is reached."""
+    """Start the cluster, and write its addresses to `kept.json`."""
     plan = plan_from(load_plan(paths.plan))
     hosts = make_hosts(
         plan.hosts,
@@ -276,7 +278,7 @@ def _start(paths: RunPaths, undo: ExitStack) -> None:
 
 
 def _machines(plan: Plan, paths: RunPaths, cluster: Deployment) -> dict[str, Machine]:
-    """Return how each machine is entered: by its agent, whose pid is the same outside."""
+    """Return each machine with its agent, whose pid is valid outside of the namespaces, too."""
     agents = {
         entry.node: entry.process
         for entry in read_ledger(paths.processes)

@@ -1,8 +1,14 @@
-"""The life of an ordinary run, phase by phase, as the design has it.
+"""The phases of an ordinary run, i.e. a run without a script.
 
-start, wait until ready → topics → warm-up → main phase: clients and nemesis side by side → heal,
-and see that it is healed → recovery → final reads → note leaders, high watermarks and log ends →
-stop gracefully → collect. What it has in common with a scripted run is in `harness.arena`.
+1. Start the brokers, wait until they are ready, and create the topics.
+2. Warm-up: clients without faults.
+3. Main phase: clients and nemesis side by side.
+4. Heal all faults, and check the heal.
+5. Recovery, then final reads.
+6. Note leaders, high watermarks and log ends.
+7. Stop gracefully, and collect the files.
+
+`harness.arena` holds the phases that scripted runs have, too.
 """
 
 from collections.abc import Iterable
@@ -33,22 +39,23 @@ from results.record.topics import CreatedTopic
 from workloads.fleet import FleetCounts
 
 RECOVERY_TRAFFIC_S = 3.0
-"""Clients go on for so long after the recovery: there must be traffic after the faults too."""
+"""Clients run for this time after the recovery, because there must be traffic after the faults."""
 EDGES_S = 5.0
-"""Behind the budget: so much longer sends must fail until that proves something."""
+"""Clients run for so many seconds longer than the recovery's budget, because failed sends prove
+something only after the budget."""
 
 
 class Life:
-    """One run's life, inside of its network.
+    """The phases of one ordinary run, inside the run's network.
 
     Args:
-        plan: The run.
-        paths: Its folder.
-        clock: Its clock.
-        world: Where it takes place.
-        console: Where the progress is shown.
-        interrupts: Ctrl-C, once and twice.
-        undo: Takes what must be undone.
+        plan: The run's plan.
+        paths: The run's folder.
+        clock: The run's clock.
+        world: Real time and machines, or virtual time.
+        console: The terminal, for the progress.
+        interrupts: The first and the second Ctrl-C.
+        undo: Runs each registered cleanup when the run ends.
     """
 
     def __init__(
@@ -79,18 +86,18 @@ class Life:
         )
 
     def live(self) -> None:
-        """Live it, from start to collection.
+        """Play the run, from the start of the cluster to the collection of its files.
 
         Raises:
-            UserError: What the user can mend.
-            ClusterError, WaitTimeoutError: The brokers did not do what was waited for.
+            UserError: An error that the user can fix.
+            ClusterError, WaitTimeoutError: The brokers did not reach an expected state in time.
         """
         self._undo.enter_context(self._progress)
         arena = self._arena
         cluster = arena.start()
         cluster.start()
         arena.reach("ready")
-        if not self._interrupts.finish.is_set():  # There is nothing to shake any more.
+        if not self._interrupts.finish.is_set():  # After Ctrl-C there is nothing to play.
             self._play(cluster)
         arena.stop(cluster)
 
@@ -130,14 +137,14 @@ class Life:
         fleet.phase(Phase.WARMUP)
         self._arena.reach("warmup")
         self._arena.pass_s(plan.warmup_s, writers_lost=fleet.died)
-        self._arena.await_traffic(  # A fault among clients that nobody served yet shows nothing.
+        self._arena.await_traffic(  # A fault before the first messages shows nothing.
             lambda: fleet.counts().sent_ok >= plan.minimums.around_faults,
             what="warm-up: the first messages",
             deadline_s=stopwatch_s() + plan.budgets.unavailable_s,
             stop=self._interrupts.finish,
             writers_lost=fleet.died,
         )
-        # What these hosts cannot do was taken out of the plan before it was stored (`as_played`).
+        # `as_played` has removed what these hosts cannot do from the stored plan.
         cannot = why_not(load_declared(self._paths.system, plan))
         schedule = deal_schedule(plan, abilities=built_for(plan.hosts) - cannot.keys())
         self._nemesis = Nemesis(
@@ -177,7 +184,7 @@ class Life:
                 watching.stop()
         finally:
             faults.join()
-        faults.result()  # A bug of the nemesis is one of the run.
+        faults.result()  # Raises a bug of the nemesis.
 
     def _recover(self, cluster: Deployment) -> None:
         if self._nemesis is None or self._fleet is None or self._healing is None:
@@ -185,10 +192,10 @@ class Life:
         arena = self._arena
         self._progress.phase("healing everything")
         self._fleet.phase(Phase.RECOVERY)
-        arena.note_ended(cluster)  # Before the heal, which starts again whoever is down.
+        arena.note_ended(cluster)  # Before the heal, which restarts servers.
         for sentence in self._healing.now(limit_s=self._plan.budgets.heal_s).done:
             self._progress.say(f"  {sentence}")
-        self._fleet.phase(Phase.RECOVERY)  # Who takes messages is counted from the heal on.
+        self._fleet.phase(Phase.RECOVERY)  # Count messages from the heal on.
         budgets = self._plan.budgets
         group_s = budgets.group_s if groups(self._plan) else 0
         deadline_s = stopwatch_s() + max(budgets.unavailable_s, group_s) + EDGES_S
@@ -242,7 +249,7 @@ def _per_second(counts: FleetCounts) -> dict[str, int]:
 
 
 def _leaders(summary: Summary) -> tuple[str, ...]:
-    """Return who leads what, a line a node: `n2: log-0-1 (epoch 3), log-1-0 (epoch 0)`."""
+    """Return one line a node with the partitions that it leads: `n2: log-0-1 (epoch 3), ...`."""
     led: dict[str, list[str]] = {}
     for (topic, partition), state in sorted(summary.partitions.items()):
         words = f"{topic}-{partition} (epoch {state.leader_epoch})"
@@ -251,12 +258,12 @@ def _leaders(summary: Summary) -> tuple[str, ...]:
 
 
 def whole(view: ClusterView | None, plan: Plan, beside: Iterable[tuple[str, int]] = ()) -> bool:
-    """Tell whether every partition of the plan has a leader and all of its replicas in the ISR.
+    """Return whether every partition of the plan has a leader and all its replicas in the ISR.
 
     Args:
-        view: Of the cluster.
-        plan: The run's.
-        beside: More partitions that are to have them.
+        view: The cluster's view.
+        plan: The run's plan.
+        beside: Further partitions to check.
     """
     if view is None:
         return False

@@ -1,4 +1,4 @@
-"""Which faults each kind of hosts offers on this machine, and why not the others."""
+"""The faults that each kind of hosts can play on this machine, and the reasons for the others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,12 +20,12 @@ WHICH_SSH = "name your machines, to have them tried: logquake doctor --hosts ssh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What a kind of hosts can do here.
+    """The faults that one kind of hosts can play on this machine.
 
     Attributes:
-        hosts: The kind.
-        unusable: Why it cannot be used at all; empty if it can.
-        why_not: Why it cannot do something, by ability; empty where it can.
+        hosts: The kind of hosts.
+        unusable: Why this kind cannot be used at all; empty if it can.
+        why_not: For each ability, why this kind lacks it; empty if it has the ability.
     """
 
     hosts: HostKind
@@ -33,7 +33,7 @@ class Offer:
     why_not: Mapping[Ability, str] = field(default_factory=dict)
 
     def refusal(self, family: str) -> str:
-        """Return why a family of faults does not work; empty if it does."""
+        """Return why a family of faults does not work; empty if it works."""
         if self.unusable:
             return self.unusable
         if other := elsewhere_by(family, self.hosts):
@@ -42,7 +42,7 @@ class Offer:
         return "; ".join(dict.fromkeys(filter(None, reasons)))
 
     def cut_by_nodes(self) -> tuple[str, ...]:
-        """Return the families that work here if the nodes cut their links by themselves."""
+        """Return the families that work only if the nodes cut their own links."""
         if self.hosts is not HostKind.PROCESS:
             return ()
         there = replace(self, why_not={**self.why_not, Ability.CUT: ""})
@@ -52,18 +52,18 @@ class Offer:
 
 
 def offers(hosts: str | None = None) -> list[Offer]:
-    """Try every kind of hosts; takes some seconds.
+    """Check every kind of hosts. This takes some seconds.
 
     Args:
-        hosts: Tried in place of its kind: `ssh:HOSTS.toml`. None: which machines are meant by ssh
-            is not known.
+        hosts: Hosts to check as the example of their kind: `ssh:HOSTS.toml`. If None, ssh is not
+            checked, because its machines are unknown.
 
     Raises:
         UserError: There is no such kind.
     """
     named = (hosts or "").partition(":")[0]
     if hosts is not None and named not in {*HostKind}:
-        choose_hosts(hosts)  # Refuses it, unless it is `auto`.
+        choose_hosts(hosts)  # Raises an error unless it is `auto`.
         return offers()
     kinds = [kind.value for kind in HostKind if kind is not HostKind.ATTACHED]
     forms = dict(zip(kinds, kinds, strict=True)) | ({named: hosts} if hosts else {})
@@ -74,7 +74,7 @@ def _offer(kind: HostKind, form: str) -> Offer:
     if form == HostKind.SSH:
         return Offer(hosts=kind, unusable=WHICH_SSH)
     try:
-        if kind is HostKind.DOCKER:  # Which image is not known.
+        if kind is HostKind.DOCKER:  # The image is not known.
             from cluster.hosts.docker.image import try_daemon  # noqa: PLC0415 - as in `choose`
 
             try_daemon()
@@ -86,7 +86,7 @@ def _offer(kind: HostKind, form: str) -> Offer:
 
 
 def print_offers(offered: Sequence[Offer], console: Console) -> None:
-    """Print a table of families of faults by kinds of hosts, and below it why not, numbered."""
+    """Print a table of fault families and kinds of hosts, and below it numbered reasons."""
     reasons: dict[str, int] = {}
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("--nemesis", *(offer.hosts.value for offer in offered)):

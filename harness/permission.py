@@ -1,4 +1,4 @@
-"""May an attached cluster be shaken? Its file says so, or the user does, who types its id."""
+"""Ask before an attached cluster gets faults: its file permits them, or the user types its id."""
 
 import sys
 from pathlib import Path
@@ -8,17 +8,17 @@ from cluster.systems.attached.system import AttachedSystem
 from cluster.systems.system import System
 
 _PERMITTED: set[tuple[Path, str]] = set()
-"""Files, each with its cluster, that this command may shake: its user is asked once."""
+"""The files and cluster ids that this command may use, so that the user is asked only once."""
 
 
 def permit(system: System) -> None:
-    """Have a user permit that faults are dealt to a cluster that runs already.
+    """Ask the user for permission to inject faults into an attached cluster.
 
     Args:
-        system: Of the run; of another kind it needs no permission.
+        system: The run's system. Systems that Logquake starts itself need no permission.
 
     Raises:
-        UserError: It is not permitted.
+        UserError: The user did not permit it.
     """
     if not isinstance(system, AttachedSystem) or system.attached.file.test_cluster:
         return
@@ -30,7 +30,7 @@ def permit(system: System) -> None:
         )
     if (path, cluster_id) in _PERMITTED:
         return
-    # Not by `input`, which asks on standard output: what is there may be read by a program.
+    # `input` would ask on standard output, which a program may read.
     sys.stderr.write(
         f"Brokers of cluster {cluster_id} will be killed, paused and cut off, as {path} allows.\n"
         "If that is meant, type its id: "

@@ -1,4 +1,4 @@
-"""Plans from a file, from options, and one to start from."""
+"""Build plans from a file and from options, and offer a commented plan to start from."""
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
@@ -19,112 +19,129 @@ from workloads.clients.settings import check_client_settings
 from workloads.registry import WORKLOADS
 
 DISK_MB = 512
-"""Of each node, where a fault fills disks: an hour of the default rate, and soon full."""
+"""The disk size of each node if a fault fills disks. An hour at the default rate fits on such a
+disk, and a fault fills it soon."""
 
 _CLIENTS = ", or write it into ~/.config/logquake/clients.toml and name its table with --clients"
 
-_PLAN = """\
-# A plan for `logquake run plan.toml`. Every line is optional; these are the defaults.
-# Options of the command line win over this file; the whole plan is stored with the run.
-
-name = "log"                 # The run's folder in the store.
-system = "kafka:4.3.1"       # Any version from 0.11 on that is on Maven Central. Who keeps the
-                             # metadata may follow: kafka:3.9.1:@MODES@.
-                             # Or reference: Logquake's own cluster, without Java or network.
-# bug = "ack-before-commit"  # Of the reference cluster: truncate-to-high-watermark,
-                             # ack-before-commit, vote-not-persisted.
-hosts = "auto"               # namespace (each broker a machine of its own), docker (containers),
-                             # ssh:HOSTS.toml (your machines), process, or the best that works here.
-# image = "apache/kafka:4.3.1"   # Of the containers: with Java, or of Kafka.
-# disk_mb = 512              # Each node on a file system of its own. Default: if faults fill disks.
-nodes = 3
-replication = 3
-min_insync = 2               # min.insync.replicas
-heap_mb = 512                # Of each broker's JVM, in MiB.
-topics = 2
-partitions = 4               # Of each topic.
-
-# Clients.
-workload = "log"             # @WORKLOADS@
-                             # With txn the default rate is 100.
-load = "light"               # heavy: as much as brokers take, in full batches. Unless they are
-                             # set, rate is then 0, concurrency 8 and sends_per_op 500.
-rate = 500                   # Operations a second, all clients together; 0: as many as can be.
-concurrency = 16             # Logical clients, each one operation at a time.
-workers = 2                  # Processes that they live in.
-acks = "all"                 # 0, 1 or all
-# idempotence = true         # Default: with acks = "all".
-# retries = 0                # Default: the client's own.
-# client_version = "2.3.0"   # Of librdkafka, from 2.0.2 on. Default: Logquake's own.
-# client_kind = "java"       # Kafka's own (java:VERSION: that version). Default: librdkafka.
-group_protocol = "mixed"     # With groups: classic, consumer (KIP-848, Kafka 4.0 and later), or
-                             # mixed: each group in its own way.
-# linger_ms = 5              # Default: this and the next two are drawn from the seed.
-# compression = "none"       # none, gzip, snappy, lz4, zstd, mixed
-# payload_bytes = 100        # From 20 on, readers can tell any changed byte and the time stamp.
-sends_per_op = 1
-# keys = 16                  # With keyed: of each partition. Default: 8 to 32, from the seed.
-delivery_timeout_s = 30      # Longer than the longest fault.
-# clients = "lab"            # Your own settings of clients, by name in
-                             # ~/.config/logquake/clients.toml: passwords and keys stand there.
-transaction_timeout_s = 10   # With txn: after so long a transaction that nobody ended is aborted.
-# after_timeout = "go-on"    # With txn: a client aborts and goes on with its producer after a
-                             # time-out. delivery_timeout_s is then 2. Default: it discards it.
-
-# Faults: dealt from the seed ...
-# nemesis = ["partition", "kill", "pause"]   # Default: these, as far as hosts can. Others: splits,
-                             # clients, network, stop, rolling, power-loss, wipe, bit-flip, disk,
-                             # clock, leadership, topics, outage, keeper, keeper-links, double,
-                             # stall, stall-clients, aftermath, remade, connections,
-                             # client-connections, resources, slow-disks, disk-errors,
-                             # lost-flushes;
-                             # "all": all that work (logquake doctor).
-nemesis_interval_s = 6
-warmup_s = 5
-time_limit_s = 60
-# level = 0                  # 0 to 6: denser faults, more of them at once. See docs/faults.md.
-# seed = 7                   # Default: a new one.
-# swarm = true               # Settings that are left open are drawn from the seed, too.
-
-# ... or written by hand (then nothing is dealt). Targets: n1, one, minority, majority, all,
-# servers, leader, follower, leader(log-0,1), follower(log-0,1), isr(log-0,1), last-isr(log-0,1),
-# controller.
-# Kinds: isolate, halves, one-way-in, one-way-out, kill, stop, pause, power-loss, and all others
-# of docs/faults.md.
-# [[faults]]
-# at_s = 10
-# kind = "isolate"
-# target = "leader(log-0,0)"
-# hold_s = 6
-# when = "leader epoch of log-0-0 >= 3"     # From at_s on, as soon as that is so.
-
-judge = "contract"           # contract, strict, jepsen
-# stop_on_violation = true   # Judge while the run goes on, and end it with the first violation.
-
-# [broker]                   # Settings of the brokers, as `--set KEY=VALUE`.
-# "replica.lag.time.max.ms" = "10000"
-
-# [client]                   # Settings of the clients (librdkafka), as `--client KEY=VALUE`.
-# "socket.keepalive.enable" = "true"
-
-# [contents]                 # Of messages. Default: drawn from the seed.
-# sizes = [[4000, 50]]       # One payload in 50 has 4000 bytes; the others have payload_bytes.
-# headers = "mixed"          # Null values, repeated and empty names; plain: one header, seldom.
-# batch_bytes = 16384        # Of producers (batch.size).
-# max_in_flight = 5          # Requests of a producer without an answer.
-
-[budgets]                    # Seconds from the last heal.
-heal_s = 60                  # Of the heal itself: until all brokers are back.
-unavailable_s = 30
-election_s = 15
-isr_s = 60
-group_s = 30
-
-[minimums]                   # Below these, nothing was tested and the verdict is unknown.
-ok_sends = 100
-ok_polls = 100
-# confirmed_faults = 5       # Default: half of those scheduled.
-"""
+_LINES = (
+    "# A plan for `logquake run plan.toml`. Every line is optional; these are the defaults.",
+    "# Options of the command line replace values of this file.",
+    "# The run stores the whole plan.",
+    "",
+    'name = "log"                 # The run\'s folder in the store.',
+    'system = "kafka:4.3.1"       # Any version from 0.11 on that Maven Central has.',
+    "                             # A mode may follow, as in kafka:3.9.1:zookeeper. The modes:",
+    "                             # @MODES@.",
+    "                             # Or reference: Logquake's own cluster, without Java or network.",
+    '# bug = "ack-before-commit"  # A bug of the reference cluster: truncate-to-high-watermark,',
+    "                             # ack-before-commit, vote-not-persisted.",
+    'hosts = "auto"               # namespace (each broker on its own machine), docker',
+    "                             # (containers), ssh:HOSTS.toml (your machines), process, or",
+    "                             # auto: the best that works.",
+    '# image = "apache/kafka:4.3.1"   # The image of the containers, with Java or with Kafka.',
+    "# disk_mb = 512              # Each node gets its own file system. Default: only if faults",
+    "                             # fill disks.",
+    "nodes = 3",
+    "replication = 3",
+    "min_insync = 2               # min.insync.replicas",
+    "heap_mb = 512                # The heap of each broker's JVM, in MiB.",
+    "topics = 2",
+    "partitions = 4               # The partitions of each topic.",
+    "",
+    "# Clients.",
+    'workload = "log"             # @WORKLOADS@',
+    "                             # With txn the default rate is 100.",
+    'load = "light"               # heavy: as much as brokers accept, in full batches. The',
+    "                             # defaults are then rate 0, concurrency 8 and sends_per_op",
+    "                             # 500.",
+    "rate = 500                   # Operations a second of all clients together; 0: no limit.",
+    "concurrency = 16             # Logical clients; each has one operation at a time.",
+    "workers = 2                  # The processes of the clients.",
+    'acks = "all"                 # 0, 1 or all',
+    '# idempotence = true         # Default: true with acks = "all".',
+    "# retries = 0                # Default: the client's own.",
+    '# client_version = "2.3.0"   # The version of librdkafka, from 2.0.2 on. Default:',
+    "                             # Logquake's own.",
+    '# client_kind = "java"       # Kafka\'s own client (java:VERSION: that version). Default:',
+    "                             # librdkafka.",
+    'group_protocol = "mixed"     # For groups: classic, consumer (KIP-848, Kafka 4.0 and',
+    "                             # later), or mixed: each group has one of the two.",
+    "# linger_ms = 5              # Default for this and the next two: random, from the seed.",
+    '# compression = "none"       # none, gzip, snappy, lz4, zstd, mixed',
+    "# payload_bytes = 100        # From 20 on, readers detect any changed byte and timestamp.",
+    "sends_per_op = 1",
+    "# keys = 16                  # With keyed: keys of each partition. Default: 8 to 32, from",
+    "                             # the seed.",
+    "delivery_timeout_s = 30      # Longer than the longest fault.",
+    '# clients = "lab"            # Your own client settings, by name in',
+    "                             # ~/.config/logquake/clients.toml. That file holds passwords",
+    "                             # and keys.",
+    "transaction_timeout_s = 10   # With txn: the coordinator aborts a transaction after this",
+    "                             # time.",
+    '# after_timeout = "go-on"    # With txn: after a timeout, a client aborts, and keeps its',
+    "                             # producer. delivery_timeout_s is then 2. Default: the client",
+    "                             # discards it.",
+    "",
+    "# Faults, chosen at random from the seed ...",
+    '# nemesis = ["partition", "kill", "pause"]   # Default: these, if the hosts can play them.',
+    "                             # Others: splits, clients, network, stop, rolling,",
+    "                             # power-loss, wipe, bit-flip, disk, clock, leadership,",
+    "                             # topics, outage, keeper, keeper-links, double, stall,",
+    "                             # stall-clients, aftermath, remade, connections,",
+    "                             # client-connections, resources, slow-disks, disk-errors,",
+    '                             # lost-flushes; "all": all that work here (logquake doctor).',
+    "nemesis_interval_s = 6",
+    "warmup_s = 5",
+    "time_limit_s = 60",
+    "# level = 0                  # 0 to 6: denser faults, more of them at once. See",
+    "                             # docs/faults.md.",
+    "# seed = 7                   # Default: a new one.",
+    "# swarm = true               # Settings without a value are chosen at random from the",
+    "                             # seed, too.",
+    "",
+    "# ... or written by hand. Then no random faults come.",
+    "# Targets: n1, one, minority, majority, all, servers, leader, follower, leader(log-0,1),",
+    "# follower(log-0,1), isr(log-0,1), last-isr(log-0,1), controller.",
+    "# Kinds: isolate, halves, one-way-in, one-way-out, kill, stop, pause, power-loss, and all",
+    "# others of docs/faults.md.",
+    "# [[faults]]",
+    "# at_s = 10",
+    '# kind = "isolate"',
+    '# target = "leader(log-0,0)"',
+    "# hold_s = 6",
+    '# when = "leader epoch of log-0-0 >= 3"     # From at_s on, once this condition holds.',
+    "",
+    'judge = "contract"           # contract, strict, jepsen',
+    "# stop_on_violation = true   # Judge during the run, and end it with the first violation.",
+    "",
+    "# [broker]                   # Settings of the brokers, as `--set KEY=VALUE`.",
+    '# "replica.lag.time.max.ms" = "10000"',
+    "",
+    "# [client]                   # Settings of librdkafka, as `--client KEY=VALUE`.",
+    '# "socket.keepalive.enable" = "true"',
+    "",
+    "# [contents]                 # The contents of messages. Default: random, from the seed.",
+    "# sizes = [[4000, 50]]       # One payload in 50 has 4000 bytes; the others have",
+    "                             # payload_bytes.",
+    '# headers = "mixed"          # Null values, repeated and empty names; plain: one header,',
+    "                             # rarely.",
+    "# batch_bytes = 16384        # The producers' batch.size.",
+    "# max_in_flight = 5          # A producer's requests without an answer.",
+    "",
+    "[budgets]                    # Seconds from the last heal.",
+    "heal_s = 60                  # For the heal itself, until all brokers are back.",
+    "unavailable_s = 30",
+    "election_s = 15",
+    "isr_s = 60",
+    "group_s = 30",
+    "",
+    "[minimums]                   # With less than this, the verdict is unknown.",
+    "ok_sends = 100",
+    "ok_polls = 100",
+    "# confirmed_faults = 5       # Default: half of those scheduled.",
+)
+_PLAN = "\n".join((*_LINES, ""))
 COMMENTED_PLAN = _PLAN.replace(
     "@WORKLOADS@",
     "\n                             # ".join(
@@ -140,7 +157,7 @@ def assemble_plan(
     broker: Mapping[str, str],
     client: Mapping[str, str],
 ) -> Plan:
-    """Put a plan together: defaults, then the file, then the options; a new seed if none is given.
+    """Return a plan from defaults, then a file, then options; choose a new seed if none is set.
 
     Raises:
         PlanError: One sentence with the key, the value and the remedy.
@@ -163,7 +180,7 @@ def completed_plan(
     broker: Mapping[str, str],
     client: Mapping[str, str],
 ) -> Plan:
-    """Put a plan together: defaults, then values, then options; a new seed if none is given.
+    """Return a plan from the defaults, then values, then options; choose a new seed if none is set.
 
     Raises:
         PlanError: One sentence with the key, the value and the remedy.
@@ -178,12 +195,12 @@ def completed_plan(
     plan = with_drawn(plan_from(merged), merged)
     refuse_what_does_not_tune(plan)
     refuse_another_story(plan)
-    deal_schedule(plan, abilities=frozenset(Ability))  # Refuses a fault that there is not.
+    deal_schedule(plan, abilities=frozenset(Ability))  # Raises an error for an unknown fault.
     return plan
 
 
 def refuse_what_does_not_tune(plan: Plan) -> None:
-    """Refuse settings that a stranger's plan must not hold, before anything is made of them.
+    """Raise an error for unsafe settings in a plan, because a stranger may have written it.
 
     Raises:
         PlanError: One sentence with the key.
@@ -196,26 +213,26 @@ def refuse_what_does_not_tune(plan: Plan) -> None:
     if told:
         of_clients = told[0].startswith("client.")
         raise PlanError(
-            f"the plan's {told[0]} cannot be set: a plan may be a stranger's, so it holds only"
-            " settings that tune (results/record/tuning.py lists them), none that load code, name"
-            f" a file or an address, or hold a secret; leave it out{_CLIENTS * of_clients}"
+            f"the plan's {told[0]} cannot be set: a plan may be a stranger's, so it may only"
+            " have settings that tune (results/record/tuning.py lists them). It may not load code,"
+            f" name a file or an address, or hold a secret; leave it out{_CLIENTS * of_clients}"
         )
 
 
 def refuse_impossible(
     plan: Plan, *, abilities: Collection[Ability], why_not: Mapping[Ability, str] | None = None
 ) -> None:
-    """Refuse what cannot be done here, before anything is started or shown.
+    """Raise an error for a plan that cannot be played here, before anything is started or shown.
 
     Args:
-        plan: As asked for.
-        abilities: What the hosts can do.
-        why_not: Why they cannot do the rest, in sentences.
+        plan: The plan that the user asks for.
+        abilities: The abilities of the hosts.
+        why_not: Why the hosts lack the other abilities, in sentences.
 
     Raises:
-        PlanError: A setting of the clients that librdkafka refuses, or that the plan decides.
-        UserError: A fault that these hosts cannot inject, or that a cluster of this size has no
-            room for; disks of their own, or an image, where there can be none.
+        PlanError: librdkafka refuses a client setting, or the plan itself sets its value.
+        UserError: These hosts cannot inject a fault, the cluster is too small for it, or the hosts
+            cannot have disks of their own or an image.
     """
     if plan.workload not in {*WORKLOADS, "script"}:
         raise PlanError(f"workload: {plan.workload!r} is none of {', '.join(WORKLOADS)}")
@@ -243,15 +260,15 @@ def refuse_impossible(
 def refuse_a_run_without_faults(
     plan: Plan, *, abilities: Collection[Ability], dropped: Sequence[str]
 ) -> None:
-    """Refuse a plan that wants faults, none of which can be played: the run would prove nothing.
+    """Raise an error for a plan whose faults can all not be played: its run would prove nothing.
 
     Args:
-        plan: As asked for.
-        abilities: What the hosts and the system can do.
+        plan: The plan that the user asks for.
+        abilities: The abilities of the hosts and the system.
         dropped: Why families are left out, in sentences.
 
     Raises:
-        UserError: Not one family of its `nemesis` is left.
+        UserError: No family of the plan's `nemesis` is left.
     """
     if plan.faults is not None or plan.scenario is not None or not plan.nemesis:
         return
@@ -262,9 +279,10 @@ def refuse_a_run_without_faults(
 
 
 def _too_small_for(plan: Plan, abilities: Collection[Ability]) -> list[str]:
-    """Return sentences about families that were named and that this plan has no room for.
+    """Return a sentence for each fault family in the plan that needs a larger cluster.
 
-    Left out they would leave a run with fewer faults than asked for, or none, that may be valid.
+    Without this error, the run would have fewer faults than the user wants, or none, and could be
+    valid.
     """
     if plan.faults is not None or plan.scenario is not None:
         return []
@@ -295,17 +313,17 @@ def _refuse_disks(plan: Plan, abilities: Collection[Ability], why_not: str) -> N
 
 
 def refuse_another_kafka(plan: Plan, *, image_has: str) -> None:
-    """Refuse an image with a Kafka of its own that is not the one the plan is about.
+    """Raise an error for an image whose Kafka version is not the plan's.
 
     Args:
-        plan: The run.
-        image_has: The version that its image brings; empty: none.
+        plan: The run's plan.
+        image_has: The Kafka version in the image; empty if it has none.
 
     Raises:
-        UserError: It is another one.
+        UserError: The versions differ.
     """
     if plan.named.is_yours:
-        return  # Of the image only its Java is used.
+        return  # The run uses only the image's Java.
     if image_has and image_has != plan.kafka_version:
         raise UserError(
             f"the image {plan.image} has Kafka {image_has}, but the plan says {plan.system}; take"
@@ -314,17 +332,17 @@ def refuse_another_kafka(plan: Plan, *, image_has: str) -> None:
 
 
 def as_played(plan: Plan, hosts: str, *, abilities: Collection[Ability]) -> Plan:
-    """Return the plan that is stored: with the hosts that were chosen, and what they can do.
+    """Return the plan to store: with the chosen hosts, and with the faults that they can play.
 
-    So that the stored plan can be run again here as it is, with the same schedule. `all` has become
-    the families that work here, and nodes have disks of their own if a fault is to fill them.
+    So a rerun of the stored plan on this machine gets its schedule again. `all` becomes the
+    families that work here. If a fault fills disks, nodes get disks of their own.
     """
     families = tuple(played_families(plan, abilities=abilities))
     if plan.faults is None:
         needs = [needs_of(family) for family in families]
     else:
         needs = [KINDS[fault.kind].needs for fault in plan.faults]
-    # Simulated machines have a disk each anyway, of more than anybody fills.
+    # Each simulated machine has its own disk, larger than any fault fills.
     fills = hosts != SIMULATED and any(Ability.DISK in each for each in needs)
     disk_mb = DISK_MB if fills else None
     return plan.model_copy(

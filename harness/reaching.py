@@ -1,11 +1,12 @@
-"""What a plan reaches beyond its run: machines by ssh, an image, settings with passwords, programs.
+"""Reject parts of a plan that reach beyond its run: ssh hosts, images, passwords, programs.
 
-A plan may be a stranger's. Its faults would be played on machines of the user's, its image and its
-jars run as the user, and the user's password shown to the brokers of that image. So where the plan
-is not the user's own, each of these counts only if the user says it again on the command line.
+A stranger may have written the plan. Its faults would hit the user's machines, its image and jars
+would run with the user's rights, and the image's brokers would see the user's password. So if the
+plan is not the user's own, each such key counts only if the user repeats it on the command line.
 
-A file that says how to reach a cluster, or with which commands brokers are started, counts only if
-the command line names it, whoever wrote the plan: such a plan is copied, stored and played again.
+Some files name the address of a cluster, or the commands that start brokers. Such a file counts
+only if the command line names it, even in the user's own plan. The reason: plans are copied, stored
+and played again.
 """
 
 import shlex
@@ -17,19 +18,22 @@ from results.record.systems import SystemName, system_named
 from results.trust import is_own_file
 
 REACHING = ("hosts", "image", "clients", "system")
-"""Keys of a plan, each with an option of its name; hosts reach out by ssh only, and systems only if
-they name files."""
+"""Keys of a plan that reach beyond the run; each has an option of its name. Hosts count only if
+they are ssh hosts, and systems only if they name files."""
 _TOLD_BY_THE_SYSTEM = ("version", "broker_ids")
-"""Keys that are another system's as soon as the user names one."""
+"""Keys that lose their values if the user names another system."""
 
 
 def refuse_unsaid(plan_file: Path, plan: Plan, said: Mapping[str, object]) -> None:
-    """Refuse what reaches beyond the run in the plan of a file that others may have written.
+    """Raise an error if a plan that others can write has keys that reach beyond its run.
+
+    Such keys name ssh hosts, images, client settings with passwords, or programs. The user may
+    repeat them on the command line.
 
     Args:
-        plan_file: As the user named it.
-        plan: Put together from it and the options.
-        said: The options, by key; None: it was not given.
+        plan_file: The file, as the user named it.
+        plan: The plan from this file and the options.
+        said: The options, by key; None for an option that was not given.
 
     Raises:
         PlanError: One sentence with the key, the value and the option.
@@ -41,15 +45,15 @@ def refuse_unsaid(plan_file: Path, plan: Plan, said: Mapping[str, object]) -> No
 def refuse_unsaid_system(
     plan_file: Path, values: Mapping[str, object], said: Mapping[str, object]
 ) -> None:
-    """Refuse a system with files of its own in a plan file, before any of them is looked at.
+    """Raise an error for a system with own files in a plan file, before such a file is opened.
 
     Args:
-        plan_file: As the user named it.
-        values: That it has.
-        said: As for `refuse_unsaid`.
+        plan_file: The plan file, as the user named it.
+        values: The file's values.
+        said: See `refuse_unsaid`.
 
     Raises:
-        PlanError: The file can be a stranger's; or the system is one that no file may name.
+        PlanError: Others can write the plan file, or no plan file may name this system.
     """
     named = _named(values.get("system"))
     if said.get("system") is not None or named is None:
@@ -61,11 +65,11 @@ def refuse_unsaid_system(
 
 
 def from_a_file(named: SystemName, where: str) -> str | None:
-    """Return why a system is not taken from any file, in one sentence; None if it is.
+    """Return why no plan file may name this system, in one sentence; None if a plan file may.
 
     Args:
         named: The system.
-        where: Which file names it: `the plan mine.toml`.
+        where: The file that names it: `the plan mine.toml`.
     """
     if not named.is_strange:
         return None
@@ -76,18 +80,18 @@ def from_a_file(named: SystemName, where: str) -> str | None:
 
 
 def said_again(plan: Plan, said: Mapping[str, str | None], *, run_id: str) -> Plan:
-    """Return the plan of a stored run with what reaches beyond it as the user says it.
+    """Return a stored run's plan; the user must repeat each key that reaches beyond the run.
 
-    Whose the plan of a run once was cannot be known: it may have come in an archive.
+    The author of a stored plan is unknown, because the run may come from an archive.
 
     Args:
-        plan: As it was stored.
-        said: The options, by key; None: it was not given. The system may be another one than the
-            run had, whatever that was.
-        run_id: Of the run.
+        plan: The stored plan.
+        said: The options, by key; None for an option that was not given. The system may differ from
+            the run's system.
+        run_id: The stored run.
 
     Raises:
-        PlanError: Something is not said again, or is said that the plan does not have.
+        PlanError: The user did not repeat a key, or gave an option that the plan does not need.
     """
     told = {key: value for key, value in said.items() if value is not None}
     beyond = reaching(plan)
@@ -109,7 +113,7 @@ def said_again(plan: Plan, said: Mapping[str, str | None], *, run_id: str) -> Pl
 
 
 def reaching(plan: Plan) -> dict[str, str]:
-    """Return what of a plan reaches beyond its run, by key."""
+    """Return the keys of a plan that reach beyond its run, with their values; see `REACHING`."""
     found = {key: getattr(plan, key) for key in REACHING}
     if not plan.hosts.startswith("ssh:"):
         del found["hosts"]
@@ -119,7 +123,7 @@ def reaching(plan: Plan) -> dict[str, str]:
 
 
 def _named(system: object) -> SystemName | None:
-    """Return the name of a plan's system; None: it has none, or one that will be refused."""
+    """Return the parsed name of a plan's system; None if there is none, or if it is not valid."""
     try:
         return system_named(system) if isinstance(system, str) else None
     except ValueError:

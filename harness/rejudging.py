@@ -1,4 +1,4 @@
-"""Stored runs of this machine are judged again, each where its verdict may be written, or not."""
+"""Judge stored runs of this machine again, and store the verdict where that is allowed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,14 +16,14 @@ from results.trust import is_own, refuse_to_write
 
 
 def refuse_to_judge(run: RunPaths, *, kept: bool) -> None:
-    """Refuse a run that is not to be judged.
+    """Raise an error for a run that must not be judged.
 
     Args:
         run: The run.
-        kept: Whether its verdict is stored, which takes a run of one's own.
+        kept: Whether its verdict is stored. Then the run must belong to the user.
 
     Raises:
-        StoreError: It is under way, or not one's own.
+        StoreError: The run is in progress, or belongs to another user.
     """
     if is_alive(run):
         raise StoreError(f"{run.run_id} is still under way: wait for its end, or stop it")
@@ -32,10 +32,10 @@ def refuse_to_judge(run: RunPaths, *, kept: bool) -> None:
 
 
 def judge_again(runs: Sequence[RunPaths], judge: Judge | None, engine: Engine) -> list[Verdict]:
-    """Judge runs together, in their order; without another judge the verdicts are stored.
+    """Judge runs in one pass, in their order; store the verdicts if no other judge is named.
 
     Raises:
-        KeyboardInterrupt: A signal came; nothing was judged.
+        KeyboardInterrupt: A signal came; no run was judged.
     """
     if not runs:
         return []
@@ -55,7 +55,7 @@ def judge_again(runs: Sequence[RunPaths], judge: Judge | None, engine: Engine) -
 
 
 def _written_to(run: RunPaths, folder: Path) -> RunPaths:
-    """Return the run, or a copy of one that must not be written: a sample, or a stranger's."""
+    """Return the run, or a copy if it must stay unchanged: a sample, or another user's run."""
     if is_sample(run):
         return copy_sample(run, folder)
     return run if is_own(run) else copy_plain(run, folder)

@@ -1,8 +1,8 @@
-"""The same run again and again: how often it comes out the same way.
+"""Play one run several times, and count how often its result comes again.
 
-Of a stored run, the same way means the same verdict with the same kinds of anomalies (of safety and
-of liveness; what is the harness's own failing proves nothing). Of a scenario it means the end that
-the scenario expects.
+For a stored run, the same result means the same verdict with the same kinds of anomalies. Anomalies
+of safety and of liveness count, failures of the harness do not. For a scenario, the same result
+means the end that the scenario expects.
 """
 
 from collections.abc import Callable
@@ -27,22 +27,22 @@ from results.repeats import RANGE, Rate
 from results.signature import deciding_anomalies
 
 Json = dict[str, object]
-"""A JSON object, for machines."""
+"""A JSON object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """One of the runs.
+    """One of the reruns.
 
     Attributes:
-        run_id: None: it came to no verdict.
-        verdict: `valid`, `unknown`, `invalid`; empty: there is none.
-        kinds: Anomalies that it has, by name.
-        differs: Why it did not come out the same way, in sentences; none: it did.
-        took_s: From its start to its verdict.
-        interrupted: Whether Ctrl-C ended it; it counts for nothing then.
-        started: Whether its brokers were ready once.
-        blind: Checks that were not applicable to it, by name.
+        run_id: None if the run came to no verdict.
+        verdict: `valid`, `unknown` or `invalid`; empty if there is none.
+        kinds: The names of the run's anomalies.
+        differs: Each difference from the wanted result, in a sentence; empty if there is none.
+        took_s: The time from the start of the run to its verdict.
+        interrupted: Whether Ctrl-C ended the run. Then it does not count.
+        started: Whether the run's brokers were ready once.
+        blind: The names of checks that could not be applied to the run.
     """
 
     run_id: str | None
@@ -56,23 +56,23 @@ class Repeat:
 
 
 class Wanted(Protocol):
-    """What coming out the same way means."""
+    """The result that a rerun is compared with."""
 
     @property
     def title(self) -> str:
-        """In a few words, for the table."""
+        """A few words for the table."""
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Anomalies whose return is counted, by name."""
+        """The names of anomalies that the reruns count."""
 
     def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:
-        """Return what came otherwise, a sentence each; none if it came out the same way."""
+        """Return each difference of a rerun, in a sentence; empty if its result is the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameAsBefore:
-    """The verdict, and the kinds of anomalies, of a stored run."""
+    """The verdict and the kinds of anomalies of a stored run."""
 
     title: str
     verdict: Validity
@@ -89,15 +89,15 @@ class SameAsBefore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameFailure:
-    """The promise that a stored run broke, whatever else is broken besides.
+    """The most severe anomaly of a stored run, whatever else the rerun shows.
 
-    Another build may break more, or show less of the same: which anomalies come beside the one that
-    weighs most is luck.
+    Another build may show more anomalies, or fewer. Chance decides which anomalies come beside the
+    most severe one.
 
     Attributes:
-        kinds: That one anomaly.
-        beside: The others of the stored failure that it does not explain. A run that shows one of
-            them alone can tell nothing.
+        kinds: The most severe anomaly.
+        beside: The other anomalies of the stored failure, except for its consequences. A rerun with
+            only such an anomaly proves nothing.
     """
 
     title: str
@@ -105,7 +105,7 @@ class SameFailure:
     beside: frozenset[str] = frozenset()
 
     def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
-        """Return whether the promise was kept, in a sentence; none if it was broken again."""
+        """Return why the rerun does not show the anomaly, in sentences; empty if it does."""
         if verdict.valid is not Validity.INVALID:
             return (f"{verdict.valid}, not invalid",)
         broken = deciding_anomalies(verdict).keys()
@@ -120,7 +120,7 @@ class AsExpected:
     kinds: frozenset[str] = frozenset()
 
     def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
-        """Return what the run itself has noted in its story."""
+        """Return the differences that the run itself has recorded in its story."""
         story = load_story(paths.story)
         if story is None or story.as_expected is None:
             return ("it was not compared with what is expected",)
@@ -129,13 +129,13 @@ class AsExpected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What came of all runs that were played to their end.
+    """The results of all reruns.
 
     Attributes:
-        wanted: What was looked for.
-        times: How many runs were asked for.
-        repeats: In order.
-        system: Where, if the user said so; empty: where the plan has it.
+        wanted: The wanted result.
+        times: How many reruns the user asks for.
+        repeats: The reruns, in order.
+        system: The system that the user named; empty for the plan's own.
     """
 
     wanted: Wanted
@@ -145,25 +145,25 @@ class Tally:
 
     @property
     def counted(self) -> tuple[Repeat, ...]:
-        """Those that Ctrl-C did not end."""
+        """The reruns that Ctrl-C did not end."""
         return tuple(each for each in self.repeats if not each.interrupted)
 
     @property
     def same(self) -> int:
-        """How many came out the same way."""
+        """How many reruns had the wanted result."""
         return sum(not each.differs for each in self.counted)
 
     @property
     def whole(self) -> bool:
-        """Whether all that were asked for were played and came out the same way."""
+        """Whether all reruns were played and had the wanted result."""
         return self.same == len(self.counted) == self.times
 
     def again(self, kind: str) -> int:
-        """Return in how many runs an anomaly came again."""
+        """Return in how many reruns an anomaly came again."""
         return sum(kind in each.kinds for each in self.counted)
 
     def sentences(self) -> list[str]:
-        """Return the result in words: k of N, and the interval; the same of each anomaly."""
+        """Return the result in words: k of N reruns with the interval, also for each anomaly."""
         of = len(self.counted)
         if not of:
             return ["no run was played to its end"]
@@ -177,7 +177,7 @@ class Tally:
         )
 
     def as_json(self) -> Json:
-        """Return the result for machines."""
+        """Return the result as JSON."""
         of = len(self.counted)
         return {
             "wanted": self.wanted.title,
@@ -200,10 +200,10 @@ class Tally:
         }
 
     def table(self, *, playing_s: float | None = None) -> Table:
-        """Return the table of the runs so far.
+        """Return the table of the reruns so far.
 
         Args:
-            playing_s: For how long one is being played; None: none is.
+            playing_s: How long the current rerun has been running; None if none is running.
         """
         title = f"on {self.system}" if self.system else None
         table = Table(
@@ -222,7 +222,7 @@ class Tally:
 
 
 def kinds_of(verdict: Verdict) -> frozenset[str]:
-    """Return the names of a verdict's anomalies that are not the harness's own."""
+    """Return the names of a verdict's anomalies, without failures of the harness."""
     return frozenset(
         name
         for name, each in verdict.anomalies.items()
@@ -237,14 +237,14 @@ def repeat(
     first: bool,
     bisect: bool = False,
 ) -> Repeat:
-    """Play once more, and compare.
+    """Play the run once more, and compare the result.
 
     Args:
         play: Plays and judges one run.
-        wanted: What to compare with.
-        first: Whether it is the first: what the user can mend ends all of it then.
-        bisect: Whether a build is judged: a run that it ended says so of that build, and all else,
-            a bug of ours for one, says nothing of it and ends all.
+        wanted: The result to compare with.
+        first: Whether this is the first rerun. Then an error that the user can fix ends all reruns.
+        bisect: Whether the reruns test a build for `git bisect`. Then a run that the build ended
+            counts against the build. Any other error, such as a bug of Logquake, ends all reruns.
     """
     begun_s = stopwatch_s()
     try:
@@ -276,7 +276,7 @@ def repeat(
 
 
 def was_interrupted(paths: RunPaths) -> bool:
-    """Tell whether Ctrl-C ended a run early."""
+    """Return whether Ctrl-C ended a run early."""
     reached = load_milestones(paths.milestones)
     return any(
         each.name == "failed" and each.detail.get("kind") == Ending.INTERRUPTED.value

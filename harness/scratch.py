@@ -1,11 +1,11 @@
-"""Temporary files of a run's judgement, in the run's own folder.
+"""Keep the temporary files of a run's judgement in the run's own folder.
 
-Spark keeps megabytes of them, and removes them at its end; a harness that is killed while it judges
-would leave them in /tmp, where nobody could tell whose they are. In the run's folder `logquake
-heal` finds them.
+Spark writes megabytes of temporary files, and removes them when it ends. If the harness is killed
+while it judges, such files would stay in /tmp, without a hint to their run. In the run's folder,
+`logquake heal` finds them.
 
-Processes of a judgement have a mark of their own. They may start while the run still goes on, and
-are none of those that it must not leave on its hosts.
+The processes of a judgement have a mark of their own in their environment. They may start while the
+run is in progress, but they are not processes that a run must end.
 """
 
 import os
@@ -24,15 +24,16 @@ from results.record.paths import RunPaths
 from results.record.reading import open_folder
 
 VARIABLE = "TMPDIR"
-"""Where programs put temporary files (POSIX, and Python's `tempfile`)."""
+"""The environment variable with the folder for temporary files (POSIX, and Python's `tempfile`)."""
 GONE_TIMEOUT_S = 10.0
 
 
 @contextmanager
 def scratch_in(paths: RunPaths) -> Iterator[None]:
-    """Have this process and its children put temporary files into a run's folder; remove them.
+    """Keep temporary files of this process and its children in a run's folder; remove them on exit.
 
-    Children carry a mark meanwhile, so that they are found should they outlive us.
+    Children get a mark in their environment, so that `logquake heal` finds them if this process
+    dies.
     """
     folder = paths.scratch.absolute()
     if not can_hold(paths):
@@ -53,36 +54,36 @@ def scratch_in(paths: RunPaths) -> Iterator[None]:
             else:
                 os.environ[name] = value
         if sys.exception() is not None:
-            kill_scratched(paths)  # What was interrupted may not have ended its JVM.
+            kill_scratched(paths)  # An interrupted judgement may have left its JVM.
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def can_hold(paths: RunPaths) -> bool:
-    """Tell whether a run's folder can have temporary files: Java's options are cut at blanks."""
+    """Return whether a run's folder can hold temporary files: Java's options allow no blanks."""
     folder = str(paths.scratch.absolute())
     return shlex.quote(folder) == folder
 
 
 def kill_scratched(paths: RunPaths) -> list[str]:
-    """Kill what a run's judgement started; return a sentence for each. Idempotent.
+    """Kill the processes of a run's judgement; return a sentence for each. Idempotent.
 
     Raises:
-        UserError, WaitTimeoutError: As `kill_leftovers`.
+        UserError, WaitTimeoutError: See `kill_leftovers`.
     """
     return kill_leftovers(_marked_by(paths))
 
 
 def _marked_by(paths: RunPaths) -> Path:
-    return paths.scratch / paths.processes.name  # No such file is ever made.
+    return paths.scratch / paths.processes.name  # This file is never created.
 
 
 def remove_scratch(paths: RunPaths) -> list[str]:
-    """Remove what a dead run's judgement left: processes, then files; return what was done.
+    """Remove the processes and files that a dead run's judgement left; return what was done.
 
     Raises:
-        UserError: A process is another user's.
-        WaitTimeoutError: New ones are made again and again.
-        OSError: The run is there no more, or by a link only.
+        UserError: A process belongs to another user.
+        WaitTimeoutError: New files appear again and again.
+        OSError: The run's folder is missing, or is a link.
     """
     if not paths.scratch.is_dir():
         return []
@@ -97,6 +98,6 @@ def remove_scratch(paths: RunPaths) -> list[str]:
             os.close(folder)
         return not paths.scratch.exists()
 
-    # Whoever was just killed may have been writing one more file.
+    # A process that was just killed may still have written a file.
     wait_until(removed, timeout_s=GONE_TIMEOUT_S, what=f"the end of {paths.scratch}")
     return [*killed, f"removed the temporary files in {paths.scratch}"]

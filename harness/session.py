@@ -1,4 +1,4 @@
-"""A run as its user sees it: prepared and played (`harness.staging`), judged, shown."""
+"""A run as its user sees it: prepared, played (`harness.staging`), judged and shown."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +24,12 @@ class Session:
     """One `logquake run`.
 
     Attributes:
-        plan: As asked for; `hosts` may still be `auto`.
+        plan: The plan that the user asks for; `hosts` may still be `auto`.
         store: The folder of runs.
-        console: Where to talk.
+        console: The terminal.
         keep: Whether a cluster goes on after the verdict, on copies of the files.
-        answer: Prints what a signal is answered; None: the console, and the stage, do it.
-        began_s: When the command began that plays this run alone, in seconds of `stopwatch_s`.
+        answer: Prints the answer to a signal; None: the console and the stage print it.
+        began_s: When the command began, in seconds of `stopwatch_s`, if it plays only this run.
     """
 
     plan: Plan
@@ -43,9 +43,9 @@ class Session:
         """Play the run and judge it.
 
         Raises:
-            UserError, PlanError, StoreError: Something that the user can mend; nothing is running.
-                An UnplayedError, if the run had begun.
-            InternalError: A bug of ours; the record was judged for what there is.
+            UserError, PlanError, StoreError: An error that the user can fix; no process is left
+                running. It is an UnplayedError if the run had begun.
+            InternalError: A bug of Logquake; the run was judged by its incomplete record.
         """
         chosen = choose_engine(engine, spark_master, light=self.plan.is_reference)
         staging = Staging(self.plan, self.store, self.console, self.keep, self.answer)
@@ -86,7 +86,7 @@ class Session:
         self._say("starting the cluster again on copies of the nodes' files")
         try:
             keep_cluster(plan, paths)
-        except (ClusterError, KeyboardInterrupt) as failed:  # The verdict stands all the same.
+        except (ClusterError, KeyboardInterrupt) as failed:  # The verdict still stands.
             played.answers.heeded()
             self._say(str(failed))
             return

@@ -1,4 +1,4 @@
-"""An event that a signal's handler may set, whatever it interrupts."""
+"""An event that a signal handler can set safely, at any moment."""
 
 import os
 import select
@@ -8,12 +8,12 @@ from math import ceil
 
 
 class SignalledEvent:
-    """As `threading.Event`, without a lock.
+    """Like `threading.Event`, but without a lock.
 
-    A handler runs between any two steps of the main thread, which may be in the middle of a wait
-    for the very event, or of an earlier handler's `set`. It would wait for ever for a lock that
-    these hold, as `threading.Event` and `threading.Semaphore` have one. So whoever waits does so
-    for a pipe, into which `set` writes.
+    A signal handler may interrupt the main thread at any point: in a wait for this event, or in
+    `set` of an earlier handler. `threading.Event` and `threading.Semaphore` hold a lock there, and
+    the handler would wait for that lock forever. So a thread that waits for this event waits for a
+    pipe, and `set` writes into the pipe.
     """
 
     def __init__(self) -> None:
@@ -22,32 +22,32 @@ class SignalledEvent:
         for each in (self._end, self._start):
             os.set_blocking(each, False)
             closing = weakref.finalize(self, os.close, each)
-            closing.atexit = False  # Threads that nobody joins may wait until the very end.
+            closing.atexit = False  # Daemon threads may wait for it at the interpreter's end.
 
     def set(self) -> None:
-        """Set it, and wake whoever waits."""
+        """Set the event, and wake the threads that wait for it."""
         self._is_set = True
-        with suppress(BlockingIOError):  # It was set a thousand times: the pipe is full.
+        with suppress(BlockingIOError):  # The pipe is full after a thousand calls.
             os.write(self._start, b"!")
 
     def clear(self) -> None:
-        """Take it back."""
+        """Clear the event."""
         self._is_set = False
         with suppress(BlockingIOError):
             while os.read(self._end, select.PIPE_BUF):
                 pass
-        if self._is_set:  # By a handler meanwhile, whose byte is gone.
+        if self._is_set:  # A handler set it meanwhile; its byte was read.
             self.set()
 
     def is_set(self) -> bool:
-        """Tell whether it is set."""
+        """Return whether the event is set."""
         return self._is_set
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, or for so many seconds; tell whether it is."""
+        """Wait until the event is set, or for a timeout in seconds; return whether it is set."""
         if not self._is_set:
             pipe = select.poll()
             pipe.register(self._end, select.POLLIN)
-            # Rounded up: whoever waits again until a moment is there must get there.
+            # Rounded up, so that a repeated wait reaches its deadline.
             pipe.poll(None if timeout is None else ceil(timeout * 1000))
         return self._is_set

@@ -1,12 +1,15 @@
-"""The part of a run inside of its network: from the first start to the last file collected.
+"""The stage: the process that plays a run inside the brokers' network, from start to collection.
 
-`python -m harness.stage RUN_FOLDER RESULT_FD START_NS`, started by `harness.staging` through the
-hosts' prefix, so that this process, the clients and the observer are on the brokers' network. The
-plan is read from the run's folder. An empty line on RESULT_FD says that the stage answers signals
-now. Another one is a JSON object: how the run ended, how many signals were answered (`heard`), and
-whether the record has the end already (`noted`). It has not if the stage never knew in which world
-the run takes place, and so had no clock of it: who started the stage notes it then. What happened
-is in the record. Whatever happens, faults are healed and hosts are taken down.
+`harness.staging` starts `python -m harness.stage RUN_FOLDER RESULT_FD START_NS` inside the hosts'
+namespaces. So this process, the clients and the observer are on the brokers' network. The stage
+reads the plan from the run's folder.
+
+The stage writes to RESULT_FD. An empty line means that the stage now answers signals. The last line
+is a JSON object: how the run ended, how many signals were answered (`heard`), and whether the
+milestones record the end (`noted`). They do not if the stage failed before it had a clock. Then the
+parent process records the end.
+
+On every way out, faults are healed and hosts are taken down.
 """
 
 import errno
@@ -71,18 +74,18 @@ def play(
     interrupts: Interrupts,
     listening: Callable[[], None],
 ) -> StageResult:
-    """Play a run; every failure ends as a result, after everything was undone.
+    """Play a run, undo all changes, and return the result; a failure becomes a result, too.
 
     Args:
-        plan: The run.
-        paths: Its folder.
-        clock: Its clock.
-        world: Where it takes place.
-        interrupts: Takes the signals.
-        listening: Is called when signals are answered here.
+        plan: The run's plan.
+        paths: The run's folder.
+        clock: The run's clock.
+        world: Real time and machines, or virtual time.
+        interrupts: Receives the signals.
+        listening: Called once this process answers signals.
     """
     interrupts.listen()
-    if interrupts.finish.is_set():  # It came while this process started, and was answered.
+    if interrupts.finish.is_set():  # The signal came, and was answered, during the start.
         return noted_unplayed(paths, clock)
     console = Console(stderr=os.environ.get("LOGQUAKE_STDERR") == "1", soft_wrap=True)
 
@@ -104,19 +107,19 @@ def outcome(
     console: Console,
     interrupts: Interrupts,
 ) -> StageResult:
-    """Live a run's life; return how it ended, which is noted if it was not played to its end.
+    """Play a run's phases; return how the run ended, and record an early end.
 
     Args:
-        plan: The run.
-        paths: Its folder.
-        clock: Its clock.
-        world: Where it takes place.
-        console: Where to talk.
-        interrupts: Ctrl-C, once and twice.
+        plan: The run's plan.
+        paths: The run's folder.
+        clock: The run's clock.
+        world: Real time and machines, or virtual time.
+        console: The terminal.
+        interrupts: The first and the second Ctrl-C.
     """
     try:
         live(plan, paths, clock, world=world, console=console, interrupts=interrupts)
-    except Exception as failed:  # noqa: BLE001 - the interpreter of the run
+    except Exception as failed:  # noqa: BLE001 - every error becomes a result
         result = result_of(failed, paths)
         if isinstance(failed, ScenarioError) and interrupts.finish.is_set():
             result = replace(result, ending=Ending.INTERRUPTED)
@@ -136,15 +139,15 @@ def live(
     console: Console,
     interrupts: Interrupts,
 ) -> None:
-    """Live a run's life in a world; what must be undone is undone on every way out.
+    """Play a run's phases, and run all registered cleanups on every way out.
 
     Args:
-        plan: The run.
-        paths: Its folder.
-        clock: Its clock.
-        world: Where it takes place.
-        console: Where to talk.
-        interrupts: Ctrl-C, once and twice.
+        plan: The run's plan.
+        paths: The run's folder.
+        clock: The run's clock.
+        world: Real time and machines, or virtual time.
+        console: The terminal.
+        interrupts: The first and the second Ctrl-C.
     """
     life = ScriptedLife if plan.scenario else Life
 
@@ -164,11 +167,11 @@ def live(
 
 
 def result_of(failed: Exception, paths: RunPaths) -> StageResult:
-    """Return how a run ended by an exception.
+    """Return the result of a run that an exception ended.
 
     Args:
-        failed: That ended it.
-        paths: Its folder.
+        failed: The exception.
+        paths: The run's folder.
     """
     match failed:
         case UserError() | PlanError():

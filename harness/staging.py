@@ -1,8 +1,8 @@
-"""A run is prepared and played, and nobody judges it here.
+"""Prepare and play a run, without judging it.
 
-Everything that needs the outer world (Maven Central, the choice of hosts) happens here; everything
-that needs the brokers' network happens in `harness.stage`, a child process that lives and dies with
-this one. Neither checkers nor plots are imported: a suite plays each run in a process of its own.
+Work that needs the outside (Maven Central, the choice of hosts) happens in this process. Work that
+needs the brokers' network happens in `harness.stage`, a child process that dies with this one. This
+module imports neither checkers nor plots, because a suite plays each run in a process of its own.
 """
 
 import json
@@ -59,14 +59,14 @@ from results.wording.swarm import swarm_words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """A run that was played, and not judged yet.
+    """A run that was played, and is not judged yet.
 
     Attributes:
-        plan: As it was played.
-        paths: Its folder.
-        result: How it ended.
-        clock: Its clock.
-        answers: Answers signals as long as the run is locked.
+        plan: The plan that was played.
+        paths: The run's folder.
+        result: How the run ended.
+        clock: The run's clock.
+        answers: Answers signals while the run is locked.
     """
 
     plan: Plan
@@ -82,9 +82,9 @@ class Prepared:
     """A run that can be played here.
 
     Attributes:
-        plan: As it will be played.
-        system: Its, prepared.
-        dropped: What of its nemesis is left out, in sentences.
+        plan: The plan that will be played.
+        system: The plan's system, prepared.
+        dropped: The parts of the plan's nemesis that are left out, in sentences.
     """
 
     plan: Plan
@@ -93,15 +93,15 @@ class Prepared:
 
 
 def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
-    """Choose the hosts of a run, refuse what they cannot do, and fetch its Kafka.
+    """Choose a run's hosts, reject what they cannot do, and fetch the run's Kafka version.
 
     Args:
-        plan: As asked for.
-        keep: Whether its cluster is to go on afterwards.
-        say: Tells the user what was chosen, and what is doubtful.
+        plan: The plan that the user asks for.
+        keep: Whether the cluster goes on after the run.
+        say: Prints what was chosen, and warnings.
 
     Raises:
-        UserError, PlanError: Something that the user can mend.
+        UserError, PlanError: An error that the user can fix.
     """
     system, choice = settled(plan, keep=keep, say=say)
     permit(system)
@@ -128,20 +128,20 @@ def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
 
 
 def settled(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> tuple[System, Choice]:
-    """Return the system of a plan, which has all in it that the system tells, and its hosts.
+    """Return a plan's system and hosts. The system's plan includes what the system itself reports.
 
     Args:
-        plan: As asked for.
-        keep: Whether its cluster is to go on afterwards.
-        say: As for `prepared`.
+        plan: The plan that the user asks for.
+        keep: Whether the cluster goes on after the run.
+        say: See `prepared`.
 
     Raises:
-        UserError, PlanError: As `prepared`.
+        UserError, PlanError: See `prepared`.
     """
     asked = system_of(plan)
     refuse_elsewhere(plan, asked, keep=keep)
     system = system_of(asked.settled(say))
-    refuse_another_story(system.plan)  # Which was put together before its version was known.
+    refuse_another_story(system.plan)  # Its version was unknown before.
     choice = choose_hosts(
         system.plan.hosts,
         image=system.plan.image,
@@ -158,16 +158,16 @@ def describe_run(
     *,
     begun: Callable[[RunPaths], None] | None = None,
 ) -> None:
-    """Write what a run is, and on what it runs, into its folder.
+    """Write the run's plan and its environment into the run's folder.
 
     Args:
         ready: The run.
-        paths: Its folder, which is there.
-        clock: Its clock.
-        begun: Is told of the folder as soon as the plan is in it.
+        paths: The run's folder, which exists already.
+        clock: The run's clock.
+        begun: Receives the folder as soon as the plan is in it.
 
     Raises:
-        StoreError: It cannot be written.
+        StoreError: The folder cannot be written.
     """
     plan, system = ready.plan, ready.system
     paths.plan.write_text(dump_plan(plan), encoding="utf-8")
@@ -187,7 +187,7 @@ def describe_run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VirtualTime(RunClock):
-    """The clock of a run that another process simulates: as late as what was noted of it last."""
+    """The clock of a run that another process simulates; its time is the last milestone's."""
 
     milestones: Path
 
@@ -204,11 +204,11 @@ class Staging:
     """Prepares and plays one run.
 
     Attributes:
-        plan: As asked for; `hosts` may still be `auto`.
+        plan: The plan that the user asks for; `hosts` may still be `auto`.
         store: The folder of runs.
-        console: Where to talk.
-        keep: Whether a cluster is to go on afterwards, which not all hosts can have.
-        answer: Prints what a signal is answered; None: the console, and the stage, do it.
+        console: The terminal.
+        keep: Whether a cluster goes on after the run, which not all hosts allow.
+        answer: Prints the answer to a signal; None: the console and the stage print it.
     """
 
     plan: Plan
@@ -227,11 +227,12 @@ class Staging:
         """Play the run, without judging it; it stays locked until the end of the `with` block.
 
         Args:
-            begun: Is told of the run's folder before anything of the run is started.
-            beside: Is entered with that folder when the plan is in it, and left at the end.
+            begun: Receives the run's folder before any process of the run starts.
+            beside: A context manager, entered with the run's folder once the plan is in it, and
+                left at the end of the run.
 
         Raises:
-            UserError, PlanError, StoreError: Something that the user can mend; there is no run.
+            UserError, PlanError, StoreError: An error that the user can fix; there is no run.
         """
         try:
             ready = prepared(self.plan, keep=self.keep, say=self._say)
@@ -266,19 +267,19 @@ class Staging:
     def _play_audited(
         self, plan: Plan, paths: RunPaths, clock: RunClock, answers: Answers
     ) -> StageResult:
-        """Play the run; see that its hosts are as before, and undo what is left of it if not."""
+        """Play the run, check that its hosts are as before, and clean up what the run left."""
         before = audit(plan, paths)
-        # So that a run that dies before its hosts are looked at again is known as one.
+        # If the run dies before the second check, this milestone shows it.
         note(paths, Milestone(name="looked", at_ns=clock.now_ns()))
         result = self._play(plan, paths, clock, answers)
         if result.ending in {Ending.PLAYED, Ending.INTERRUPTED}:
             changes = before.changes()
             self._clean_up(plan, paths)
-        else:  # It may have died, and then what it left is no surprise.
+        else:  # A stage that died may leave traces, so clean up first.
             self._clean_up(plan, paths)
             changes = before.changes()
         if before.refused and result.ending is Ending.USER:
-            return result  # The run failed of the same, and says so.
+            return result  # The run failed for the same reason.
         for what, how in changes.items():
             self._say(f"{what} {how}")
         note(paths, Milestone(name="audited", at_ns=clock.now_ns(), detail=changes))
@@ -295,7 +296,7 @@ class Staging:
                     answers.begins(stage)
             finally:
                 os.close(write_fd)
-            # At the end of the block its standard input is closed: it dies if it still runs.
+            # The end of this block closes the stage's standard input, which ends the stage.
             with stage:
                 values: dict[str, Any] = {}
                 for line in pipe:
@@ -317,15 +318,15 @@ class Staging:
         self, plan: Plan, paths: RunPaths, clock: RunClock, result_fd: int
     ) -> "subprocess.Popen[bytes]":
         prefix = enter_prefix() if plan.hosts == "namespace" else []
-        # -P: no `results` of the folder that we were started in takes our package's place.
+        # -P: a `results` folder in the working directory must not replace our package.
         argv = [sys.executable, "-P", "-m", "harness.stage", str(paths.root), str(result_fd)]
-        # Marked, so that `logquake heal` finds the stage and all that it starts.
+        # The mark lets `logquake heal` find the stage and its children.
         environment = os.environ | mark(paths.processes)
         environment["LOGQUAKE_STDERR"] = "1" if self.console.stderr else "0"
         with ExitStack() as stack:
-            # Of many runs only their results are shown; what each says of itself is kept.
+            # A suite shows only results, so each run's own output goes to a file.
             aside = stack.enter_context(_said(paths).open("ab")) if self.console.quiet else None
-            # A session of its own: Ctrl-C reaches the stage once, through `Answers`.
+            # In its own session, the stage gets Ctrl-C only once, through `Answers`.
             return subprocess.Popen(  # noqa: S603 - our own program
                 [*prefix, *argv, str(clock.start_ns)],
                 stdin=subprocess.PIPE,
@@ -338,7 +339,7 @@ class Staging:
 
     def _clean_up(self, plan: Plan, paths: RunPaths) -> None:
         healed = [heal_dead_run(paths)]
-        if plan.named.kind is SystemKind.ATTACHED:  # Of a stage that died all is there still.
+        if plan.named.kind is SystemKind.ATTACHED:  # A dead stage left everything.
             healed.append(mend_run(Path(plan.named.path), paths))
         for each in healed:
             for sentence in (*each.done, *each.failed):
@@ -358,7 +359,7 @@ def _said(paths: RunPaths) -> Path:
 
 
 def _ended_by_itself(status: int, paths: RunPaths, clock: RunClock) -> StageResult:
-    """Note, in the stage's place, that it died before it could say how the run ended."""
+    """Record that the stage's process died before it could report how the run ended."""
     how = f"signal {-status} ended it" if status < 0 else f"exit status {status}"
     hint = "; the kernel does that when memory is short" if status == -signal.SIGKILL else ""
     sentence = f"the process that played the run ended before its time ({how}{hint})"

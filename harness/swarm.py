@@ -1,12 +1,12 @@
-"""Settings that the user left open, drawn from the seed: swarm testing.
+"""Swarm testing: choose settings at random, from the seed, where the user has set nothing.
 
-Every run with one set of settings meets one set of mechanisms. So each row of the table
-(`harness/swarm_table.py`) is left at its default in about half of the runs, and else takes one of
-its values: runs differ in what is on at all (Groce et al., Swarm Testing, ISSTA 2012). Each row
-draws from a stream of its own, so that a new row changes no other one's draw.
+All runs with the same settings exercise the same mechanisms. So each row of the table
+(`harness/swarm_table.py`) keeps its default in about half of the runs, and otherwise takes one of
+its values. Thus runs differ in which mechanisms are active (Groce et al., Swarm Testing, ISSTA
+2012). Each row has its own random stream, so that a new row changes no other row's value.
 
-What is drawn stands in the plan as if the user had set it, and `swarmed` names it. A stored plan is
-whole: it draws nothing.
+The plan holds the chosen values as if the user had set them, and `swarmed` lists their keys. A
+stored plan is complete, so nothing is chosen for it again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,21 +19,24 @@ from harness.swarm_table import ROWS
 from results.record.plan import Plan, PlanError, plan_from
 
 SHARE_ON = 1 / 2
-"""In so many runs a row is not left at its default."""
+"""The share of runs in which a row does not keep its default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """A plan without defaults: what the user, or an earlier row, has set.
+    """A plan without defaults: only values that the user, or an earlier row, has set.
 
     Attributes:
-        values: As in a plan's file.
+        values: The values, as in a plan file.
     """
 
     values: Mapping[str, object]
 
     def has(self, key: str) -> bool:
-        """Tell whether a key is set: `rate`, `broker.num.io.threads`; of brokers also of one."""
+        """Return whether a key is set: `rate`, `broker.num.io.threads`.
+
+        A broker setting counts as set if one node has it.
+        """
         table, name = split(key)
         if not table:
             return name in self.values
@@ -43,13 +46,13 @@ class Said:
         return any(isinstance(each, Mapping) and name in each for each in tables)
 
     def get(self, key: str) -> object:
-        """Return what a key is set to; None if it is not."""
+        """Return the value of a key; None if it is not set."""
         table, name = split(key)
         values = self.values.get(table) if table else self.values
         return values.get(name) if isinstance(values, Mapping) else None
 
     def with_all(self, settings: Mapping[str, object]) -> "Said":
-        """Return it with some settings more, by key."""
+        """Return a copy with further settings, by key."""
         values = dict(self.values)
         for key, value in settings.items():
             table, name = split(key)
@@ -60,19 +63,19 @@ class Said:
 
 
 def split(key: str) -> tuple[str, str]:
-    """Return the table of a plan that a key is in, empty if it is in none, and its name there."""
+    """Return the table of a key, empty if it has none, and its name in that table."""
     table, dot, name = key.partition(".")
     return (table, name) if dot and table in TABLES else ("", key)
 
 
 def with_swarm(said: Mapping[str, object]) -> dict[str, object]:
-    """Return a plan's values with what is drawn from its seed, where it asks for a swarm.
+    """Return a plan's values with random settings from its seed, if it asks for a swarm.
 
     Args:
-        said: The plan without defaults; with its seed. What is in it is not drawn.
+        said: The plan without defaults, with its seed. Its keys keep their values.
 
     Raises:
-        PlanError: The plan cannot be; or its run has nothing that could be drawn.
+        PlanError: The plan is not valid, or its run has no settings to choose.
     """
     plan = plan_from(dict(said))
     if not plan.swarm or WHOLE in said:
@@ -90,15 +93,15 @@ def with_swarm(said: Mapping[str, object]) -> dict[str, object]:
 
 
 def misfits(plan: Plan, moved: Plan) -> dict[str, object]:
-    """Return the settings of brokers that a swarm drew, and that have no place on another system.
+    """Return the broker settings that the swarm chose and that another system does not have.
 
-    A setting has one if the system takes its row, and any value that was drawn there has one. What
-    a row asks of the workload may not hold any more in the stored plan, whose rest was drawn after
-    it: that is no reason to leave it out, or to keep it.
+    A setting stays if the other system has its row and at least one of the row's chosen values fits
+    there. Conditions on the workload are not checked again. The stored plan may break them, because
+    later rows have changed the workload since.
 
     Args:
-        plan: As it was drawn, and stored.
-        moved: The same on the other system.
+        plan: The stored plan, with the swarm's choices.
+        moved: The plan on the other system.
     """
     stored = Said(values=plan.model_dump(mode="json"))
     found: dict[str, object] = {}
@@ -130,11 +133,11 @@ def _refuse(plan: Plan) -> None:
 
 
 def _drawn(row: Row, plan: Plan, said: Said) -> Value | None:
-    """Return the value of a row, None if it is left at its default, or has no place here."""
+    """Return a row's random value; None if the row keeps its default or does not fit this plan."""
     random = Random(f"{plan.seed}/swarm/{row.name}")
     if random.random() >= SHARE_ON or not (row.takes(plan) and row.fits(plan)):
         return None
-    first = random.choice(row.values)  # The same in all plans in which it has a place.
+    first = random.choice(row.values)  # The same value in all plans that it fits.
     fitting = [*_fitting(row, plan, said)]
     if not fitting or first in fitting:
         return first if fitting else None

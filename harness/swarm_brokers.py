@@ -1,6 +1,6 @@
-"""What a swarm draws of brokers' settings; topics follow them, since they are made with no own.
+"""The swarm's table for broker settings. Topics have no settings of their own, so they follow.
 
-`harness/swarm_table.py` has the rest, and what is not drawn, with the reasons.
+`harness/swarm_table.py` has the other settings, and the reasons why some are left out.
 """
 
 from cluster.sessions import SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT

@@ -1,4 +1,4 @@
-"""What a row of the swarm's table is, and in which runs rows have a place."""
+"""The rows of the swarm's table, and conditions for the runs in which a row fits."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from results.record.plan import Plan
 
 Fits = Callable[[Plan], bool]
 TABLES = ("broker", "client", "contents")
-"""Tables of a plan that rows set something in."""
+"""The tables of a plan in which rows set values."""
 _LEAST_MEBIBYTE = (4, 0)
-"""From here on no topic has a segment of less than 1 MiB (KIP-1030)."""
+"""From this version on, a topic's segments have at least 1 MiB (KIP-1030)."""
 _FEW_BYTES = 1000
 _FEW_MESSAGES = 500
 _SHORT_RUN_S = 600
@@ -27,8 +27,8 @@ class Value:
 
     Attributes:
         settings: By key of a plan, with its table: `broker.num.io.threads`, `rate`.
-        why: Which mechanism it brings into reach.
-        fits: In which runs it has a place, of those in which its row has one.
+        why: The mechanism that the value exercises.
+        fits: Whether the value fits a run for which its row fits.
     """
 
     settings: Mapping[str, object]
@@ -38,14 +38,15 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What is drawn together, from one stream.
+    """Settings that are chosen together, from one random stream.
 
     Attributes:
-        name: Of the stream.
-        values: Beside the default.
-        takes: Whether a plan's system takes it, whatever is sent.
-        fits: In which runs on such a system it has a place. Earlier rows are in the plan already.
-        where: In which runs it has a place, in words.
+        name: The name of the random stream.
+        values: The values beside the default.
+        takes: Whether the plan's system has these settings, whatever the workload.
+        fits: Whether the row fits a run on such a system. The plan already has the values of
+            earlier rows.
+        where: A description of the runs that the row fits.
     """
 
     name: str
@@ -63,113 +64,116 @@ def of_brokers(
     *more: Value,
     fits: Fits = _always,
 ) -> Row:
-    """Return a row of one setting of brokers.
+    """Return a row for one broker setting.
 
     Args:
         name: The setting.
-        where: In which runs it has a place, in words.
-        takes: Whether a plan's system takes it.
-        values: With the reason of each.
-        more: Values that set more than this one.
-        fits: In which runs on such a system it has a place.
+        where: A description of the runs that the row fits.
+        takes: Whether the plan's system has the setting.
+        values: Each value with its reason.
+        more: Values that also set other keys.
+        fits: Whether the row fits a run on such a system.
     """
     own = (Value(settings={f"broker.{name}": value}, why=why) for value, why in values.items())
     return Row(name=name, values=(*own, *more), takes=takes, fits=fits, where=where)
 
 
 def kafka(plan: Plan) -> bool:
-    """Tell whether the brokers are a Kafka that Logquake configures."""
+    """Return whether the brokers are a Kafka that Logquake configures."""
     return plan.is_kafka
 
 
 def ours(plan: Plan) -> bool:
-    """Tell whether the brokers are a Kafka that Logquake configures, or the reference cluster."""
+    """Return whether the brokers are a Kafka that Logquake configures, or the reference cluster."""
     return plan.is_kafka or plan.is_reference
 
 
 def every(*all_of: Fits) -> Fits:
-    """Return what holds if all of some do."""
+    """Return a condition that holds if all given conditions hold."""
     return lambda plan: all(each(plan) for each in all_of)
 
 
 def since(*numbers: int) -> Fits:
-    """Return what holds from a version of Kafka on."""
+    """Return a condition that holds from a Kafka version on."""
     return lambda plan: plan.version_numbers >= numbers
 
 
 def doing(*workloads: str) -> Fits:
-    """Return what holds with some workloads."""
+    """Return a condition that holds for some workloads."""
     return lambda plan: plan.workload in workloads
 
 
 def quorum(plan: Plan) -> bool:
-    """Tell whether a quorum of Kafka's own keeps the metadata."""
+    """Return whether a quorum of Kafka's controllers keeps the metadata (KRaft)."""
     return plan.has_quorum
 
 
 def keeper(plan: Plan) -> bool:
-    """Tell whether ZooKeeper does."""
+    """Return whether ZooKeeper keeps the metadata."""
     return plan.kept_outside
 
 
 def grouped(plan: Plan) -> bool:
-    """Tell whether coordinators keep positions of groups."""
+    """Return whether the workload has consumer groups."""
     return plan.is_grouped
 
 
 def transactional(plan: Plan) -> bool:
-    """Tell whether coordinators keep transactions."""
+    """Return whether the workload has transactions."""
     return plan.transactional
 
 
 def uncompacted(plan: Plan) -> bool:
-    """Tell whether the run's topics are not compacted, which comes with settings of its own."""
+    """Return whether the run's topics are not compacted; compaction has settings of its own."""
     return not plan.keys and not any(COMPACT in each.get(POLICY, "") for each in plan.settings)
 
 
 def small_segments(plan: Plan) -> bool:
-    """Tell whether a topic's segment may be smaller than 1 MiB."""
+    """Return whether a topic's segments may be smaller than 1 MiB."""
     return not plan.is_kafka or plan.version_numbers < _LEAST_MEBIBYTE
 
 
 def simulated(plan: Plan) -> bool:
-    """Tell whether the run takes place in virtual time."""
+    """Return whether the run is played in virtual time."""
     return plan.is_simulated
 
 
 def real(plan: Plan) -> bool:
-    """Tell whether it takes place in real time."""
+    """Return whether the run is played in real time."""
     return not plan.is_simulated
 
 
 def paced(plan: Plan) -> bool:
-    """Tell whether clients send at a rate."""
+    """Return whether clients send at a fixed rate."""
     return plan.load is Load.LIGHT and plan.rate > 0
 
 
 def trickles(plan: Plan) -> bool:
-    """Tell whether so little is sent that small segments stay few, and batches fit into one."""
+    """Return whether messages are few and small, so that there are few small segments."""
     small = plan.payload_bytes <= _FEW_BYTES and not plan.contents.sizes
     return paced(plan) and small and plan.rate * plan.sends_per_op <= _FEW_MESSAGES
 
 
 def briefly(plan: Plan) -> bool:
-    """Tell whether a run is so short that segments of some KiB stay some thousands."""
+    """Return whether the run is short enough to have only some thousands of small segments."""
     return plan.time_limit_s <= _SHORT_RUN_S
 
 
 def own_clients(plan: Plan) -> bool:
-    """Tell whether clients are librdkafka, and have no settings that are the user's alone."""
+    """Return whether the clients are librdkafka without the user's private settings."""
     return real(plan) and not plan.wants_java and plan.clients is None
 
 
 def javas(plan: Plan) -> bool:
-    """Tell whether they are Kafka's own."""
+    """Return whether the clients are Kafka's Java clients."""
     return plan.wants_java
 
 
 def leaders_stay(plan: Plan) -> bool:
-    """Tell whether no fault moves leaders by order, and has to see that they stay moved."""
+    """Return whether no fault moves leaders on purpose.
+
+    Such a fault expects that the leaders stay where it moved them.
+    """
     written = [each.kind for each in plan.faults or ()]
     ordered = {"preferred-election", "reassignment"}.isdisjoint(written)
     return ordered and {"leadership", "all"}.isdisjoint(plan.nemesis)

@@ -1,12 +1,16 @@
-"""What a swarm draws: each setting, its values beside the default, and why each is worth a run.
+"""The swarm's table: each setting, its values beside the default, and a reason for each value.
 
-A reason says which mechanism a value brings into reach. No value is fitted to one bug. The plan's
-own drawing (`harness/drawing.py`) has what messages hold, `linger.ms`, compression, batches and
-requests in flight: those are drawn in every run.
+A reason names the mechanism that a value exercises. No value is chosen for one particular bug.
+Messages, `linger.ms`, compression, batches and requests in flight are not in this table, because
+`harness/drawing.py` chooses them in every run.
 
-Not here: `unclean.leader.election.enable`, acks and `min.insync.replicas`, by which a cluster
-promises less; retention, because a reader that goes on below the start of a log ends with an error,
-and most of a run would then read nothing; names of a broker that has started to know them later.
+Some settings are left out on purpose:
+
+- `unclean.leader.election.enable`, acks and `min.insync.replicas`, with which a cluster promises
+  less.
+- Retention. A reader that continues below the start of a log ends with an error, and then most of a
+  run would read nothing.
+- Settings that running brokers may not know yet.
 """
 
 import math
@@ -31,9 +35,9 @@ from results.record.shares import has_shares
 
 _LONG_ENOUGH_S = 30
 _DELIVERY_S = 8
-"""What they are told to deliver a message in, where sends are to end unknown."""
+"""The clients' delivery timeout in runs in which sends should end with an unknown outcome."""
 _REQUEST_MS = 1000
-"""What clients are told to wait for an answer, where they are to be impatient."""
+"""The clients' request timeout in runs with impatient clients."""
 
 
 def _for_long(plan: Plan) -> bool:
@@ -45,7 +49,7 @@ def _speaks_consumer(plan: Plan) -> bool:
 
 
 def _may_go_on(plan: Plan) -> bool:
-    """Tell whether clients may go on after time-outs; a watcher needs Java's for that."""
+    """Return whether clients may continue after timeouts. With a watcher, only Java clients may."""
     return plan.wants_java or not plan.stop_on_violation
 
 
@@ -54,7 +58,10 @@ def _discards(plan: Plan) -> bool:
 
 
 def _outlives_faults(plan: Plan) -> bool:
-    """Tell whether all faults written by hand end before a short delivery does; others fit it."""
+    """Return whether all written faults are shorter than a short delivery timeout.
+
+    Random faults always are.
+    """
     return all(fault.hold_s < _DELIVERY_S for fault in plan.faults or ())
 
 
@@ -64,7 +71,7 @@ def _one_send(plan: Plan) -> bool:
 
 _PLAIN = doing("log", "groups")
 _OF_THEIR_OWN = doing("keyed", "pipeline")
-"""Workloads whose topics, partitions and rate belong together."""
+"""Workloads that set topics, partitions and rate themselves."""
 
 
 def _open(plan: Plan) -> bool:
@@ -76,10 +83,11 @@ def _unshared(plan: Plan) -> bool:
 
 
 def _delivers_twice(plan: Plan) -> bool:
-    """Tell whether a delivery has room for a request, and for the linger or a second request.
+    """Return whether a delivery has time for a request and the linger, or for two requests.
 
-    Kafka's Java client refuses a request and a linger that are longer than a delivery, which may
-    not be longer than its transaction. The linger is drawn later, and is shorter than a request.
+    Kafka's Java client refuses a delivery timeout shorter than request timeout plus linger. The
+    delivery timeout must not be longer than the transaction timeout. The linger is chosen later,
+    and is shorter than a request.
     """
     transaction_s = plan.transaction_timeout_s if plan.transactional else math.inf
     delivery_ms = 1000 * min(plan.delivery_timeout_s, transaction_s)
@@ -227,7 +235,7 @@ _CLIENTS = (
         fits=every(own_clients, _unshared),
         values=(
             Value(
-                # A second longer than it waits for a fetch, or librdkafka warns.
+                # A second longer than a fetch waits; otherwise librdkafka warns.
                 settings={"client.socket.timeout.ms": "1100"},
                 why="requests are sent again while the first ones are still under way",
                 fits=_discards,
@@ -262,4 +270,4 @@ _CLIENTS = (
     ),
 )
 ROWS: tuple[Row, ...] = (*_WORKLOAD, *_CLIENTS, *OF_BROKERS)
-"""In the order in which they are drawn: what a row asks of the workload was drawn before it."""
+"""The rows in the order of choice: a row's conditions on the workload use earlier rows."""

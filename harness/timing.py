@@ -1,4 +1,4 @@
-"""When a run's command came to what; the milestones of the run's own process tell the rest."""
+"""Measure the steps of a run's command. The run's own process records milestones instead."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,17 +12,17 @@ from results.record.timings import Timings, write_timings
 
 
 def process_began_s() -> float:
-    """Return when this process began, in seconds of `stopwatch_s`: its imports take time, too."""
+    """Return when this process began, in seconds of `stopwatch_s`, so that imports count, too."""
     return stopwatch_s() - (unix_s() - psutil.Process().create_time())
 
 
 @dataclass(slots=True)
 class Timer:
-    """Notes the moments of a run's command.
+    """Records the times of a run's command.
 
     Attributes:
-        began_s: When the command began, in seconds of `stopwatch_s`; None: it did not begin for
-            this run.
+        began_s: When the command began, in seconds of `stopwatch_s`; None: the command is not only
+            for this run.
     """
 
     began_s: float | None = None
@@ -30,23 +30,23 @@ class Timer:
     _clock: RunClock | None = None
 
     def starts(self, clock: RunClock) -> None:
-        """Count from the zero of a run's clock, which is this machine's."""
+        """Use a run's clock as zero; the clock must be this machine's."""
         self._clock = clock
         if self.began_s is not None:
             began_ns = round(self.began_s * NS_PER_S) - clock.start_ns
             self._timings = replace(self._timings, began_ns=began_ns)
 
     def judging(self) -> None:
-        """Note that the judgement begins now."""
+        """Record that the judgement begins now."""
         self._timings = replace(self._timings, judging_ns=self._now_ns())
 
     def judged(self, paths: RunPaths) -> None:
-        """Note that the verdict was written just now."""
+        """Record that the verdict was just written."""
         self._timings = replace(self._timings, judged_ns=self._now_ns())
         self._write(paths)
 
     def drawn(self, paths: RunPaths) -> None:
-        """Note that the page was written just now."""
+        """Record that the page was just written."""
         self._timings = replace(self._timings, drawn_ns=self._now_ns())
         self._write(paths)
 

@@ -1,14 +1,14 @@
-"""The process that judges a run while it goes on: `logquake run --stop-on-violation`.
+"""The watcher: a process that judges a run in progress, for `logquake run --stop-on-violation`.
 
-`python -m harness.watcher RUN_FOLDER START_NS FOLDERS`, started by `harness.watching`. It reads
-what is new of the record's live streams, and after it what is new of the replicas' logs; a look is
-what the kernels of `checkers.live` say of both. A violation is told on standard output, one JSON
-object, and ends the process. Each look leaves a line in `looks.jsonl`: when it was, what it cost,
-how much it kept.
+`harness.watching` starts `python -m harness.watcher RUN_FOLDER START_NS FOLDERS`. Each round of the
+watcher is called a look. A look reads the new rows of the record's live streams, then the new
+batches of the replicas' logs. Then the kernels of `checkers.live` check both. A violation is
+written to standard output as one JSON object, and ends the process. Each look adds a line to
+`looks.jsonl`: its time, its cost, and how many rows it keeps.
 
-Between two looks it rests for `INTERVAL_S`, and for so long that it takes no more than
-`MOST_OF_A_CORE` of a processor: on a slow machine, or where there is much to read, violations are
-found later, and the brokers do not notice.
+Between two looks the watcher sleeps for `INTERVAL_S`, or longer: it uses at most `MOST_OF_A_CORE`
+of a processor. So a slow machine or much data delays the detection, but does not disturb the
+brokers.
 """
 
 import json
@@ -41,22 +41,22 @@ from results.record.topics import CreatedTopic
 
 INTERVAL_S = 2.5
 AGAIN_S = 1.0
-"""After a look that found something: that is rare, and the next one decides."""
+"""The pause after a look that found a violation. The next look must confirm the violation."""
 MOST_OF_A_CORE = 0.09
 READ_BYTES = 8 << 20
-"""Of a stream or a log in one look."""
+"""The most bytes that one look reads of a stream or a log."""
 NICE = 5
 LOOKS = "looks.jsonl"
 
 
 class Watcher:
-    """What one run's watcher has read so far.
+    """The data that one run's watcher has read so far.
 
     Args:
-        paths: The run.
-        plan: As it is played.
-        topics: As created.
-        folders: Of the nodes whose files this machine sees, by node.
+        paths: The run's folder.
+        plan: The plan that is played.
+        topics: The created topics.
+        folders: The folder of each node whose files this machine can read.
     """
 
     def __init__(
@@ -81,21 +81,22 @@ class Watcher:
 
     @property
     def rows(self) -> int:
-        """How many rows it keeps."""
+        """How many rows the watcher keeps."""
         return self._window.rows
 
     @property
     def suspects(self) -> bool:
-        """Whether the last look found something that another look is to confirm."""
+        """Whether the last look found a violation that another look must confirm."""
         return self._looks.suspects
 
     def look(self, now_ns: Callable[[], int]) -> Violation | None:
-        """Read what is new, and judge it.
+        """Read the new data, and check it.
 
-        The streams are read first: what they call acknowledged was in a log before that.
+        The streams are read first: a message that they report as acknowledged was in a log before
+        that.
 
         Args:
-            now_ns: Tells the nanoseconds since the run's start.
+            now_ns: Returns the nanoseconds since the start of the run.
         """
         self._read_streams()
         self._read_logs()
@@ -114,7 +115,7 @@ class Watcher:
             low, copies = self._window.low[place], self._window.copies[place]
             parsed = Parsed()
             read = {node: tail.read(low, READ_BYTES, parsed) for node, tail in tails.items()}
-            # Of what was never there, there is no replica.
+            # A log that never existed is no replica.
             news = {node: each for node, each in read.items() if each.whole or node in copies}
             for node, rows in rows_of(
                 place, {node: each.batches for node, each in news.items()}
@@ -141,7 +142,7 @@ class Watcher:
 
 
 def main() -> None:
-    """Watch the run whose folder is the first argument, from its zero, the second, on."""
+    """Watch the run whose folder is the first argument; the second is the zero of its clock."""
     paths, clock = RunPaths(Path(sys.argv[1])), RunClock(start_ns=int(sys.argv[2]))
     die_with_parent()
     os.nice(NICE)

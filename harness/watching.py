@@ -1,4 +1,4 @@
-"""The controlling side of the watcher (`harness.watcher`), and the evidence of its moment."""
+"""Start and stop the watcher (`harness.watcher`), and keep the evidence of a violation."""
 
 import json
 import subprocess
@@ -18,24 +18,24 @@ from harness.scenarios.snapshot import OF_NODE, OF_PARTITION
 from results.record.milestones import STOPPED_ON, WATCHER_ENDED
 
 MOMENT = "moment"
-"""The name of the copies that are made then: `snapshots/moment/<node>`."""
+"""The name of the copies at the moment of a violation: `snapshots/moment/<node>`."""
 ASKED_S = 2.0
 LOG = "watcher.log"
 MOST_OF_A_LOG = 16 << 20
-"""So much of the end of a broker's own log is kept."""
+"""The most bytes that are kept from the end of a broker's own log."""
 _EXIT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A violation, as the watcher told it.
+    """A violation that the watcher reported.
 
     Attributes:
-        name: Of the anomaly.
-        sentence: Of the anomaly, for people.
-        topic, partition, offset: Where; empty and -1 for a whole run.
-        first_ns, seen_ns: When a look found it first, and when one found it again.
-        told: All of it.
+        name: The anomaly's name.
+        sentence: The anomaly's description.
+        topic, partition, offset: The place; empty and -1 for a whole run.
+        first_ns, seen_ns: When a look first found it, and when another look confirmed it.
+        told: The whole report.
     """
 
     name: str
@@ -49,16 +49,16 @@ class Found:
 
     @property
     def place(self) -> str:
-        """The partition, `log-0-3`; empty for a whole run."""
+        """The partition, such as `log-0-3`; empty for a whole run."""
         return f"{self.topic}-{self.partition}" if self.partition >= 0 else ""
 
 
 class Watching:
-    """The watcher of a run, from `start` to `stop`.
+    """The watcher process of a run, from `start` to `stop`.
 
     Args:
-        arena: The run's.
-        cluster: Its brokers.
+        arena: The run's arena.
+        cluster: The run's brokers.
     """
 
     def __init__(self, arena: Arena, cluster: Deployment) -> None:
@@ -70,7 +70,7 @@ class Watching:
         self._ear = threading.Thread(target=self._listen, name="watcher", daemon=True)
 
     def start(self) -> None:
-        """Start it. Call it from a thread that lives as long as the run."""
+        """Start the watcher. Call this from a thread that lives as long as the run."""
         arena = self._arena
         folders, hidden = local_folders(arena.hosts, self._cluster.nodes)
         if hidden:
@@ -92,9 +92,9 @@ class Watching:
         self._ear.start()
 
     def found(self) -> list[str]:
-        """Return a sentence if the run is to be stopped; note it if the watcher has ended.
+        """Return a sentence if the run must stop; record a watcher that has ended by itself.
 
-        Call it from the run's own thread, again and again.
+        Call this repeatedly, from the run's own thread.
         """
         if self._lost:
             self._lost = False
@@ -103,7 +103,7 @@ class Watching:
         return [self._found.sentence] if self._found else []
 
     def keep_moment(self) -> None:
-        """Keep the evidence of the moment, if the run is to be stopped."""
+        """If a violation stops the run, keep the evidence of that moment."""
         found, arena = self._found, self._arena
         if found is None:
             return
@@ -132,16 +132,16 @@ class Watching:
             _copy(arena.hosts.disk(node), ["logs/*"], folder / node, most=MOST_OF_A_LOG)
 
     def stop(self) -> None:
-        """End it; note it if it has ended by itself. Idempotent."""
+        """End the watcher; record it if it has ended by itself. Idempotent."""
         process = self._process
         if process is None:
             return
         if process.poll() is not None:
-            self._ear.join()  # It hears that now, if it has not yet.
+            self._ear.join()  # The thread notices the end now.
             self.found()
         self._stopping = True
         if process.stdin is not None:
-            process.stdin.close()  # It ends with its pipe.
+            process.stdin.close()  # The watcher ends when its pipe closes.
         with suppress(subprocess.TimeoutExpired):
             process.wait(_EXIT_S)
         process.kill()
@@ -170,7 +170,7 @@ class Watching:
 
 
 def local_folders(hosts: Hosts, nodes: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the folders of the nodes whose files this machine sees, and the other nodes."""
+    """Return the folders of nodes whose files this machine can read, and the other nodes."""
     disks = {node: hosts.disk(node) for node in nodes}
     seen = {node: disk for node, disk in disks.items() if isinstance(disk, LocalDisk)}
     folders = {node: str(disk.folder.absolute()) for node, disk in seen.items()}
@@ -178,13 +178,13 @@ def local_folders(hosts: Hosts, nodes: Sequence[str]) -> tuple[dict[str, str], l
 
 
 def _copy(disk: Disk, patterns: list[str], target: Path, *, most: int | None = None) -> None:
-    """Copy files of a node, as far as they are there; with a limit only their ends."""
+    """Copy a node's files that exist; with a limit, copy only their ends."""
     for pattern in patterns:
         paths: Sequence[PurePosixPath] = ()
         with suppress(OSError):  # Its host does not answer.
             paths = disk.files(pattern)
         for path in paths:
-            with suppress(OSError):  # It was replaced, or deleted, at this moment.
+            with suppress(OSError):  # The file was just replaced or deleted.
                 size = disk.size(path)
                 data = disk.read(path, at=0 if most is None else max(0, size - most))
                 _write(target / path, data)

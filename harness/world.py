@@ -1,7 +1,7 @@
-"""Where a run takes place: with processes, sockets and threads; or in a simulation.
+"""The world of a run: real processes, sockets and threads, or a simulation.
 
-A run's life asks its world for whatever is not the same in both: hosts, brokers' programs, clients.
-All else, from the plan to the record, knows nothing of it.
+The world provides what differs between the two: hosts, brokers and clients. All other code, from
+the plan to the record, is the same in both.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,41 +36,41 @@ class Clients(Protocol):
     """The clients of an ordinary run; see `workloads.fleet.Fleet`."""
 
     def start(self) -> None:
-        """Start them; return when all are ready."""
+        """Start the clients; return when all are ready."""
 
     def phase(self, phase: Phase) -> None:
-        """Tell them in which phase the ops are that they invoke from now on."""
+        """Set the phase of the ops that the clients invoke from now on."""
 
     def untouched(self) -> frozenset[Touched]:
-        """Return what nothing came of since the recovery was entered last."""
+        """Return the partitions and groups without a message since the recovery phase began."""
 
     def counts(self) -> FleetCounts:
-        """Return what they did so far."""
+        """Return the counts of the clients' ops so far."""
 
     def died(self) -> list[str]:
-        """Return a sentence for each that ended without having been told to."""
+        """Return a sentence for each worker that ended without an order to do so."""
 
     def crashes(self) -> list[Crash]:
-        """Return which of their processes a crash has ended."""
+        """Return the worker processes that have crashed."""
 
     def stop(self, timeout_s: float) -> list[str]:
-        """Start no new ops, wait for those in flight; return what went wrong. Idempotent."""
+        """Start no new ops, and wait for those in flight; return what went wrong. Idempotent."""
 
 
 class World(Protocol):
-    """What of a run is not the same everywhere.
+    """The parts of a run that differ between real time and virtual time.
 
     Attributes:
-        draws: Whether its time is the user's: what goes on is shown as long as it lasts.
+        draws: Whether the run takes real time, so that its progress is shown while it runs.
     """
 
     draws: bool
 
     def hosts(self, plan: Plan, paths: RunPaths) -> Hosts:
-        """Return the machines of a run; `up` makes them."""
+        """Return a run's machines; `up` creates them."""
 
     def cluster(self, plan: Plan, hosts: Hosts, paths: RunPaths, *, say: Say) -> Deployment:
-        """Return its brokers, not started."""
+        """Return the run's brokers, not started."""
 
     def clients(
         self,
@@ -81,10 +81,10 @@ class World(Protocol):
         clock: RunClock,
         paths: RunPaths,
     ) -> Clients:
-        """Return its clients, not started."""
+        """Return the run's clients, not started."""
 
     def reader(self, plan: Plan, bootstrap: str) -> Callable[[int], Reader]:
-        """Return what makes the consumer of a process of the final reads."""
+        """Return a function that makes the consumers of the final reads."""
 
     def script(
         self, plan: Plan, topic: CreatedTopic, bootstrap: str, *, clock: RunClock, live: Path
@@ -92,31 +92,31 @@ class World(Protocol):
         """Return the clients of a scripted run."""
 
     def clock(self, start_ns: int) -> RunClock:
-        """Return a run's clock, which may be read outside of its life, too.
+        """Return a run's clock, which can also be read outside `play`.
 
         Args:
             start_ns: `CLOCK_MONOTONIC` of this machine at the run's start.
         """
 
     def event(self) -> Event:
-        """Return an event that its life can wait for, and that a signal may set."""
+        """Return an event that the run can wait for, and that a signal handler may set."""
 
     def play(self, life: Callable[[], None], *, story_s: float = 0.0) -> None:
-        """Live a life in this world; what it raises is raised.
+        """Play a run in this world; its errors are raised.
 
         Args:
-            life: Is called, once.
-            story_s: How long the steps of its story may wait.
+            life: The function that plays the run; called once.
+            story_s: How long the steps of the run's story may wait.
         """
 
 
 class RealWorld:
-    """Processes, sockets and threads; real time."""
+    """Processes, sockets and threads in real time."""
 
     draws = True
 
     def hosts(self, plan: Plan, paths: RunPaths) -> Hosts:
-        """Return machines of the system's own, or hosts of the plan's kind."""
+        """Return the system's own machines, or hosts of the plan's kind."""
         return system_of(plan).hosts(paths) or make_hosts(
             plan.hosts,
             machines(plan),
@@ -128,7 +128,7 @@ class RealWorld:
         )
 
     def cluster(self, plan: Plan, hosts: Hosts, paths: RunPaths, *, say: Say) -> Deployment:
-        """Return the brokers of the plan's system, for which all is there."""
+        """Return the brokers of the plan's system, with all their programs fetched."""
         system = system_of(plan)
         system.prepare(say)
         return system.cluster(hosts, paths)
@@ -142,7 +142,7 @@ class RealWorld:
         clock: RunClock,
         paths: RunPaths,
     ) -> Clients:
-        """Return worker processes, with the client library that the plan wants."""
+        """Return worker processes, with the client library that the plan names."""
         library, java = client_library(plan), java_client(plan)
         return Fleet(plan, topics, bootstrap, clock=clock, paths=paths, library=library, java=java)
 
@@ -150,20 +150,20 @@ class RealWorld:
     reader = staticmethod(final_reader)
 
     def clock(self, start_ns: int) -> RunClock:
-        """Return this machine's."""
+        """Return a clock of this machine's time."""
         return RunClock(start_ns=start_ns)
 
     def event(self) -> Event:
-        """Return a thread's, without a lock."""
+        """Return an event for threads, without a lock."""
         return SignalledEvent()
 
-    def play(self, life: Callable[[], None], *, story_s: float = 0.0) -> None:  # noqa: ARG002 - each wait has a limit of its own here
-        """Live it here and now."""
+    def play(self, life: Callable[[], None], *, story_s: float = 0.0) -> None:  # noqa: ARG002 - each wait has its own limit here
+        """Play the run in this thread."""
         life()
 
 
 def world_of(plan: Plan) -> World:
-    """Return where a plan is played."""
+    """Return the world of a plan."""
     if not plan.is_simulated:
         return RealWorld()
     from harness.simulated.world import SimulatedWorld  # noqa: PLC0415 - greenlets for few

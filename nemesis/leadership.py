@@ -56,7 +56,7 @@ class Partition:
         """
         now = self.wait(lambda _: True, Patience(limit_s=TOLD_LIMIT_S, stop=self._stop), what="it")
         if now is None:
-            raise ClusterError(f"nobody tells who leads {self}")
+            raise ClusterError(f"no node reports the leader of {self}")
         return now
 
     def wait(self, wanted: Callable[[Led], bool], patience: Patience, *, what: str) -> Led | None:

@@ -61,13 +61,13 @@ ARRIVES_S = 2.0
 """Seconds after the end of a stall within which all datagrams must arrive."""
 MOST_LOOKS_BEFORE = 8
 PROVEN = (
-    "numbered datagrams, sent at once: none has arrived after a third of a stall; at the end nearly"
-    " all have arrived in order; if the other direction does not stall, its datagrams arrive soon,"
-    " but their answers wait"
+    "numbered datagrams, sent at once: none has arrived after a third of a stall. At the end"
+    " nearly all have arrived in order. If the other direction does not stall, its datagrams"
+    " arrive soon, but their answers wait"
 )
 HALF_PROVEN = (
-    "numbered datagrams from 20 ports: after a third of a stall, those of 3 or more ports have not"
-    " arrived, and those of 3 or more ports have; at the end nearly all have arrived"
+    "numbered datagrams from 20 ports: after a third of a stall, those of 3 or more ports have"
+    " not arrived, and those of 3 or more ports have. At the end nearly all have arrived"
 )
 UNDONE = (
     "removal of the shape, which releases all packets; then all datagrams come back soon, for"

@@ -143,7 +143,7 @@ def _mend_brokers(site: Site, nodes: Iterable[str], findings: _Findings, *, limi
             if sentence := _mended_broker(site, node):
                 findings.done.append(sentence)
         except FAILURES as failed:
-            findings.failed.append(f"the broker of {node} could not be mended: {failed}")
+            findings.failed.append(f"the broker of {node} could not be restored: {failed}")
     try:
         wait_until(
             lambda: all_back(site, started),

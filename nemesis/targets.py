@@ -156,7 +156,7 @@ def resolve_target(
     if target.word == COORDINATOR:
         return _coordinator(rng.choice(target.coordinated), find)
     if view is None:
-        raise NoTargetError(f"no node answers, so nobody is known as {target.word}")
+        raise NoTargetError(f"no node answers, so no node is known as {target.word}")
     if target.word in _OF_QUORUM:
         return _of_quorum(target.word, view.controller, nodes, rng)
     return _in_partition(target, view, nodes, rng)
@@ -243,7 +243,7 @@ def _coordinator(of: Coordinated, find: Find) -> tuple[str, ...]:
     node = find(of)
     if node is None:
         what = _COORDINATED[of.kind]
-        raise NoTargetError(f"nobody is known as the coordinator of the {what} {of.key} now")
+        raise NoTargetError(f"no node is known as the coordinator of the {what} {of.key} now")
     return (node,)
 
 
@@ -273,7 +273,7 @@ def _in_partition(
     if not held:
         where = _place(target.topic_partition) if target.topic_partition else "any partition"
         seen = f" (ISR {','.join(states[0].isr)})" if len(states) == 1 else ""
-        raise NoTargetError(f"nobody is {target.word} of {where} now{seen}")
+        raise NoTargetError(f"no node is {target.word} of {where} now{seen}")
     chosen = held[0] if target.topic_partition else rng.choice(held)
     return tuple(chosen) if all_of_them else _drawn(chosen, 1, rng)
 

@@ -175,9 +175,9 @@ def _refuse_without_majority(replicas: Sequence[str], site: Site) -> None:
     voters = len(site.cluster.nodes)
     if not apart and not _majority_lives(len(replicas), voters):
         raise ClusterError(
-            f"with {len(replicas)} replicas on {voters} nodes that keep the metadata, too, nobody"
-            " would be left to elect a leader; use --replication 2, or controllers of their own"
-            " (--system kafka:VERSION:controllers)"
+            f"with {len(replicas)} replicas on {voters} nodes that keep the metadata, too, no"
+            " majority would be left to elect a leader; use --replication 2, or controllers of"
+            " their own (--system kafka:VERSION:controllers)"
         )
 
 

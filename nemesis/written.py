@@ -53,10 +53,13 @@ def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) ->
             f" {plan.system}: {kind.unless}"
         )
     if target.word in OF_FOLLOWERS and plan.replication == 1:
-        yield f"has the target {fault.target!r}, and with replication 1 nobody follows; use leader"
+        yield (
+            f"has the target {fault.target!r}, and with replication 1 there is no follower; use"
+            " leader"
+        )
     yield from _reasons_of_target(fault, target, roster)
     if kind.spares and target.word in {"all", SERVERS}:
-        yield (f"has the target {target.word!r}, and nobody would be left beside it; use majority")
+        yield (f"has the target {target.word!r}, and no other node would be left; use majority")
     if Ability.FAULTY_DISK in kind.needs and kind.when_whole:
         yield from _reasons_beside(fault, plan)
     if fault.at_s + fault.hold_s > plan.time_limit_s:
@@ -80,9 +83,9 @@ def _reasons_beside(fault: PlannedFault, plan: Plan) -> Iterator[str]:
         settled_s = first.at_s + kind_named(first.kind).lasts_s(first.hold_s, plan.hosts)
         if other.when is not None or fault.when is not None or second.at_s < settled_s:
             yield (
-                f"is not alone: {other.kind!r} at {other.at_s:g} s comes before all is settled, and"
-                " a broker without what it lost may be elected (KIP-966); have the later of both"
-                f" begin at {settled_s:g} s, and none wait for a state"
+                f"is not alone: {other.kind!r} at {other.at_s:g} s comes before all is settled. A"
+                " broker that lacks its lost records may then be elected (KIP-966); have the"
+                f" later fault begin at {settled_s:g} s, and let no fault wait for a state"
             )
 
 

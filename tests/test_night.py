@@ -258,7 +258,7 @@ def test_a_kernel_has_to_keep_its_score() -> None:
     assert (grown.least(15), round(grown.least(50), 2)) == (1.0, 0.8)
     assert 0.84 < least["log_divergence"] < 0.86, "124 of 137, of a sample"
     assert 0.81 < least["disk_losses"] < 0.82, "46 of 50, of a former module"
-    with pytest.raises(ValueError, match=r"mend this row: .*lost_write"):
+    with pytest.raises(ValueError, match=r"fix this row: .*lost_write"):
         list(recorded(text.replace("| 142 / 143 |", "| 142 of 143 |")))
     with pytest.raises(ValueError, match="there is no table"):
         list(recorded(""))

@@ -71,8 +71,10 @@ WORKLOAD = Workload(
     brief="in consumer groups",
     does="As `log`, plus consumers in groups of four that join, leave, vanish, commit and seek."
     " Each group has an assignor of its own, or the consumer protocol (KIP-848).",
-    finds="a group that goes on from a wrong position: its commit was forgotten, or nobody made it",
-    ops="as `log`, but consumers are members of a group: they subscribe, commit, leave,"
-    " vanish, seek; every assignment, revocation and seek is a row of `assignments`, every commit"
-    " and every question for what is committed one of `commits`",
+    finds=(
+        "a group that continues at a wrong position: its commit was forgotten, or no member made it"
+    ),
+    ops="as `log`, but consumers are members of a group: they subscribe, commit, leave, vanish,"
+    " seek. Each assignment, revocation and seek is a row of `assignments`. Each commit, and"
+    " each query for committed offsets, is a row of `commits`",
 )

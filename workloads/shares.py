@@ -85,5 +85,5 @@ WORKLOAD = Workload(
     " record. They join, leave and vanish, also with records in hand.",
     finds="a record that the group never delivers, or delivers again after it was accepted",
     ops="as `log`, but members of the share group poll, then acknowledge each record of that poll"
-    " and wait for the answer; each delivery and each acknowledgement is a row of `shared`",
+    " and wait for the answer. Each delivery and each acknowledgement is a row of `shared`",
 )

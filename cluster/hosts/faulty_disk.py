@@ -162,7 +162,7 @@ class Orders:
             case "tell":
                 pass
             case other:
-                raise ValueError(f"nobody knows how to {other}")
+                raise ValueError(f"{other} is an unknown order")
         return {"ready": READY, **self._faults.told(), **self._guarded.told()}
 
 

@@ -268,7 +268,7 @@ def _is_flushed(path: Path) -> bool:
     if errors[1] in {"ENOENT", "ELOOP", "ENXIO", "ENODEV"}:
         return False
     if errors[1]:
-        raise ClusterError(f"{path.name} cannot be flushed on a mended disk: {errors[1]}")
+        raise ClusterError(f"{path.name} cannot be flushed on a healed disk: {errors[1]}")
     return True
 
 

@@ -20,7 +20,7 @@ _CIRCLE = re.compile(
     r"^Found .*?deadlock:?\n(.*?)^Java stack information", re.DOTALL | re.MULTILINE
 )
 _WAITS = re.compile(
-    r'^"(?P<who>.+)":\n\s+waiting .*,\n\s+which is held by (?:"(?P<by>.+)"|(?P<nobody>.+))$',
+    r'^"(?P<who>.+)":\n\s+waiting .*,\n\s+which is held by (?:"(?P<by>.+)"|(?P<unnamed>.+))$',
     re.MULTILINE,
 )
 
@@ -51,7 +51,7 @@ def deadlock(printed: str) -> str:
     """Return which threads wait for each other in a thread dump's deadlocks; empty without one."""
     circles = (_WAITS.finditer(each) for each in _CIRCLE.findall(printed))
     return "; ".join(
-        ", ".join(f"{each['who']} waits for {each['by'] or each['nobody']}" for each in circle)
+        ", ".join(f"{each['who']} waits for {each['by'] or each['unnamed']}" for each in circle)
         for circle in circles
     )
 

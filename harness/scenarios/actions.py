@@ -1,28 +1,29 @@
-"""What a step can do: plain values, which the director carries out.
+"""The actions of a step, as plain values that the director executes.
 
-Faults among them are recorded like a nemesis's: with a line in the ledger before, an effect that
-was measured, and a heal. What is still in force at the story's end is healed by the run.
+Faults among them are recorded like faults of the nemesis: a line in the ledger first, then a
+measured effect, then a heal. At the end of the story, the run heals all faults that are in force.
 """
 
 from dataclasses import dataclass
 
 Link = tuple[str, str]
-"""What the first machine sends to the second; `zk` is ZooKeeper's machine."""
+"""The direction from the first machine to the second; `zk` is ZooKeeper's machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Produce:
-    """Send the next messages, and wait until each is answered or given up.
+    """Send the next messages, and wait until each is acknowledged or fails.
 
     Attributes:
-        count: How many; they are called message1, message2, ... in the order of their sending.
-        acks: Of the producer.
-        together: In one batch, if there are several; otherwise each waits for the one before.
-        answered: Whether an acknowledgement is expected; False: it must not come within the
-            limit, and the story goes on.
-        within_s: The limit (and the producer's delivery timeout).
-        only_to: Node that is given to the client as bootstrap; None: all.
-        wait: False: do not wait; `Answered` does. Nothing else is sent or read meanwhile.
+        count: How many messages. Their names are message1, message2, ... in the order of sending.
+        acks: The producer's `acks`.
+        together: Whether the messages share a batch. Otherwise each waits for the one before.
+        answered: Whether an acknowledgement is expected. If False, none may come within the limit,
+            and the story goes on.
+        within_s: The limit, and the producer's delivery timeout.
+        only_to: The node that the client gets as bootstrap; None: all nodes.
+        wait: If False, the action does not wait; `Answered` waits later. Until then nothing else is
+            sent or read.
     """
 
     count: int = 1
@@ -36,29 +37,29 @@ class Produce:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Wait for the answers to what was sent without waiting."""
+    """Wait for the answers to a `Produce` that did not wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """Read the partition from its start with a fresh consumer, and record what came."""
+    """Read the partition from its start with a fresh consumer, and record the messages."""
 
     within_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """SIGKILL a node's process; a paused one too."""
+    """SIGKILL a node's process, even if it is paused."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """SIGTERM, and wait until the process has ended by itself.
+    """SIGTERM a node's process, and wait until it has ended.
 
     Attributes:
-        wait: False: do not wait; a condition of the step sees to it.
+        wait: If False, do not wait; a condition of the step waits instead.
     """
 
     node: str
@@ -67,34 +68,34 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start a node that was killed or stopped: the heal of that fault."""
+    """Start a node that was killed or stopped. This heals the fault."""
 
     node: str
     until_back: bool = True
-    """Wait until it is registered again; False: the story's conditions see to it."""
+    """Whether to wait until the node is registered again. If False, the story's conditions wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """SIGSTOP."""
+    """SIGSTOP a node's process."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """SIGCONT: the heal of a pause."""
+    """SIGCONT a node's process. This heals a pause."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Drop what travels over some links, at the receiver.
+    """Cut some links: the receiver drops all packets that arrive over them.
 
     Attributes:
-        name: By which `Join` finds it.
-        links: Directed.
+        name: A name, by which `Join` finds the cut.
+        links: The links, each in one direction.
     """
 
     name: str
@@ -110,9 +111,10 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class PowerLoss:
-    """SIGKILL, then truncate the partition's active segment to what was flushed.
+    """SIGKILL a node's process, then truncate the partition's active segment to its flushed part.
 
-    Simulated: what lay in the page cache only is cut off the file, down to the recovery point.
+    The power loss is simulated: the part of the file after the recovery point is cut off, because
+    it was only in the page cache.
     """
 
     node: str
@@ -120,24 +122,24 @@ class PowerLoss:
 
 @dataclass(frozen=True, slots=True)
 class ElectPreferred:
-    """Have the first replica of the assignment elected."""
+    """Elect the first replica of the assignment as leader."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectUnclean:
-    """Have any live replica elected."""
+    """Elect any live replica as leader, in sync or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reassign:
-    """Change the assignment, or only its order."""
+    """Change the partition's assignment, or only its order."""
 
     replicas: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskLeader:
-    """Ask a broker, as a client that knows an epoch, for the partition's end (ListOffsets)."""
+    """Ask a broker for the partition's end (ListOffsets), as a client that knows a leader epoch."""
 
     node: str
     epoch: int
@@ -145,7 +147,7 @@ class AskLeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskEpochEnd:
-    """Ask a broker where an epoch ends (OffsetForLeaderEpoch), as a follower would."""
+    """Ask a broker where a leader epoch ends (OffsetForLeaderEpoch), as a follower does."""
 
     node: str
     epoch: int
@@ -154,12 +156,12 @@ class AskEpochEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopics:
-    """Have topics of no importance created: they put records into the metadata log.
+    """Create topics that the story does not use: each adds records to the metadata log.
 
     Attributes:
-        names: Of the topics, one partition and one replica each.
-        at: The broker that is asked; None: whoever answers.
-        answered: False: an answer is not waited for.
+        names: The topics, with one partition and one replica each.
+        at: The broker that is asked; None: any broker that answers.
+        answered: If False, no answer is expected.
     """
 
     names: tuple[str, ...]
@@ -169,11 +171,11 @@ class CreateTopics:
 
 @dataclass(frozen=True, slots=True)
 class BeginTransaction:
-    """Begin a transaction and write a message in it.
+    """Begin a transaction, and write a message in it.
 
     Attributes:
-        node: Who leads the partition and coordinates the transaction.
-        held_up: Whether a second message is sent too, whose request is held up.
+        node: The broker that leads the partition and coordinates the transaction.
+        held_up: Whether to send a second message, whose request is delayed.
     """
 
     node: str
@@ -185,7 +187,7 @@ class EndTransaction:
     """End the transaction, as its client does.
 
     Attributes:
-        committed: False: abort it.
+        committed: Whether to commit; if False, abort.
     """
 
     committed: bool
@@ -193,10 +195,10 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArriveLate:
-    """Let the request arrive that was held up.
+    """Deliver the delayed request of a transaction.
 
     Attributes:
-        accepted: Whether the broker is expected to take it.
+        accepted: Whether the broker is expected to accept the request.
     """
 
     accepted: bool

@@ -1,4 +1,4 @@
-"""From a scenario's name and choices to the plan of a run."""
+"""Make the plan of a run from a scenario's name and choices."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,27 +15,27 @@ from results.record.systems import system_named
 from results.record.terms import Mode
 
 Choices = Mapping[str, str]
-"""By option: `{"rule": "leader-epoch"}`."""
+"""A value for each option: `{"rule": "leader-epoch"}`."""
 
 _SWITCH = {"on": True, "off": False}
 _MINIMUMS = {"ok_sends": 1, "ok_polls": 0, "around_faults": 0}
-"""A story sends what it tells of, when it tells of it, and need not read before its end."""
+"""A story sends few messages, and need not read before its end. So its minimums are low."""
 _OF_THE_STORY = (
     "nodes", "controllers", "replication", "min_insync", "topics", "partitions", "workload",
     "acks", "nemesis", "faults",
 )  # fmt: skip
-"""Keys of a plan that its steps count on."""
+"""Keys of a plan that the story's steps depend on."""
 _RULE = "truncation"
-"""The reference cluster's setting that a story's rule is."""
+"""The reference cluster's setting for a story's truncation rule."""
 _TABLES = ("broker", "node", "features", "client", "budgets", "minimums")
-"""Keys of a plan that are tables: a file that gives one says some of it, not all."""
+"""Keys of a plan that are tables. A plan file may set some entries of a table."""
 
 
 def scenario_named(name: str) -> Scenario:
-    """Return a scenario.
+    """Return the scenario of a name.
 
     Raises:
-        PlanError: There is none of that name.
+        PlanError: There is no scenario of that name.
     """
     found = next((each for each in SCENARIOS if each.name == name), None)
     if found is None:
@@ -49,7 +49,7 @@ def scenario_of(plan: Plan) -> Scenario:
     """Return the scenario of a scripted run's plan.
 
     Raises:
-        PlanError: It has none, or one that there is not.
+        PlanError: The plan names no scenario, or an unknown one.
     """
     if plan.scenario is None:
         raise PlanError("the plan has no [scenario]")
@@ -57,10 +57,10 @@ def scenario_of(plan: Plan) -> Scenario:
 
 
 def waits_s(plan: Plan) -> float:
-    """Return how many seconds the steps of a scripted run may wait for what they tell of.
+    """Return how many seconds the steps of a scripted run may wait in all.
 
     Raises:
-        PlanError: As `scenario_of`.
+        PlanError: See `scenario_of`.
     """
     waited = 0.0
     for move in (move for step in scenario_of(plan).steps(plan) for move in step.moves):
@@ -72,10 +72,10 @@ def waits_s(plan: Plan) -> float:
 
 
 def resolved(scenario: Scenario, given: Choices) -> dict[str, str]:
-    """Return all choices of a scenario, with its defaults for those that were not made.
+    """Return a value for each choice of a scenario: the given one, or the default.
 
     Raises:
-        PlanError: One that the scenario does not have, or not so.
+        PlanError: The scenario does not have a given choice or value.
     """
     for option in given:
         if option not in scenario.choices:
@@ -97,7 +97,7 @@ def resolved(scenario: Scenario, given: Choices) -> dict[str, str]:
 
 
 def all_choices(scenario: Scenario) -> Iterator[dict[str, str]]:
-    """Yield every combination of choices that a scenario has, its defaults first."""
+    """Yield every combination of a scenario's choices, the defaults first."""
     seen: list[dict[str, str]] = []
     for values in product(*(choice.values for choice in scenario.choices.values())):
         given = dict(zip(scenario.choices, values, strict=True))
@@ -113,7 +113,7 @@ def all_choices(scenario: Scenario) -> Iterator[dict[str, str]]:
 
 
 def systems_of(scenario: Scenario, choices: Choices) -> tuple[str, ...]:
-    """Return the systems that a scenario is known to work on, with some choices."""
+    """Return the systems on which a scenario is known to work with some choices."""
     if scenario.systems_of is None:
         return scenario.systems
     return scenario.systems_of(_scenario_plan(scenario, choices))
@@ -126,11 +126,11 @@ def story_values(
 
     Args:
         scenario: The story.
-        given: Choices that were made; the others get their defaults.
-        system: None: the first that the scenario is known to work on.
+        given: The user's choices; the others get their defaults.
+        system: The system; None: the first on which the scenario is known to work.
 
     Raises:
-        PlanError: The choices do not fit.
+        PlanError: The choices do not fit the scenario.
     """
     choices = resolved(scenario, given)
     plan = _scenario_plan(scenario, choices)
@@ -164,9 +164,10 @@ def story_values(
 
 
 def values_behind(values: Mapping[str, object]) -> dict[str, object]:
-    """Return a plan file's values, behind them those of its scenario, if it names one.
+    """Return a plan file's values, completed with the values of its scenario, if it names one.
 
-    So that a stored plan is what it was, and one that only names a scenario is that scenario's.
+    So a stored plan stays as it is, and a plan with only a scenario's name gets the scenario's
+    values.
 
     Raises:
         PlanError: The scenario or its choices are unknown.
@@ -175,7 +176,7 @@ def values_behind(values: Mapping[str, object]) -> dict[str, object]:
     if not isinstance(asked, dict) or not isinstance(asked.get("name"), str):
         return dict(values)
     scenario = scenario_named(asked["name"])
-    # Validated as a whole first, so that what cannot be is told as of any other key.
+    # Validate the table first, so that its errors look like errors of other keys.
     plan = plan_from({"scenario": asked}).scenario
     system = values.get("system")
     given = plan.choices if plan is not None else {}
@@ -185,10 +186,10 @@ def values_behind(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def refuse_another_story(plan: Plan) -> None:
-    """Refuse a scripted run whose steps could not be played as they are told.
+    """Raise an error for a scripted run whose plan does not fit the story's steps.
 
     Raises:
-        PlanError: It has another cluster, or other clients, than its scenario has.
+        PlanError: The plan's cluster or clients are not the scenario's.
     """
     if plan.scenario is None:
         return
@@ -223,7 +224,7 @@ def refuse_another_story(plan: Plan) -> None:
 
 
 def doubts(plan: Plan) -> list[str]:
-    """Return sentences on what a scripted run is not known to work on; none if it is."""
+    """Return a warning if a scripted run's system is not known to work; else an empty list."""
     if plan.scenario is None:
         return []
     known = systems_of(scenario_of(plan), plan.scenario.choices)
@@ -234,13 +235,13 @@ def doubts(plan: Plan) -> list[str]:
 
 
 def cuts(plan: Plan) -> bool:
-    """Tell whether the story of a scripted run cuts the network."""
+    """Return whether the story of a scripted run cuts the network."""
     steps = scenario_of(plan).steps(plan)
     return any(isinstance(move, Cut) for step in steps for move in step.moves)
 
 
 def telling(scenario: Scenario, choices: Choices) -> dict[str, str]:
-    """Return the choices that are worth naming: the first, and others than the defaults."""
+    """Return the choices for a run's name: the first choice, and each that is not a default."""
     return {
         option: value
         for number, (option, value) in enumerate(choices.items())
@@ -251,7 +252,7 @@ def telling(scenario: Scenario, choices: Choices) -> dict[str, str]:
 
 
 def choice_words(choices: Choices) -> Sequence[str]:
-    """Return choices as they are typed: `--rule leader-epoch`, `--no-elr`."""
+    """Return choices as command line options: `--rule leader-epoch`, `--no-elr`."""
     return [
         ("--elr" if value == "on" else "--no-elr") if key == "elr" else f"--{key} {value}"
         for key, value in choices.items()
@@ -259,14 +260,14 @@ def choice_words(choices: Choices) -> Sequence[str]:
 
 
 def _joined(behind: Mapping[str, object], values: Mapping[str, object], key: str) -> object:
-    """Return a table of a plan: the scenario's entries, and over them those that were given."""
+    """Return a table of a plan: the given entries replace those of the scenario."""
     under, over = behind[key], values.get(key, {})
-    # What is no table is refused with all other values that are not what they should be.
+    # A value that is no table is rejected later, with all other wrong values.
     return {**under, **over} if isinstance(under, dict) and isinstance(over, dict) else over
 
 
 def _words(value: object) -> str:
-    """Return a plan's value as people write it."""
+    """Return a plan's value as readable text."""
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "empty"
     return "empty" if value is None else str(value)
@@ -277,17 +278,17 @@ def _kind(plan: Plan) -> tuple[bool, str, Mode]:
 
 
 def _told_on(known: Sequence[str], asked: str) -> str:
-    """Return the system to play on; a bare version gets the mode in which it is known to work."""
+    """Return the system to play on. A version without a mode gets the mode that works."""
     return next((each for each in known if each.startswith(f"{asked}:")), asked)
 
 
 def _on_yours(asked: str | None, release: str, told_on: str) -> dict[str, object]:
-    """Return what is another in the plan of a story on a Kafka of the user's.
+    """Return plan values that differ if the story is played on a Kafka build of the user.
 
     Args:
-        asked: For the system.
-        release: What it is told as; the same: it is no Kafka of the user's.
-        told_on: The same, in the mode that the story needs.
+        asked: The system that the user named.
+        release: The release whose story is played. If it equals `asked`, the user has no own build.
+        told_on: The same release, in the mode that the story needs.
     """
     if asked is None or asked == release:
         return {}

@@ -1,4 +1,4 @@
-"""States that a step can wait for. To add one: a function that returns a `Condition`."""
+"""Conditions that a step can wait for. A new condition is a function that returns a `Condition`."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ NO_ANSWER = "no answer"
 
 
 def leads(node: str, *, epoch: int | None = None) -> Condition:
-    """Wait until a node leads the partition, as the cluster's metadata have it."""
+    """Wait until a node leads the partition, according to the cluster's metadata."""
     in_epoch = f" in epoch {epoch}" if epoch is not None else ""
     return _of_partition(
         f"{node} leads{in_epoch}",
@@ -27,7 +27,7 @@ def nobody_leads() -> Condition:
 
 
 def isr_is(*nodes: str) -> Condition:
-    """Wait until the in-sync replicas are exactly these."""
+    """Wait until the partition's in-sync replicas are exactly these nodes."""
     return _of_partition(
         f"the ISR is {', '.join(nodes)}",
         lambda it: set(it.isr) == set(nodes),
@@ -36,7 +36,7 @@ def isr_is(*nodes: str) -> Condition:
 
 
 def registered(*nodes: str) -> Condition:
-    """Wait until these brokers are registered (others may be too)."""
+    """Wait until these brokers are registered. Other brokers may be registered, too."""
     return _of_partition(
         f"{', '.join(nodes)} registered",
         lambda it: set(nodes) <= it.registered,
@@ -54,7 +54,7 @@ def unregistered(*nodes: str) -> Condition:
 
 
 def high_watermark(node: str, offset: int) -> Condition:
-    """Wait until a running broker says that its own replica's high watermark is this."""
+    """Wait until a running broker reports this high watermark for its own replica."""
 
     def look(sight: Sight) -> Seen:
         replica = sight.replica(node)
@@ -65,7 +65,7 @@ def high_watermark(node: str, offset: int) -> Condition:
 
 
 def last_stable(node: str, offset: int) -> Condition:
-    """Wait until a running broker says that its own replica's last stable offset is this."""
+    """Wait until a running broker reports this last stable offset for its own replica."""
 
     def look(sight: Sight) -> Seen:
         replica = sight.replica(node)
@@ -76,7 +76,7 @@ def last_stable(node: str, offset: int) -> Condition:
 
 
 def log_end(node: str, offset: int) -> Condition:
-    """Wait until a running broker says that its own replica's log ends here."""
+    """Wait until a running broker reports this log end for its own replica."""
 
     def look(sight: Sight) -> Seen:
         replica = sight.replica(node)
@@ -87,7 +87,7 @@ def log_end(node: str, offset: int) -> Condition:
 
 
 def high_watermark_on_disk(node: str, offset: int) -> Condition:
-    """Wait until `replication-offset-checkpoint` of a node says this."""
+    """Wait until a node's file `replication-offset-checkpoint` has this high watermark."""
     return _of_files(
         node,
         f"replication-offset-checkpoint of {node} says {offset}",
@@ -96,7 +96,7 @@ def high_watermark_on_disk(node: str, offset: int) -> Condition:
 
 
 def log_end_on_disk(node: str, offset: int) -> Condition:
-    """Wait until a node's segments end here."""
+    """Wait until a node's segment files end at this offset."""
     return _of_files(
         node,
         f"the segments of {node} end at {offset}",
@@ -105,7 +105,7 @@ def log_end_on_disk(node: str, offset: int) -> Condition:
 
 
 def epochs_on_disk(node: str, *lines: tuple[int, int]) -> Condition:
-    """Wait until `leader-epoch-checkpoint` of a node has exactly these (epoch, start offset)."""
+    """Wait until a node's `leader-epoch-checkpoint` has exactly these (epoch, offset) pairs."""
     wanted = ", ".join(f"{epoch} {start}" for epoch, start in lines) or "nothing"
     return _of_files(
         node,
@@ -115,7 +115,7 @@ def epochs_on_disk(node: str, *lines: tuple[int, int]) -> Condition:
 
 
 def logged(node: str, pattern: str, *, what: str) -> Condition:
-    """Wait until a node's logs have a line, since the step began, that matches a regex."""
+    """Wait until a node has logged a line, since the step began, that matches a regex."""
 
     def look(sight: Sight) -> Seen:
         lines = sight.lines(node, pattern)
@@ -125,7 +125,7 @@ def logged(node: str, pattern: str, *, what: str) -> Condition:
 
 
 def believes(node: str, leader: str | None, *, epoch: int | None = None) -> Condition:
-    """Wait until a broker, asked by itself, says that this node leads."""
+    """Wait until a broker, asked directly, reports this node as leader."""
     in_epoch = f" in epoch {epoch}" if epoch is not None else ""
 
     def look(sight: Sight) -> Seen:
@@ -139,7 +139,7 @@ def believes(node: str, leader: str | None, *, epoch: int | None = None) -> Cond
 
 
 def ended(node: str) -> Condition:
-    """Wait until a node's process is gone."""
+    """Wait until a node's process has ended."""
 
     def look(sight: Sight) -> Seen:
         runs = sight.running(node)

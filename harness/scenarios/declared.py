@@ -1,4 +1,4 @@
-"""Which anomalies a story declares: what its run shows, all of it and nothing else."""
+"""Declare the anomalies that a story's run must show: all of them and no others."""
 
 from collections.abc import Iterable
 
@@ -7,12 +7,12 @@ from results.record.plan import Plan
 
 
 def declared(plan: Plan, *anomalies: str, announced: Iterable[str] = ()) -> frozenset[str]:
-    """Return the anomalies that the run of a plan must have.
+    """Return the anomalies that a run of this plan must have.
 
     Args:
-        plan: Of the run.
-        anomalies: Whatever the brokers tell.
-        announced: Those that rest on the high watermarks that leaders announce; brokers before 2.2
-            announce none.
+        plan: The run's plan.
+        anomalies: Anomalies that any Kafka version shows.
+        announced: Anomalies that are seen only if leaders announce their high watermarks, as Kafka
+            does since 2.2.
     """
     return frozenset(anomalies) | frozenset(announced if announcing(plan) else ())

@@ -1,4 +1,4 @@
-"""Carries out what a step does, and says in words what came of it."""
+"""Execute the actions of a step, and describe each result in words."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -38,22 +38,22 @@ from results.record.terms import Outcome
 from workloads.scripted import SendOutcome
 
 MOST_NAMED = 4
-"""So many messages are named one by one; of more the first and the last."""
+"""Up to so many messages are named each. A longer list shows only its first and last message."""
 UNANSWERED_S = 2.0
-"""After so long a question is given up whose answer is not expected."""
+"""The time limit for a question that no broker is expected to answer."""
 
 
 class ScenarioError(ClusterError):
-    """A story could not go on as it is told."""
+    """The story could not go on as planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """What was done.
+    """The result of an action.
 
     Attributes:
-        did: In words.
-        answers: To questions.
+        did: A description of what was done.
+        answers: The answers of brokers, if the action asked a question.
     """
 
     did: str
@@ -61,10 +61,10 @@ class Deed:
 
 
 class Stagehand:
-    """Carries out actions, one at a time; for one task.
+    """Executes actions, one at a time, in one thread or task.
 
     Args:
-        props: What the story is played with.
+        props: The cluster, the faults and the client that the story uses.
     """
 
     def __init__(self, props: Props) -> None:
@@ -73,11 +73,11 @@ class Stagehand:
         self._transaction: ScriptedTransaction | None = None
 
     def do(self, action: Action) -> Deed:
-        """Carry out an action.
+        """Execute an action.
 
         Raises:
-            ScenarioError: It did not do what the story needs.
-            ClusterError, WaitTimeoutError: It could not be done.
+            ScenarioError: The result is not what the story needs.
+            ClusterError, WaitTimeoutError: The action failed.
         """
         props = self._props
         match action:
@@ -103,7 +103,7 @@ class Stagehand:
         return deed
 
     def finish(self) -> None:
-        """Wait for what is still being sent: each message has a limit. Idempotent."""
+        """Wait for sends in flight; each has a time limit. Idempotent."""
         if self._sending is not None:
             self._sending[1].join()
         if self._transaction is not None:
@@ -147,7 +147,7 @@ class Stagehand:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a sentence has them: `a and b`, `message1 to message100 (100)`."""
+    """Return names as one text: `a and b`, or `message1 to message100 (100)`."""
     if len(names) > MOST_NAMED:
         return f"{names[0]} to {names[-1]} ({len(names)})"
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -1,4 +1,4 @@
-"""Plays a story: does what a step does, waits for what it waits for, looks at every replica."""
+"""Play a story: execute each step's actions, wait for its conditions, record every replica."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,16 +16,16 @@ LOOK_INTERVAL_S = 0.1
 
 @dataclass(slots=True)
 class Scene:
-    """What happened in a step so far.
+    """The progress of a step.
 
     Attributes:
-        step: As it is told.
-        number: From 1.
-        begun_ns: Nanoseconds since the run's start.
-        did: What was done, in words.
-        waited: What was waited for.
-        answers: To questions.
-        failed: Why the story ended here; empty as long as it goes on.
+        step: The step.
+        number: The step's number, from 1.
+        begun_ns: The step's begin, in nanoseconds since the start of the run.
+        did: Descriptions of the actions so far.
+        waited: The conditions so far.
+        answers: The answers of brokers so far.
+        failed: Why the story ended in this step; empty while it goes on.
     """
 
     step: Step
@@ -39,16 +39,16 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Director:
-    """Plays steps.
+    """Plays the steps of a story.
 
     Attributes:
-        sight: What conditions look at.
-        do: Carries out an action.
+        sight: The state that conditions check.
+        do: Executes an action.
         begin: Called at the start of each step.
-        look: Called at the end of each step, also of one that failed: looks at every replica, and
-            writes the step down.
-        clock: The run's.
-        say: Gets a sentence for each step, and for each wait that is not over at once.
+        look: Called at the end of each step, even if the step failed. It records the step and the
+            state of every replica.
+        clock: The run's clock.
+        say: Prints a sentence for each step, and for each wait that takes time.
         stop: Ends the story early.
     """
 
@@ -64,7 +64,7 @@ class Director:
         """Play a story to its end.
 
         Raises:
-            ScenarioError: A state did not come, or something could not be done; with the step.
+            ScenarioError: A condition was not met, or an action failed; the message names the step.
         """
         for number, step in enumerate(steps, 1):
             self.say(f"step {number} of {len(steps)}: {step.tells}")

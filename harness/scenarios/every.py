@@ -1,4 +1,4 @@
-"""All scenarios, one after the other: what there is to play, and the table of what came of it."""
+"""Play all scenarios one after the other, and show their results in a table."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,12 +18,12 @@ COLUMNS = ("scenario", "choices", "system", "verdict", "as expected", "seconds")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One scenario with its choices made, on one system.
+    """One scenario with all its choices made, on one system.
 
     Attributes:
-        scenario: Which.
-        choices: By option.
-        system: As `--system` takes it.
+        scenario: The scenario.
+        choices: The value of each option.
+        system: The system, as `--system` takes it.
     """
 
     scenario: Scenario
@@ -32,21 +32,21 @@ class Part:
 
     @property
     def name(self) -> str:
-        """`leader-epoch-1 --rule leader-epoch on kafka:2.8.2`."""
+        """A name such as `leader-epoch-1 --rule leader-epoch on kafka:2.8.2`."""
         words = " ".join((self.scenario.name, *choice_words(telling(self.scenario, self.choices))))
         return f"{words} on {self.system}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What came of a part.
+    """The result of one scenario's run.
 
     Attributes:
-        part: Which.
-        verdict: `valid`, `unknown`, `invalid`; empty: there is none.
-        differs: What came otherwise than expected, in sentences.
-        took_s: From its start to its verdict.
-        interrupted: Whether Ctrl-C ended it.
+        part: The scenario with its choices and system.
+        verdict: `valid`, `unknown` or `invalid`; empty if there is none.
+        differs: Each difference from the expected end, in a sentence.
+        took_s: The time from the start of the run to its verdict.
+        interrupted: Whether Ctrl-C ended the run.
     """
 
     part: Part
@@ -57,7 +57,7 @@ class Played:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row of the table."""
+        """The run's row of the table."""
         return (
             self.part.scenario.name,
             " ".join(choice_words(telling(self.part.scenario, self.part.choices))),
@@ -71,13 +71,13 @@ class Played:
 def parts(
     only: str = ALL, *, scenarios: Sequence[Scenario] = SCENARIOS, system: str | None = None
 ) -> Iterator[Part]:
-    """Yield every scenario on every system and with all choices that it names.
+    """Yield every scenario with all its choices, on every system on which it is known to work.
 
     Args:
-        only: A pattern (`*`, `?`) that a scenario's name, or a part's name, has to match.
-        scenarios: Which there are.
-        system: Only on this one; a bare version is meant in any mode, and a Kafka of the user's
-            stands for the release that it is told as.
+        only: A pattern (`*`, `?`) for a scenario's name, or for a part's name.
+        scenarios: The scenarios to choose from.
+        system: Only this system. A version without a mode matches any mode. A Kafka build of the
+            user matches the release that it is based on.
     """
     release = None if system is None else as_release(system)
     for scenario in scenarios:
@@ -94,7 +94,7 @@ def parts(
 
 
 def _on(asked: str, known: str) -> str:
-    """Return the system that was asked for in the mode of the known one that it stands for."""
+    """Return the user's system, in the mode of the known system that it matches."""
     yours = system_named(asked)
     return replace(yours, mode=system_named(known).mode).text if yours.is_yours else known
 

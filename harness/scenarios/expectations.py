@@ -1,4 +1,4 @@
-"""Whether a scripted run ended as its scenario expects. Pure but for `read_end`."""
+"""Decide whether a scripted run ended as its scenario expects. Only `read_end` reads files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ LOST = "lost-write"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """How a scripted run ended.
+    """The end of a scripted run.
 
     Attributes:
         valid: The verdict.
-        anomalies: Names that the verdict has.
-        lost: Messages that it names as lost, in the order of their offsets.
-        lost_count: How many are lost; at most `MAX_EXAMPLES` of them are named.
-        read: What the final read returned, in order.
-        failed: Whether the story was not told to its end.
+        anomalies: The names of the verdict's anomalies.
+        lost: The lost messages that the verdict names, in the order of their offsets.
+        lost_count: How many messages are lost; the verdict names at most `MAX_EXAMPLES` of them.
+        read: The messages that the final read returned, in order.
+        failed: Whether the story ended before its last step.
     """
 
     valid: Validity
@@ -38,7 +38,7 @@ class End:
 
 
 def read_end(paths: RunPaths, verdict: Verdict) -> End:
-    """Return how a stored run ended."""
+    """Return the end of a stored run."""
     lost = verdict.anomalies.get(LOST)
     named = (each.evidence.get("value") for each in (lost.examples if lost else ()))
     return End(
@@ -52,7 +52,7 @@ def read_end(paths: RunPaths, verdict: Verdict) -> End:
 
 
 def differences(expected: Expected, end: End) -> tuple[str, ...]:
-    """Return what came otherwise than expected, a sentence each; none if all is as expected."""
+    """Return each difference from the expected end, in a sentence; empty if there is none."""
     if end.failed:
         return ("the story was not told to its end",)
     found = []
@@ -83,14 +83,14 @@ def expectation(expected: Expected) -> str:
 
 
 def outcome_line(expected: Expected, found: Sequence[str]) -> str:
-    """Return a line on whether the end is as expected."""
+    """Return a line that reports whether the run ended as expected."""
     if found:
         return f"NOT as expected: {'; '.join(found)} (expected: {expectation(expected)})"
     return f"as expected: {expectation(expected)}"
 
 
 def _each_of(names: Sequence[str]) -> str:
-    """Return all of some names: messages may be left out of a list, anomalies may not."""
+    """Return all names as one text; unlike `listed`, this function never shortens the list."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
@@ -100,7 +100,7 @@ def _same_losses(lost: tuple[str, ...], end: End) -> bool:
 
 
 def _final_messages(paths: RunPaths) -> list[str]:
-    """Return the names of what the final read returned, each offset once, in order."""
+    """Return the names of the messages in the final read, once for each offset, in order."""
     if not paths.table("polls").exists():
         return []
     polls = pq.read_table(paths.table("polls"), columns=["offset", "value", "phase"])

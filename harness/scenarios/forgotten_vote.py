@@ -1,9 +1,9 @@
-"""A voter that dies is asked for the same vote again: what it said must be on its disk.
+"""After a restart, a voter must still know its vote, because the vote is on its disk.
 
-Two candidates of one epoch are rare: who stands for election first asks whether it would win
-(KIP-996), and the answers come within a moment. Here they are held back, so that both have the
-answer of n102 before either has asked for its vote. n101 gets the vote, n102 dies, and n103 asks
-what it had wanted to ask all the time.
+Two candidates in one epoch are rare. A node asks first whether it would win (KIP-996), and the
+answers come at once. In this story, the network delays the answers of node n102. So both n101 and
+n103 know that n102 would vote for them, before either asks for its vote. Node n101 gets the vote,
+and n102 dies. Then n103 asks n102 for its vote in the same epoch.
 """
 
 from harness.scenarios.actions import CreateTopics, Cut, Join, Kill, Produce, Start
@@ -18,9 +18,9 @@ BROKER = "n1"
 BUG, FOUND = "vote-not-persisted", "double-vote"
 _LINES = r"Vote request|Completed transition to"
 _SETTINGS = {
-    # The leader writes nothing while it has nothing to do: all logs end alike.
+    # An idle leader writes nothing, so all logs end at the same offset.
     "metadata.max.idle.interval.ms": "600000",
-    # An answer that is held back is waited for.
+    # Long enough for an answer that is delayed.
     "controller.quorum.request.timeout.ms": "90000",
 }
 _ELECTION, _FETCH = "controller.quorum.election.timeout.ms", "controller.quorum.fetch.timeout.ms"
@@ -71,8 +71,8 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             lines=_LINES,
         ),
         Step(
-            "n102's answers are held back, and n101 and n103 do not see each other. Both ask"
-            " whether they would win, and n102 says yes to both.",
+            "The network delays n102's answers, and n101 and n103 do not see each other. Both ask"
+            " whether they would win, and n102 answers both with yes.",
             (
                 Cut("to-first", ((SECOND, FIRST),)),
                 Cut("to-third", ((SECOND, THIRD),)),
@@ -85,8 +85,8 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             lines=_LINES,
         ),
         Step(
-            "n102's answer comes to n101, which stands for election, and its request waits. n102"
-            " gives it its vote, and that answer is held back.",
+            "n102's answer reaches n101. It stands for election, and its vote request is delayed."
+            " Then n102 gives n101 its vote, and that answer is delayed, too.",
             (
                 Cut("from-first", ((FIRST, SECOND),)),
                 Join("to-first"),
@@ -98,8 +98,8 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             lines=_LINES,
         ),
         Step(
-            "n102's answer comes to n103, which stands for election in the same epoch, and its"
-            " request waits. n101 and n102 are killed.",
+            "n102's answer reaches n103. It stands for election in the same epoch, and its vote"
+            " request is delayed. n101 and n102 are killed.",
             (
                 Cut("from-third", ((THIRD, SECOND),)),
                 Join("to-third"),
@@ -110,7 +110,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             lines=_LINES,
         ),
         Step(
-            "n102 returns, and is asked by n103.",
+            "n102 returns, and n103 asks it for its vote.",
             (
                 Join("from-third"),
                 Join("to-first-again"),
@@ -132,18 +132,20 @@ def _expected(plan: Plan) -> Expected:
         return Expected(
             valid=Validity.INVALID,
             anomalies=frozenset({FOUND}),
-            moral="n102 voted for both: had n101 had its answer, there were two leaders.",
+            moral="n102 voted for both. If n101 had received its vote, there would have been two"
+            " leaders.",
         )
     return Expected(
         valid=Validity.VALID,
         read=("message1", "message2"),
-        moral="A vote is on the disk before it is given; who returns knows what it said.",
+        moral="A voter writes its vote to disk before it answers. After a restart it still knows"
+        " its vote.",
     )
 
 
 SCENARIO = Scenario(
     name="forgotten-vote",
-    title="A voter returns, and is asked for the vote that it has given",
+    title="A voter returns, and a second candidate asks for its vote",
     about=__doc__.partition("\n\n")[2],
     systems=("reference:controllers",),
     plan=_plan,

@@ -1,7 +1,7 @@
-"""Scenarios that are told in several forms: as the article has it, and without any excuse.
+"""Scenarios with several forms: as in the article, and in a clean form without doubtful steps.
 
-A form is a story of its own, with its own brokers and its own end; the scenario's choices say which
-one is told.
+Each form is a story of its own, with its own brokers and its own end. The scenario's choices select
+the form.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Rule
 
 FormKey = tuple[str, str | None]
-"""(form, way); no way but in the clean form."""
+"""The pair (form, way). Only the clean form has a way; else it is None."""
 
 RULES = Choice(
     values=(Rule.HIGH_WATERMARK.value, Rule.LEADER_EPOCH.value, Rule.LEADER_EPOCH_V0.value)
@@ -27,13 +27,13 @@ class Form:
     """One of a scenario's stories.
 
     Attributes:
-        systems: What it is known to work on, the first is the default.
+        systems: The systems on which the form is known to work; the first is the default.
         plan: Returns the plan's values for a rule and a system.
-        assignment: Replicas of its partition, the first leader first.
-        first: Nodes to be started before all others.
-        steps: The story.
-        expected: Its end.
-        away: Brokers that do not come back.
+        assignment: The replicas of the story's partition; the first is the first leader.
+        first: The nodes that start before all others.
+        steps: The steps of the story.
+        expected: The expected end.
+        away: The brokers that never come back.
     """
 
     systems: tuple[str, ...]
@@ -46,12 +46,12 @@ class Form:
 
 
 def rule_of(plan: Plan) -> Rule:
-    """Return by which rule a run's followers truncate; a scenario of this kind always has one."""
+    """Return the rule by which a run's followers truncate. Every scenario with forms has a rule."""
     return _rule(plan.scenario)
 
 
 def told_in_forms(*, name: str, title: str, about: str, forms: Mapping[FormKey, Form]) -> Scenario:
-    """Return the scenario that tells the form which its plan asks for."""
+    """Return a scenario that plays the form which its plan selects."""
 
     def of(plan: Plan) -> Form:
         return forms[_key(plan.scenario)]
@@ -74,7 +74,10 @@ def told_in_forms(*, name: str, title: str, about: str, forms: Mapping[FormKey, 
 
 
 def _known(form: Form, rule: Rule) -> tuple[str, ...]:
-    """Return what a form works on by a rule; no setting of Kafka's chooses between two versions."""
+    """Return the systems on which a form works with a rule.
+
+    Kafka has no setting that selects the rule `LEADER_EPOCH_V0`.
+    """
     if rule is not Rule.LEADER_EPOCH_V0:
         return form.systems
     return tuple(each for each in form.systems if each.partition(":")[0] == REFERENCE)

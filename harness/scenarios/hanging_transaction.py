@@ -1,13 +1,14 @@
-"""A request arrives behind the end of its transaction, and readers wait for ever.
+"""A request arrives after the end of its transaction, and readers wait forever.
 
-A Produce request of a transaction is held up in the network. Its client gets no answer and aborts:
-the coordinator writes the marker, and forgets the transaction. Then the request arrives. Before
-KIP-890 the leader takes it for the first one of another transaction, which its coordinator does not
-know, and so nobody ends it: the last stable offset stands still, and every read_committed reader
-stands there (KAFKA-14402). Since 3.6 the leader asks the coordinator first, and refuses the
-request. https://cwiki.apache.org/confluence/x/B40ODg
+The network delays a Produce request of a transaction. The client gets no answer and aborts. So the
+coordinator writes the marker, and forgets the transaction. Then the request arrives.
 
-The network's part is played by the harness, which sends each request by itself.
+Before KIP-890, the leader takes this request for the start of a new transaction. The coordinator
+does not know that transaction, so it never ends. The last stable offset stops there, and so does
+every read_committed reader (KAFKA-14402). Since Kafka 3.6, the leader first asks the coordinator,
+and refuses the request. See https://cwiki.apache.org/confluence/x/B40ODg
+
+In this story, the harness plays the network's part: it sends each request itself.
 """
 
 from harness.scenarios.actions import (
@@ -26,7 +27,7 @@ from results.record.terms import Validity
 
 BROKER = "n1"
 FIRST_VERIFYING = (3, 6)
-"""Leaders verify that a transaction is under way since then (KIP-890, part 1)."""
+"""Since this version, leaders check that a transaction is in progress (KIP-890, part 1)."""
 
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
@@ -47,39 +48,39 @@ def _verifies(plan: Plan) -> bool:
 def _steps(plan: Plan) -> tuple[Step, ...]:
     return (
         Step(
-            "message1 is written in a transaction, which is committed.",
+            "message1 is written in a transaction, and the transaction is committed.",
             (
                 leads(BROKER, epoch=0),
                 BeginTransaction(BROKER),
                 EndTransaction(committed=True),
                 last_stable(BROKER, 2),
             ),
-            why="Behind message1 stands the marker that commits it, at offset 1.",
+            why="After message1, at offset 1, the log has the marker that commits it.",
         ),
         Step(
-            "Another transaction begins. message2 is written in it; the request with message3 is"
-            " held up in the network.",
+            "Another transaction begins. message2 is written in it. The network delays the request"
+            " with message3.",
             (
                 BeginTransaction(BROKER, held_up=True),
                 high_watermark(BROKER, 3),
                 last_stable(BROKER, 2),
             ),
-            why="While the transaction is open, the last stable offset stands at its first message:"
-            " read_committed readers are given nothing from there on.",
+            why="While the transaction is open, the last stable offset stays at its first message."
+            " A read_committed reader gets no message from there on.",
         ),
         Step(
-            "Its client gets no answer to message3, and aborts. The marker is written.",
+            "The client gets no answer to message3, and aborts. The coordinator writes the marker.",
             (
                 EndTransaction(committed=False),
                 high_watermark(BROKER, 4),
                 last_stable(BROKER, 4),
             ),
-            why="The transaction is over, and the coordinator has forgotten it. Readers skip"
+            why="The transaction has ended, and the coordinator has forgotten it. Readers skip"
             " message2.",
         ),
         _refused() if _verifies(plan) else _accepted(),
         Step(
-            "message4 is written, outside of any transaction, and acknowledged. A read_committed"
+            "message4 is written outside of any transaction, and is acknowledged. A read_committed"
             " reader reads the partition from its start.",
             (
                 Produce(),
@@ -89,7 +90,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             ),
             why=""
             if _verifies(plan)
-            else "message4 is committed, and no read_committed reader is given it.",
+            else "message4 is committed, but no read_committed reader gets it.",
         ),
     )
 
@@ -98,8 +99,9 @@ def _accepted() -> Step:
     return Step(
         "The request with message3 arrives. The broker accepts it.",
         (ArriveLate(accepted=True), high_watermark(BROKER, 5), last_stable(BROKER, 4)),
-        why="Producer, epoch and sequence number are the next ones. To the leader a transaction has"
-        " begun; the coordinator knows of none, and will not abort it when its time is over.",
+        why="Producer id, epoch and sequence number are the expected next ones. So the leader"
+        " takes the request for the start of a transaction. The coordinator does not know this"
+        " transaction, and will not abort it after its timeout.",
     )
 
 
@@ -107,7 +109,7 @@ def _refused() -> Step:
     return Step(
         "The request with message3 arrives. The broker refuses it.",
         (ArriveLate(accepted=False), high_watermark(BROKER, 4), last_stable(BROKER, 4)),
-        why="The leader has asked the coordinator, which knows of no open transaction.",
+        why="The leader has asked the coordinator, which knows no open transaction.",
     )
 
 
@@ -116,20 +118,20 @@ def _expected(plan: Plan) -> Expected:
         return Expected(
             valid=Validity.VALID,
             read=("message1", "message4"),
-            moral="The late request was refused, and readers go on.",
+            moral="The broker refused the late request, and readers continue.",
         )
     return Expected(
         valid=Validity.INVALID,
         anomalies=frozenset({"hanging-transaction", "final-read-incomplete"}),
         read=("message1",),
-        moral="One request that came late has stopped every read_committed reader of the partition,"
-        " until an operator aborts the transaction (kafka-transactions.sh abort).",
+        moral="One late request has stopped every read_committed reader of the partition, until an"
+        " operator aborts the transaction (kafka-transactions.sh abort).",
     )
 
 
 SCENARIO = Scenario(
     name="hanging-transaction",
-    title="A late request opens a transaction that nobody ends",
+    title="A late request opens a transaction that no client ends",
     about=__doc__.partition("\n\n")[2] if __doc__ else "",
     systems=("kafka:3.5.2:combined", "kafka:2.8.2", "kafka:4.3.1"),
     plan=_plan,

@@ -1,10 +1,13 @@
-"""The last replica in sync loses its disk's cache: what becomes of what the others have.
+"""The last replica in sync loses its unflushed data: do the other copies survive?
 
-Replicas leave the ISR one by one, until one is left. If that one loses what was not flushed, and is
-elected when it returns, everybody follows it, and throws away good copies. With eligible leader
-replicas (KIP-966) the controller remembers who left the ISR when it fell below
-min.insync.replicas: they have everything that was acknowledged; and it trusts nobody who comes back
-from an unclean shutdown. https://cwiki.apache.org/confluence/x/mpOzDw
+Replicas leave the ISR until one is left. Then that last replica loses the data that it has not
+flushed. If it becomes leader when it returns, all other replicas follow it, and truncate their good
+copies.
+
+With eligible leader replicas (KIP-966), the controller remembers the replicas that left the ISR
+when it fell below min.insync.replicas. They have every acknowledged message. The controller also
+distrusts each broker that returns from an unclean shutdown. See
+https://cwiki.apache.org/confluence/x/mpOzDw
 """
 
 from harness.scenarios.actions import Pause, PowerLoss, Produce, Resume, Start
@@ -32,7 +35,7 @@ MESSAGES = 100
 ELR = "eligible.leader.replicas.version"
 _KAFKA = ("kafka:4.3.1:controllers", "kafka:4.1.1:controllers")
 _REFERENCE = "reference:controllers"
-"""It has no eligible leader replicas."""
+"""The reference cluster has no eligible leader replicas."""
 
 
 def _plan(choices: ScenarioPlan, system: str) -> dict[str, object]:
@@ -49,7 +52,7 @@ def _plan(choices: ScenarioPlan, system: str) -> dict[str, object]:
 
 
 def _session_ended(node: str) -> Condition:
-    """Wait until the controller has fenced a broker; no broker is left that could be asked."""
+    """Wait until the controller has fenced a broker. Its log shows this even if no broker runs."""
     number = node.removeprefix("n")
     return logged(
         CONTROLLER,
@@ -67,8 +70,8 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 Produce(count=MESSAGES, together=True),
                 *(it for node in ALL for it in _holds(node, MESSAGES)),
             ),
-            why="They are acknowledged, and on three machines. None has flushed them to its disk"
-            " yet: Kafka leaves that to the operating system, and trusts in copies.",
+            why="They are acknowledged, and three machines have them. No broker has flushed them"
+            " to its disk yet: Kafka leaves that to the operating system, and relies on copies.",
         ),
         Step(
             "n1 hangs. Its session ends, and n2 leads; n2 and n3 are in sync.",
@@ -77,13 +80,14 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
         Step(
             "n2 hangs too. n3 leads, alone in sync.",
             (Pause(SECOND), unregistered(SECOND), leads(LAST), isr_is(LAST)),
-            why="min.insync.replicas is 2: n3 takes no more messages with acks=all. All that were"
-            " acknowledged are on n2 as well, which was in sync when they were.",
+            why="min.insync.replicas is 2, so n3 accepts no more messages with acks=all. n2 also"
+            " has every acknowledged message, because it was in sync at that time.",
         ),
         Step(
-            "The power of n3 fails. What it had not flushed, all of it, is gone.",
+            "The power of n3 fails. It loses everything, because it had flushed nothing.",
             (PowerLoss(LAST), _session_ended(LAST), log_end_on_disk(LAST, 0)),
-            why="Simulated: the process is killed, and its log cut off where it was last flushed.",
+            why="The power loss is simulated: the process is killed, and its log is cut off after"
+            " its flushed part.",
         ),
         *(_with() if plan.scenario and plan.scenario.elr else _without()),
     )
@@ -96,22 +100,22 @@ def _holds(node: str, end: int) -> tuple[Condition, Condition]:
 def _without() -> tuple[Step, ...]:
     return (
         Step(
-            "n3 returns, with an empty log, and is elected: it was the last one in sync.",
+            "n3 returns with an empty log, and is elected, because it was the last replica in"
+            " sync.",
             (Start(LAST), leads(LAST), isr_is(LAST), log_end(LAST, 0)),
-            why="A clean election, as far as the controller knows. n1 and n2 still have all of the"
-            " messages.",
+            why="For the controller, this election is clean. n1 and n2 still have all messages.",
         ),
         Step(
-            "n1 and n2 are back. They follow n3, and erase what they have.",
+            "n1 and n2 are back. They follow n3, and erase their messages.",
             (
                 Resume(FIRST),
                 Resume(SECOND),
-                leads(LAST),  # The two that return may take a moment to hear of it.
+                leads(LAST),  # n1 and n2 may learn of it a moment later.
                 isr_is(*ALL),
                 *(log_end(node, 0) for node in ALL),
             ),
-            why="Each asks n3 where its last epoch ends, is told 0, and truncates: the two good"
-            " copies are gone too.",
+            why="Each asks n3 where its last epoch ends. The answer is 0, so each truncates its"
+            " whole log. The two good copies are lost, too.",
         ),
         Step(
             "message101 is written, at offset 0.",
@@ -123,15 +127,15 @@ def _without() -> tuple[Step, ...]:
 def _with() -> tuple[Step, ...]:
     return (
         Step(
-            "n3 returns, with an empty log. It is not elected.",
+            "n3 returns with an empty log. It is not elected.",
             (Start(LAST), registered(LAST), nobody_leads(), log_end_on_disk(LAST, 0)),
-            why="n3 could not say that it had shut down cleanly, so the controller took it out of"
-            " the ISR, and out of the eligible leader replicas. n2 is one of those: it left the"
-            " ISR when there were fewer than min.insync.replicas in it. The partition waits for"
-            " it.",
+            why="n3 could not prove a clean shutdown. So the controller removed it from the ISR,"
+            " and from the eligible leader replicas. Replica n2 is still eligible, because it left"
+            " the ISR when the ISR became smaller than min.insync.replicas. The partition waits"
+            " for n2.",
         ),
         Step(
-            "n1 and n2 are back. n2 is elected, and n3 fetches what it has lost.",
+            "n1 and n2 are back. n2 is elected, and n3 fetches the messages that it has lost.",
             (
                 Resume(FIRST),
                 Resume(SECOND),
@@ -154,8 +158,8 @@ def _expected(plan: Plan) -> Expected:
             valid=Validity.VALID,
             anomalies=frozenset({"committed-truncation"}),
             read=names,
-            moral="The partition was unavailable until a replica was back that is known to have"
-            " everything. Nothing is lost.",
+            moral="The partition was unavailable until a replica returned that surely has every"
+            " message. Nothing is lost.",
         )
     return Expected(
         valid=Validity.INVALID,
@@ -171,8 +175,8 @@ def _expected(plan: Plan) -> Expected:
         ),
         lost=names[:-1],
         read=names[-1:],
-        moral="100 messages were acknowledged, on three machines, and no setting allowed their"
-        " loss: one power failure on the last machine in sync erased them on all three.",
+        moral="100 messages were acknowledged by three machines, and no setting allowed their"
+        " loss. Still, one power failure on the last machine in sync erased them on all three.",
     )
 
 

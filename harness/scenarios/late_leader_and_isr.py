@@ -1,13 +1,14 @@
-"""The leader moves, and one broker hears of it late: who believes what, who serves, who is refused.
+"""The leader moves, and one broker learns of it late. Until then the brokers disagree.
 
-The controller decides who leads and tells the brokers one by one; in ZooKeeper mode by
-LeaderAndIsr requests. Until the last one has heard, brokers disagree. What keeps that harmless is
-the leader epoch: it grows with every decision, and whoever asks names the epoch that he knows
-(KIP-320). A broker refuses an older one (FENCED_LEADER_EPOCH) and one that it has not heard of
-(UNKNOWN_LEADER_EPOCH).
+The controller chooses the leader, and then informs one broker after the other; in ZooKeeper mode it
+sends LeaderAndIsr requests. Until it has informed the last broker, the brokers disagree.
 
-The article's partition AAA-0 is peter-test01-0 here, on its brokers 2 and 1, n2 and n1; its broker
-0, the controller, is n3.
+The leader epoch keeps this harmless. It grows with every decision of the controller, and each
+request names the epoch that its sender knows (KIP-320). A broker refuses an older epoch
+(FENCED_LEADER_EPOCH), and an epoch that it does not know yet (UNKNOWN_LEADER_EPOCH).
+
+The article's partition AAA-0 is called peter-test01-0 here. Its brokers 2 and 1 are n2 and n1. Its
+broker 0, the controller, is n3.
 """
 
 from harness.scenarios.actions import (
@@ -34,16 +35,16 @@ from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Validity
 
 OLD, NEW, CONTROLLER = "n1", "n2", "n3"
-"""The leader moves from the first to the second."""
+"""The leader moves from `OLD` to `NEW`."""
 BEFORE, AFTER = 1, 2
-"""Leader epochs."""
+"""The leader epochs before and after the move."""
 NEW_LEADER, OLD_LEADER = "new-leader", "old-leader"
 _LINES = (
     r"Sending become-(leader|follower) LeaderAndIsr|starting the become-(leader|follower)"
     r"|(Leader|Follower) \S+ starts at leader epoch"
 )
 _VAIN = r"fails to send request.*LeaderAndIsr"
-"""The controller has waited for an answer, and tries again."""
+"""A line of the controller's log: it got no answer, and sends the request again."""
 
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
@@ -55,7 +56,7 @@ def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
         "minimums": {"around_faults": 0},
         "broker": {
             **STEADY_LEADERS,
-            # How long the controller waits for an answer that is cut off before it tries again.
+            # The controller sends a request again if no answer comes within this time.
             "controller.socket.timeout.ms": "2000",
             "request.timeout.ms": "2000",
         },
@@ -70,11 +71,11 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
 def _before() -> tuple[Step, ...]:
     return (
         Step(
-            "The partition lies on n2 and n1, and n2 leads it. message1 is written.",
+            "The partition is on n2 and n1, and n2 leads it. message1 is written.",
             (leads(NEW, epoch=0), Produce(), log_end(OLD, 1), high_watermark(OLD, 1)),
         ),
         Step(
-            "n2 is restarted; meanwhile n1 has become the leader, in epoch 1. message2 is written.",
+            "n2 is restarted. Meanwhile n1 becomes the leader, in epoch 1. message2 is written.",
             (
                 Stop(NEW),
                 leads(OLD, epoch=BEFORE),
@@ -116,28 +117,28 @@ def _new_leader_late() -> tuple[Step, ...]:
                 believes(NEW, OLD, epoch=BEFORE),
                 *_questions(),
             ),
-            why="n1 and n3 have heard that n2 leads in epoch 2. n2, the new leader, has not: it"
-            " believes that n1 leads in epoch 1. So n1 sends everybody to n2, and n2 sends"
-            " everybody to n1. To a client that knows epoch 1, n1 says that this is over; to one"
-            " that knows epoch 2, n2 says that it has never heard of it.",
+            why="n1 and n3 know that n2 leads in epoch 2. The new leader, n2, does not know it"
+            " yet: it believes that n1 leads in epoch 1. So n1 sends clients to n2, and n2 sends"
+            " them back to n1. To a client of epoch 1, n1 answers that this epoch is over. To a"
+            " client of epoch 2, n2 answers that it does not know that epoch.",
             lines=_LINES,
         ),
         Step(
-            "message3 is sent. Nobody takes it.",
+            "message3 is sent. No broker accepts it.",
             (Produce(answered=False, within_s=5), log_end(OLD, 2), log_end(NEW, 2)),
-            why="The old leader has stepped back, the new one does not know that it leads: the"
-            " partition is unavailable until n2 has heard. Nothing worse happens.",
+            why="The old leader has resigned, and the new leader does not know that it leads. The"
+            " partition is unavailable until n2 learns of it. Nothing worse happens.",
             lines=_VAIN,
         ),
         Step(
-            "n2 hears the controller again: it leads in epoch 2.",
+            "n2 hears the controller again, and leads in epoch 2.",
             (
                 Join("late"),
                 *_all_believe(NEW, AFTER),
                 *_questions(),
             ),
-            why="The controller has gone on trying. Now n2 serves whoever knows of epoch 2; who"
-            " still knows only epoch 1 is refused, and looks anew.",
+            why="The controller has kept trying. Now n2 serves clients that know epoch 2. It"
+            " refuses a client that knows only epoch 1, and that client asks for new metadata.",
             lines=_LINES,
         ),
         Step(
@@ -164,13 +165,13 @@ def _old_leader_late() -> tuple[Step, ...]:
                 believes(OLD, OLD, epoch=BEFORE),
                 *_questions(),
             ),
-            why="n2 leads in epoch 2. n1 has not heard of it, and goes on as the leader of epoch 1:"
-            " two brokers claim the partition at once. But each claim bears its epoch: who knows of"
-            " epoch 2 is not served by n1, and who knows only epoch 1 is not served by n2.",
+            why="n2 leads in epoch 2. n1 does not know it, and goes on as the leader of epoch 1."
+            " So two brokers claim the partition at once. But each claim has its epoch: n1 refuses"
+            " clients that know epoch 2, and n2 refuses clients that know only epoch 1.",
             lines=_LINES,
         ),
         Step(
-            "message3 is sent to n1, which takes it, and cannot commit it.",
+            "message3 is sent to n1, which appends it, but cannot commit it.",
             (
                 Produce(answered=False, within_s=4, only_to=OLD),
                 log_end(OLD, 3),
@@ -178,11 +179,11 @@ def _old_leader_late() -> tuple[Step, ...]:
                 log_end(NEW, 2),
                 isr_is(NEW),
             ),
-            why="With acks=all n1 waits for those in sync, and that is n2, as far as it knows; n2"
-            " fetches from nobody, since it leads. Nor can n1 take n2 out of the ISR: that is the"
-            " controller's to grant, and it knows of epoch 2. It does grant n2's wish: n1, which"
-            " does not fetch, is out of the ISR. message3 is in n1's log; nobody can read it, and"
-            " nobody was told that it is safe.",
+            why="With acks=all, n1 waits for n2, which it believes to be in sync. But n2 does not"
+            " fetch, because it leads itself. Broker n1 cannot remove n2 from the ISR either: the"
+            " controller must approve that, and the controller knows epoch 2. It does approve n2's"
+            " request to remove n1 from the ISR. So message3 is in n1's log, but no reader can"
+            " read it, and it is not acknowledged.",
             lines=rf"{_VAIN}|Shrinking ISR",
         ),
         Step(
@@ -193,8 +194,8 @@ def _old_leader_late() -> tuple[Step, ...]:
                 high_watermark(OLD, 2),
                 believes(OLD, OLD, epoch=BEFORE),
             ),
-            why="n2 waits for nobody any more. Now offset 2 is message3 on n1, in epoch 1, and"
-            " message4 on n2, in epoch 2; only one of them is committed.",
+            why="n2 waits for no other replica now. At offset 2, n1 has message3 in epoch 1, and"
+            " n2 has message4 in epoch 2. Only message4 is committed.",
         ),
         Step(
             "n1 hears the controller again. It follows n2, and truncates message3.",
@@ -206,8 +207,9 @@ def _old_leader_late() -> tuple[Step, ...]:
                 *_same_epochs(),
                 *_questions(),
             ),
-            why="n1 asks n2 where epoch 1 ends, is told 2, cuts its log there, and fetches"
-            " message4. The split healed by itself, and nothing that was acknowledged is gone.",
+            why="n1 asks n2 where epoch 1 ends. The answer is 2, so n1 truncates its log there,"
+            " and fetches message4. The split has healed by itself, and no acknowledged message is"
+            " lost.",
             lines=_LINES,
         ),
     )
@@ -221,20 +223,22 @@ def _same_epochs() -> tuple[Condition, ...]:
 def _expected(plan: Plan) -> Expected:
     if plan.scenario and plan.scenario.late == OLD_LEADER:
         moral = (
-            "Two brokers claimed to lead, in two epochs. The older claim could take a message, and"
-            " not commit it; what it took was truncated, and nobody had been told that it was safe."
+            "Two brokers claimed to lead, in two epochs. The broker with the older epoch could"
+            " append a message, but not commit it. That message was truncated, and it had not been"
+            " acknowledged."
         )
     else:
         moral = (
-            "Until the new leader has heard of it, nobody leads: the partition is unavailable, and"
-            " nothing else. Clients and brokers find out by the epoch who of two is out of date."
+            "Until the new leader learns that it leads, the partition has no leader and is"
+            " unavailable. Nothing worse happens. The epoch shows clients and brokers which of them"
+            " is out of date."
         )
     return Expected(valid=Validity.VALID, read=("message1", "message2", "message4"), moral=moral)
 
 
 SCENARIO = Scenario(
     name="late-leader-and-isr",
-    title="A broker that hears its controller late",
+    title="A broker learns late what its controller has decided",
     about=__doc__.partition("\n\n")[2] if __doc__ else "",
     systems=("kafka:2.8.2",),
     choices={"late": Choice(values=(NEW_LEADER, OLD_LEADER))},

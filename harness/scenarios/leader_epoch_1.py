@@ -1,12 +1,13 @@
-"""Example 1 of KIP-101: an acknowledged message is lost, because a follower trusts its own mark.
+"""Example 1 of KIP-101: a follower trusts its own high watermark, and a message is lost.
 
-A follower's high watermark lags behind its leader's by one fetch. If it restarts in between, and
-truncates to its own mark before it follows, it throws away a message that was committed; if it
-then becomes the leader, the message is gone. With leader epochs (KIP-101) it asks where its last
-epoch ends instead, and keeps the message.
+A follower's high watermark lags behind the leader's by one fetch. Suppose that the follower
+restarts at that moment. By the old rule, it truncates its log to its own high watermark before it
+follows. So it drops a message that was committed. If it then becomes the leader, the message is
+lost. With leader epochs (KIP-101), the follower asks instead where its last epoch ends, and keeps
+the message.
 
-The article's form needs an unclean election: a broker that was down is not in sync when it returns.
-The clean forms need none.
+The article's form of this story needs an unclean election, because a broker that was down is not in
+sync when it returns. The clean forms need no unclean election.
 """
 
 from harness.scenarios import leader_epoch_1_move, leader_epoch_1_restart
@@ -41,30 +42,29 @@ from results.record.terms import Judge, Rule, Validity
 A, B, CONTROLLER = "n1", "n2", "n3"
 
 _RETURN_OF_B = {
-    Rule.HIGH_WATERMARK: "B returns. It cannot hear A, but it need not ask: it truncates its log to"
-    " its own high watermark, 1, and message2 is gone from it.",
-    Rule.LEADER_EPOCH: "B returns. It cannot hear A, so it does not know where epoch 0 ends: it"
+    Rule.HIGH_WATERMARK: "B returns. It cannot hear A, but by this rule it need not ask. It"
+    " truncates its log to its own high watermark, 1, and so loses message2.",
+    Rule.LEADER_EPOCH: "B returns. It cannot hear A, so it does not know where epoch 0 ends. It"
     " truncates nothing.",
 }
 _DIFFERENCE = (
-    "What B does with its log before it has fetched anything is the whole difference between the"
-    " rules."
+    "The two rules differ only in this: what B does with its log before it has fetched anything."
 )
 _WHY_OF_B = {
-    Rule.HIGH_WATERMARK: f"{_DIFFERENCE} Had A lived a little longer, B would have fetched message2"
-    " again. A was asked here, before the link failed, where epoch 0 ends: by this rule nobody"
-    " knows epochs.",
-    Rule.LEADER_EPOCH: f"{_DIFFERENCE} A was asked here in B's place, before the link failed, where"
-    " epoch 0 ends: at offset 2, where B's log ends. There is nothing to truncate, with the answer"
-    " or without it.",
+    Rule.HIGH_WATERMARK: f"{_DIFFERENCE} If A lived a little longer, B would fetch message2 again."
+    " Before the link failed, the story asked A where epoch 0 ends. By this rule, no broker knows"
+    " epochs.",
+    Rule.LEADER_EPOCH: f"{_DIFFERENCE} Before the link failed, the story asked A in B's place where"
+    " epoch 0 ends. The answer was offset 2, where B's log ends. So there is nothing to truncate,"
+    " with the answer or without it.",
 }
 _RETURN_OF_A = {
-    Rule.HIGH_WATERMARK: "A truncates to its own high watermark as well. That is 2, so it keeps"
-    " message2 at offset 1, where B has message3, and fetches from offset 2 on. Nobody notices; the"
-    " only copy of message2 is on a broker that does not lead.",
-    Rule.LEADER_EPOCH: "A tells that the last epoch of its log is 0, and that one ends at B at"
-    " offset 2, where A's log ends too. A truncates nothing, and fetches message3. Both files say:"
-    " epoch 0 starts at offset 0, epoch {epoch} at offset 2.",
+    Rule.HIGH_WATERMARK: "A truncates to its own high watermark as well. That is 2, so A keeps"
+    " message2 at offset 1, where B has message3. A fetches from offset 2 on. No broker notices"
+    " the difference. The only copy of message2 is on a broker that does not lead.",
+    Rule.LEADER_EPOCH: "A asks where epoch 0, the last epoch of its log, ends. B answers with"
+    " offset 2, where A's log ends, too. A truncates nothing, and fetches message3. Both files"
+    " have the lines: epoch 0 starts at offset 0, epoch {epoch} at offset 2.",
 }
 
 
@@ -73,12 +73,12 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
 
 
 def _kept(rule: Rule) -> int:
-    """Return where B's log ends when it has returned."""
+    """Return the end of B's log after B has returned."""
     return 1 if rule is Rule.HIGH_WATERMARK else 2
 
 
 def _of_b(plan: Plan) -> int:
-    """Return the epoch in which B leads: one election later, and B's own departure before it."""
+    """Return the epoch in which B leads: 1, or 2 if B's leaving the ISR raised the epoch before."""
     return 1 + raised_by_isr(plan)
 
 
@@ -95,9 +95,9 @@ def _until_b_returns(plan: Plan) -> tuple[Step, ...]:
                 high_watermark_on_disk(B, 1),
                 *epochs(plan, rule, A, B, are=((0, 0),)),
             ),
-            why="B's fetch at offset 2 tells A that B has both: A's high watermark is 2, and the"
-            " producer gets its answer. B hears of it only with the next response, which waits at"
-            " A for something new: B's own high watermark is still 1.",
+            why="B's fetch at offset 2 shows A that B has both. So A's high watermark is 2, and A"
+            " answers the producer. B learns this only with the next response, which waits at A"
+            " for new records. B's own high watermark is still 1.",
         ),
         Step(
             "B is killed; its session ends, and A alone is in sync.",
@@ -108,13 +108,13 @@ def _until_b_returns(plan: Plan) -> tuple[Step, ...]:
                 *leads_alone(plan, A),
                 *epochs(plan, rule, A, are=((0, 0), *_alone(plan))),
             ),
-            why="Nothing is lost yet: message1 and message2 lie in both logs.",
+            why="Nothing is lost yet: both logs have message1 and message2.",
         ),
         Step(
             _RETURN_OF_B[taught(rule)],
             (
                 AskEpochEnd(node=A, epoch=0),
-                # A pause would do as well, but only until A's session ends; this has no deadline.
+                # A cut link can last. A paused broker would lose its session after some time.
                 Cut("A is not heard", ((A, B),)),
                 Start(B, until_back=False),
                 registered(B),
@@ -134,7 +134,7 @@ def _until_a_returns(plan: Plan) -> tuple[Step, ...]:
     kept = _kept(rule)
     return (
         Step(
-            "A dies. B, the only one left, becomes the leader.",
+            "A dies. B, the only broker left, becomes the leader.",
             (
                 Kill(A),
                 Join("A is not heard"),
@@ -144,7 +144,7 @@ def _until_a_returns(plan: Plan) -> tuple[Step, ...]:
                 begins_epoch(B, _of_b(plan)),
                 *epochs(plan, rule, B, are=((0, 0), *on_election(plan, _of_b(plan), kept))),
             ),
-            why="B was not in sync, so this election is unclean: the topic allows it.",
+            why="B was not in sync, so this election is unclean. The topic allows it.",
         ),
         Step(
             f"message3 is written to B, at offset {kept}.",
@@ -172,12 +172,12 @@ def _until_a_returns(plan: Plan) -> tuple[Step, ...]:
 
 
 def _alone(plan: Plan) -> tuple[tuple[int, int], ...]:
-    """Return A's line of the epoch in which it is alone, if that is one."""
+    """Return A's epoch entry for the time alone in the ISR, if that time has its own epoch."""
     return on_election(plan, 1, 2) if raised_by_isr(plan) else ()
 
 
 def _epochs_at_the_end(plan: Plan) -> tuple[Condition, ...]:
-    """Wait for both files; by the old rule A never gets a record of B's epoch."""
+    """Wait for the epoch files of A and B. By the old rule, A gets no record of B's epoch."""
     rule = rule_of(plan)
     of_b = (_of_b(plan), _kept(rule))
     of_a = () if rule is Rule.HIGH_WATERMARK else (of_b,)
@@ -204,16 +204,16 @@ def _expected(plan: Plan) -> Expected:
             ),
             lost=("message2",),
             read=("message1", "message3"),
-            moral="message2 was acknowledged, both replicas had it, and B threw it away: its own"
-            " high watermark did not know yet that message2 was committed. When A died before B"
-            " could fetch it again, B led without it.",
+            moral="message2 was acknowledged, and both replicas had it. B dropped it, because its"
+            " own high watermark did not yet show that message2 was committed. A died before B"
+            " could fetch it again, so B led without it.",
         )
     return Expected(
         valid=Validity.VALID,
         read=("message1", "message2", "message3"),
-        moral="B does not trust its own high watermark: it keeps what it has of epoch 0 until a"
-        " leader tells it where that epoch ends. Nothing is truncated, nothing is lost, though the"
-        " same brokers died at the same moments.",
+        moral="B does not trust its own high watermark. It keeps its messages of epoch 0 until a"
+        " leader reports where that epoch ends. Nothing is truncated and nothing is lost, although"
+        " the same brokers died at the same moments.",
     )
 
 

@@ -1,8 +1,8 @@
-"""The clean form of example 1, by a move of the leadership: no broker but one dies, late.
+"""The clean form of example 1, with a move of the leadership: only one broker dies, and late.
 
-No unclean election, three replicas, acks=all, min.insync.replicas=2. A hands its leadership to C.
-B, which does not hear the others at that moment, becomes C's follower and truncates to its own high
-watermark; then C dies, and B, which was in sync all the time, leads without the last message.
+The story has no unclean election, three replicas, acks=all and min.insync.replicas=2. A hands its
+leadership to C. B, which hears no broker at that moment, becomes C's follower, and truncates to its
+own high watermark. Then C dies. B leads without the last message, although it never left the ISR.
 """
 
 from harness.scenarios.actions import (
@@ -38,45 +38,46 @@ from results.record.terms import Judge, Rule, Validity
 A, B, C, CONTROLLER = "n1", "n2", "n3", "n4"
 DEAF = "B hears no broker"
 BOTH_WAYS_MS = 6_000
-"""The story waits for marks to be equal, and then does something before they can be so again."""
+"""The wait of a fetch at the leader. The story waits until all high watermarks are equal. Then it
+must act before the next fetch makes them equal again."""
 
 _FATE_OF_B = {
-    Rule.HIGH_WATERMARK: "A and B become C's followers, and truncate to their own high watermarks:"
-    " A to 3, which changes nothing; B to 2, and message3 is gone from it. It would fetch it again,"
-    " if it heard C.",
-    Rule.LEADER_EPOCH: "A and B become C's followers. A hears from C that its last epoch ends at 3;"
-    " B hears nothing, and truncates nothing.",
+    Rule.HIGH_WATERMARK: "A and B become C's followers, and truncate to their own high watermarks."
+    " A truncates to 3, which changes nothing. B truncates to 2, and loses message3. B would fetch"
+    " it again if it heard C.",
+    Rule.LEADER_EPOCH: "A and B become C's followers. C answers A that A's last epoch ends at 3. B"
+    " gets no answer, and truncates nothing.",
 }
 _RETURN_OF_C = {
-    Rule.HIGH_WATERMARK: "C has message3 as well, behind the end of its leader's log: it truncates"
-    " to 2. The last copy is gone.",
-    Rule.LEADER_EPOCH: "C's last epoch ends at B at offset 3, where C's log ends. It truncates"
-    " nothing.",
+    Rule.HIGH_WATERMARK: "C also has message3, but its leader's log ends before it. So C truncates"
+    " to 2. The last copy is lost.",
+    Rule.LEADER_EPOCH: "B answers that C's last epoch ends at offset 3, where C's log ends. C"
+    " truncates nothing.",
 }
 _FATE_OF_A = {
-    Rule.HIGH_WATERMARK: "A, which had message3, wants to fetch at offset 3 from a leader whose log"
-    " ends at 2: it truncates its own log to 2.",
-    Rule.LEADER_EPOCH: "A's last epoch ends at B at offset 3, where A's log ends: nothing is"
-    " truncated. With A's fetch B hears that message3 is committed.",
+    Rule.HIGH_WATERMARK: "A has message3, and fetches at offset 3. Its leader's log ends at 2, so"
+    " A truncates its own log to 2.",
+    Rule.LEADER_EPOCH: "B answers that A's last epoch ends at offset 3, where A's log ends."
+    " Nothing is truncated. A's fetch shows B that message3 is committed.",
 }
 
 
 def values(rule: Rule, system: str) -> dict[str, object]:
-    """Return the plan's values."""
+    """Return the plan's values for a rule and a system."""
     plan = clean_values(rule, system, fetch_wait_ms=BOTH_WAYS_MS)
     return {**plan, "judge": Judge.CONTRACT}
 
 
 def until_b_leads(plan: Plan) -> tuple[Step, ...]:
-    """Return the story to the point where B leads; example 2 begins likewise."""
+    """Return the steps until B leads. Example 2 begins with these steps, too."""
     rule = rule_of(plan)
     kept = 2 if rule is Rule.HIGH_WATERMARK else 3
     return (
         Step(
             "The assignment is reordered to C, B, A (n3, n2, n1). A still leads, all are in sync.",
             (leads(A), Reassign((C, B, A)), leads(A), isr_is(A, B, C)),
-            why="Who stands first is the preferred leader; if it dies, the next one that is in sync"
-            " is elected.",
+            why="The first replica of the assignment is the preferred leader. If it dies, the next"
+            " replica in sync is elected.",
         ),
         Step(
             "message1 and message2 are written, and all three know that both are committed.",
@@ -93,8 +94,8 @@ def until_b_leads(plan: Plan) -> tuple[Step, ...]:
                 high_watermark_on_disk(B, 2),
                 *epochs(plan, rule, A, B, C, are=((1, 0),)),
             ),
-            why="A and C hear that message3 is committed. B has it too, but does not know: its own"
-            " high watermark is 2. It still hears the controller, and everybody hears B.",
+            why="A and C know that message3 is committed. B has message3, too, but its own high"
+            " watermark is 2. B still hears the controller, and all other brokers hear B.",
         ),
         Step(
             "The preferred leader, C, is elected.",
@@ -113,7 +114,7 @@ def until_b_leads(plan: Plan) -> tuple[Step, ...]:
             lines=TRUNCATIONS,
         ),
         Step(
-            "C dies. B, the next in the assignment, in sync as far as anybody knows, is elected.",
+            "C dies. B is elected: it is the next in the assignment, and counts as in sync.",
             (
                 Kill(C),
                 unregistered(C),
@@ -173,13 +174,14 @@ def _expected(plan: Plan) -> Expected:
             ),
             lost=("message3",),
             read=("message1", "message2", "message4"),
-            moral="message3 was acknowledged by three replicas in sync. No election was unclean, no"
-            " setting allowed a loss: B truncated it, and then A and C did, because B led.",
+            moral="Three replicas in sync had message3 when it was acknowledged. No election was"
+            " unclean, and no setting allowed a loss. B truncated message3, and then A and C did"
+            " so, too, because B led.",
         )
     return Expected(
         valid=Validity.VALID,
         read=("message1", "message2", "message3", "message4"),
-        moral="The same moves, and nothing is lost: B waited to be told where its epoch ends.",
+        moral="With the same moves, nothing is lost: B waited for an answer where its epoch ends.",
     )
 
 

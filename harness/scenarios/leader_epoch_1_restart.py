@@ -1,8 +1,8 @@
-"""The clean form of example 1, by restarts: all 100 messages are lost, and no setting excuses it.
+"""The clean form of example 1, with restarts: all 100 messages are lost, and no setting allows it.
 
-No unclean election, three replicas, acks=all, min.insync.replicas=2. B is paused while A hands its
-leadership to it; C becomes B's follower, and truncates to its own high watermark before it can
-fetch anything; then B dies, and C, which was in sync all the time, leads with an empty log.
+The story has no unclean election, three replicas, acks=all and min.insync.replicas=2. B is paused
+while A hands its leadership to B. C becomes B's follower, and truncates to its own high watermark
+before it can fetch. Then B dies. C leads with an empty log, although it never left the ISR.
 """
 
 from harness.scenarios.actions import Kill, Pause, Produce, Start, Stop
@@ -31,35 +31,38 @@ from results.record.terms import Judge, Rule, Validity
 A, B, C, CONTROLLER = "n1", "n2", "n3", "n4"
 MANY = 100
 FIRST_THAT_TRUNCATES = (2,)
-"""An older broker with more than its leader halts, if unclean elections are off."""
+"""The first Kafka version whose follower truncates a log that is longer than the leader's. An older
+broker halts instead, if unclean elections are off."""
 
 _FATE_OF_C = {
     Rule.HIGH_WATERMARK: "C becomes B's follower, and truncates its log to its own high watermark,"
-    " 0. It would fetch it all again from B, if B answered.",
-    Rule.LEADER_EPOCH: "C becomes B's follower, and has to hear from B where epoch 0 ends before it"
-    " truncates anything. B does not answer, so C keeps what it has.",
+    " 0. It would fetch everything again from B, if B answered.",
+    Rule.LEADER_EPOCH: "C becomes B's follower. Before it truncates anything, it must ask B where"
+    " epoch 0 ends. B does not answer, so C keeps its messages.",
 }
 _RETURN_OF_B = {
-    Rule.HIGH_WATERMARK: "B has all 100 messages as well. Its own high watermark is 0: it truncates"
-    " them.",
-    Rule.LEADER_EPOCH: "Epoch 0 ends at C at offset 100, as at B. Nothing is truncated.",
+    Rule.HIGH_WATERMARK: "B also has all 100 messages. Its own high watermark is 0, so it"
+    " truncates them.",
+    Rule.LEADER_EPOCH: "C answers that epoch 0 ends at offset 100, as in B's log. Nothing is"
+    " truncated.",
 }
 _FATE_OF_A = {
-    Rule.HIGH_WATERMARK: "A's log was the last with the messages. Its leader's is empty, and so A"
-    " truncates its own.",
-    Rule.LEADER_EPOCH: "Epoch 0 ends at C at offset 100, as at A. Nothing is truncated.",
+    Rule.HIGH_WATERMARK: "A's log was the last one with the messages. The leader's log is empty,"
+    " so A truncates its own log.",
+    Rule.LEADER_EPOCH: "C answers that epoch 0 ends at offset 100, as in A's log. Nothing is"
+    " truncated.",
 }
 
 
 def values(rule: Rule, system: str) -> dict[str, object]:
-    """Return the plan's values: B's session outlives its pause."""
+    """Return the plan's values for a rule and a system. B's session outlives its pause."""
     hung = {"zookeeper.session.timeout.ms": str(HUNG_SESSION_MS)}
     plan = clean_values(rule, system, fetch_wait_ms=LONG_WAIT_MS)
     return {**plan, "judge": Judge.CONTRACT, "node": {B: hung}}
 
 
 def until_c_leads(plan: Plan) -> tuple[Step, ...]:
-    """Return the story to the point where C leads; example 2 begins likewise."""
+    """Return the steps until C leads. Example 2 begins with these steps, too."""
     rule = rule_of(plan)
     kept = 0 if rule is Rule.HIGH_WATERMARK else MANY
     return (
@@ -74,17 +77,18 @@ def until_c_leads(plan: Plan) -> tuple[Step, ...]:
                 *(high_watermark_on_disk(node, 0) for node in (B, C)),
                 *epochs(plan, rule, A, B, C, are=((0, 0),)),
             ),
-            why="All three have all of it, and the producer has its answers. B and C will hear with"
-            " the next response that it is committed: their own high watermarks are still 0.",
+            why="All three brokers have all messages, and the producer has its answers. B and C"
+            " learn only with the next response that the messages are committed. Their own high"
+            " watermarks are still 0.",
         ),
         Step(
-            "B hangs: it is paused. Nobody notices, all three are in sync.",
+            "B hangs: it is paused. No other broker notices, and all three count as in sync.",
             (Pause(B), isr_is(A, B, C)),
         ),
         Step(
             "A is restarted for maintenance: it hands its leadership to B and ends.",
             (
-                # B's session must not end before it is seen to lead.
+                # B must be seen as leader before its session ends.
                 Stop(A, wait=False),
                 leads(B),
                 isr_is(B, C),
@@ -151,14 +155,15 @@ def _halt_of_a(kept: int) -> Step:
             log_end_on_disk(A, MANY),
             *(log_end_on_disk(node, kept) for node in (B, C)),
         ),
-        why="A Kafka of this age does not truncate what only an unclean election could have made"
-        " wrong: it stops instead. The last copy is safe, on a broker that does not run.",
+        why="A Kafka of this version does not truncate its log to a shorter leader's if unclean"
+        " elections are off. It halts instead. The last copy is safe, on a broker that does not"
+        " run.",
         lines=rf"{TRUNCATIONS}|FATAL|[Hh]alt",
     )
 
 
 def _halts(plan: Plan) -> bool:
-    """Tell whether A ends by itself when it finds a leader with less."""
+    """Return whether A halts when it finds a leader with a shorter log."""
     old = plan.version_numbers < FIRST_THAT_TRUNCATES
     return old and rule_of(plan) is Rule.HIGH_WATERMARK
 
@@ -174,19 +179,20 @@ def _expected(plan: Plan) -> Expected:
             ),
             lost=names(1, MANY),
             read=(),
-            moral="All 100 messages were acknowledged by three replicas in sync. No election was"
-            " unclean, no setting allowed a loss: one broker was restarted while another one hung,"
-            " and then died. That was enough, because C trusted its own high watermark.",
+            moral="Three replicas in sync had all 100 messages when they were acknowledged. No"
+            " election was unclean, and no setting allowed a loss. One broker was restarted while"
+            " another one hung and then died. That was enough, because C trusted its own high"
+            " watermark.",
         )
     return Expected(
         valid=Validity.VALID,
         read=names(1, MANY),
-        moral="The same restarts, and nothing is lost: C waited to be told where epoch 0 ends.",
+        moral="With the same restarts, nothing is lost: C waited for an answer where epoch 0 ends.",
     )
 
 
 def names(first: int, last: int) -> tuple[str, ...]:
-    """Return the names of messages from a number to a number."""
+    """Return the names of messages from a first to a last number."""
     return tuple(f"message{number}" for number in range(first, last + 1))
 
 

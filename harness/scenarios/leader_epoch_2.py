@@ -1,13 +1,14 @@
-"""Example 2 of KIP-101: two replicas keep different messages at one offset, for ever.
+"""Example 2 of KIP-101: two replicas keep different messages at the same offset forever.
 
-Both brokers die. The one with less returns first, leads, and writes another message where the other
-one has its last. When that one returns and trusts its own high watermark, which says that all it
-has is committed, it keeps what it has. With leader epochs (KIP-101) it asks where its last epoch
-ends, finds that the new leader never had that message, and truncates it.
+Both brokers die. The broker with the shorter log returns first and leads. It writes a new message
+at the offset where the other broker has its last message. Then the other broker returns. By the old
+rule, it trusts its own high watermark, by which all its messages are committed, and keeps them all.
+With leader epochs (KIP-101), it asks where its last epoch ends. The answer shows that the new
+leader never had that message, and so the broker truncates it.
 
-The article's form needs an unclean election, which loses message2 by either rule: leader epochs do
-not bring back what an unclean election threw away, they only keep replicas equal. The clean forms
-need none.
+The article's form of this story needs an unclean election, which loses message2 under either rule.
+Leader epochs do not bring back what an unclean election dropped. They only keep the replicas equal.
+The clean forms need no unclean election.
 """
 
 from harness.scenarios import leader_epoch_2_move, leader_epoch_2_restart
@@ -39,31 +40,32 @@ from results.record.terms import Judge, Rule, Validity
 
 A, B, CONTROLLER = "n1", "n2", "n3"
 SHORT_WAIT_MS = 500
-"""Kafka's default: this story does not need marks that lag behind."""
+"""Kafka's default. This story does not need high watermarks that lag behind."""
 
 _RETURN_OF_A = {
-    Rule.HIGH_WATERMARK: "A returns, follows B, and truncates to its own high watermark, 2: it"
+    Rule.HIGH_WATERMARK: "A returns, follows B, and truncates to its own high watermark, 2. So it"
     " keeps message2, and is in sync.",
-    Rule.LEADER_EPOCH: "A returns, follows B, and hears that epoch 0 ends at offset 1: it truncates"
-    " message2, and fetches message3.",
+    Rule.LEADER_EPOCH: "A returns and follows B. B answers that epoch 0 ends at offset 1. So A"
+    " truncates message2, and fetches message3.",
 }
 _WHY_OF_A = {
-    Rule.HIGH_WATERMARK: "A believes that everything below its own high watermark is committed, and"
-    " so the same everywhere. It fetches from offset 2 on, where there is nothing yet. At offset 1"
-    " A has message2, and B has message3.",
-    Rule.LEADER_EPOCH: "A's log ends in epoch 1. B never had anything of epoch 1: the last epoch"
-    " before it that B knows is 0, and that one ends at offset 1, where message3 begins. So A's"
-    " message2 is not in B's log, and goes.",
+    Rule.HIGH_WATERMARK: "A believes that everything below its own high watermark is committed,"
+    " and so equal on all replicas. It fetches from offset 2 on, where B has nothing yet. At"
+    " offset 1, A has message2, and B has message3.",
+    Rule.LEADER_EPOCH: "A's log ends in epoch 1. B never had a record of epoch 1. The last earlier"
+    " epoch that B knows is 0. It ends at offset 1, where message3 begins. So A's message2 is not"
+    " in B's log, and A truncates it.",
 }
 _WHY_OF_A_IN_KRAFT = (
-    "A's log ends in epoch 0: in KRaft a departure from the ISR raises no epoch. At B that epoch"
-    " ends at offset 1, where message3 begins. So A's message2 is not in B's log, and goes."
+    "A's log ends in epoch 0, because in KRaft a replica's leaving the ISR raises no epoch. In B's"
+    " log, epoch 0 ends at offset 1, where message3 begins. So A's message2 is not in B's log, and"
+    " A truncates it."
 )
 _MESSAGE4 = {
-    Rule.HIGH_WATERMARK: "From here on both replicas grow equally, and both high watermarks say 3;"
-    " who compares ends or counts sees no difference. A reader gets message3 today, and message2"
-    " if A is elected tomorrow.",
-    Rule.LEADER_EPOCH: "Both replicas are the same, and so are both files: epoch 0 starts at offset"
+    Rule.HIGH_WATERMARK: "From here on, both replicas grow equally, and both high watermarks are"
+    " 3. A comparison of ends or counts shows no difference. A reader gets message3 from B, but"
+    " message2 if A is elected.",
+    Rule.LEADER_EPOCH: "Both replicas are equal, and so are both files: epoch 0 starts at offset"
     " 0, epoch {epoch} at offset 1.",
 }
 
@@ -90,7 +92,7 @@ def _until_both_are_dead(plan: Plan) -> tuple[Step, ...]:
             (Pause(B), unregistered(B), isr_is(A), *leads_alone(plan, A)),
         ),
         Step(
-            "message2 is written to A; it is committed, and acknowledged, without B.",
+            "message2 is written to A. It is committed and acknowledged without B.",
             (
                 Produce(),
                 log_end_on_disk(A, 2),
@@ -103,7 +105,7 @@ def _until_both_are_dead(plan: Plan) -> tuple[Step, ...]:
         Step(
             "Both brokers die.",
             (Kill(A), Kill(B), unregistered(A), nobody_leads()),
-            why="A's checkpoint says that its high watermark is 2, B has nothing but message1.",
+            why="By A's checkpoint, its high watermark is 2. B has only message1.",
         ),
     )
 
@@ -112,7 +114,7 @@ def _until_both_are_back(plan: Plan) -> tuple[Step, ...]:
     rule = rule_of(plan)
     return (
         Step(
-            "B returns first, and leads, though it is not in sync.",
+            "B returns first, and leads, although it is not in sync.",
             (
                 Start(B),
                 leads(B),
@@ -121,7 +123,7 @@ def _until_both_are_back(plan: Plan) -> tuple[Step, ...]:
                 log_end_on_disk(B, 1),
                 *epochs(plan, rule, B, are=((0, 0), *on_election(plan, _of_b(plan), 1))),
             ),
-            why="An unclean election, which the topic allows. message2 is lost here, by either"
+            why="This election is unclean. The topic allows it. message2 is lost here under either"
             " rule.",
         ),
         Step(
@@ -162,12 +164,12 @@ def _until_both_are_back(plan: Plan) -> tuple[Step, ...]:
 
 
 def _of_a(plan: Plan) -> int:
-    """Return the epoch in which A writes message2: another one, if B's departure made one."""
+    """Return the epoch in which A writes message2: 1 if B's leaving the ISR raised it, else 0."""
     return raised_by_isr(plan)
 
 
 def _of_b(plan: Plan) -> int:
-    """Return the epoch in which B leads, after nobody did."""
+    """Return the epoch in which B leads, after a time without a leader."""
     return 2 + raised_by_isr(plan)
 
 
@@ -178,11 +180,11 @@ def _why_of_a(plan: Plan) -> str:
 
 
 def _epochs_of_both(plan: Plan, *, of_a: tuple[tuple[int, int], ...]) -> tuple[Condition, ...]:
-    """Wait for both files, which differ by the old rule: A has its own line of B's epoch, or none.
+    """Wait for the epoch files of A and B; by the old rule, their entries for B's epoch differ.
 
     Args:
-        plan: Of the run.
-        of_a: What A has of B's epoch by the old rule.
+        plan: The run's plan.
+        of_a: A's entries for B's epoch by the old rule.
     """
     rule = rule_of(plan)
     of_b = ((_of_b(plan), 1),)
@@ -195,7 +197,10 @@ def _epochs_of_both(plan: Plan, *, of_a: tuple[tuple[int, int], ...]) -> tuple[C
 
 def _expected(plan: Plan) -> Expected:
     read = ("message1", "message3", "message4")
-    lost = "message2, which was acknowledged, is lost under both rules, because an unclean election"
+    lost = (
+        "message2 was acknowledged, and is lost under both rules, because an unclean election was"
+        " allowed."
+    )
     if rule_of(plan) is Rule.HIGH_WATERMARK:
         return Expected(
             valid=Validity.INVALID,
@@ -208,8 +213,8 @@ def _expected(plan: Plan) -> Expected:
             ),
             lost=("message2",),
             read=read,
-            moral=f"At offset 1 A holds message2 and B holds message3, both in sync, for ever."
-            f" {lost} was allowed; the divergence is what leader epochs do away with.",
+            moral="At offset 1, A has message2 and B has message3 forever, and both are in sync."
+            f" {lost} Leader epochs prevent the divergence.",
         )
     return Expected(
         valid=Validity.VALID,
@@ -226,9 +231,9 @@ def _expected(plan: Plan) -> Expected:
         ),
         lost=("message2",),
         read=read,
-        moral=f"Both replicas hold message1, message3, message4. {lost} was allowed: only the"
-        " divergence went away. That loss is what the contract allows when unclean elections are"
-        " asked for, so the verdict is valid; a strict judge does not allow it.",
+        moral=f"Both replicas have message1, message3 and message4. {lost} Only the divergence is"
+        " prevented. The contract allows this loss if unclean elections are enabled, so the verdict"
+        " is valid. A strict judge does not allow it.",
     )
 
 

@@ -1,8 +1,9 @@
-"""The clean form of example 2, by a move of the leadership: one message differs, and stays.
+"""The clean form of example 2, with a move of the leadership: one message differs forever.
 
-It begins as the clean form of example 1: B leads, elected cleanly, without message3. A has it, and
-knows that it is committed. Before A reaches B, message4 is written to B, in message3's place. A
-keeps message3, and its next fetch, behind it, even counts as having message4.
+The story begins like the clean form of example 1: a clean election makes B leader, without
+message3. A has message3, and knows that it is committed. Before A's fetches reach B, message4 is
+written to B at the offset of message3. Broker A keeps its own message there. A's next fetch begins
+after that offset, so B even counts A as having message4.
 """
 
 from harness.scenarios.actions import Answered, Join, Produce, Start
@@ -21,16 +22,16 @@ from results.record.plan import Plan
 from results.record.terms import Rule, Validity
 
 _RETURN_OF_A = {
-    Rule.HIGH_WATERMARK: "A's high watermark is 3, and its log ends there: it truncates nothing,"
-    " and fetches at offset 3. That tells B that A has everything below 3, and so message4 is"
-    " committed and acknowledged, though A has message3 at that offset.",
-    Rule.LEADER_EPOCH: "A's last epoch ends at B at offset 3, where A's log ends. It fetches"
-    " message4; its next fetch tells B so, and message4 is committed.",
+    Rule.HIGH_WATERMARK: "A's high watermark is 3, and its log ends there. So A truncates nothing,"
+    " and fetches at offset 3. For B, this fetch means that A has everything below 3. So message4"
+    " is committed and acknowledged, although A has message3 at that offset.",
+    Rule.LEADER_EPOCH: "B answers that A's last epoch ends at offset 3, where A's log ends. A"
+    " fetches message4. A's next fetch shows B that A has it, and message4 is committed.",
 }
 _RETURN_OF_C = {
-    Rule.HIGH_WATERMARK: "C's high watermark is 3 as well: it keeps message3, as A does.",
-    Rule.LEADER_EPOCH: "C's last epoch ends at B at offset 3, where C's log ends. It truncates"
-    " nothing, and fetches message4.",
+    Rule.HIGH_WATERMARK: "C's high watermark is 3 as well, so it keeps message3, as A does.",
+    Rule.LEADER_EPOCH: "B answers that C's last epoch ends at offset 3, where C's log ends. C"
+    " truncates nothing, and fetches message4.",
 }
 
 
@@ -86,13 +87,14 @@ def _expected(plan: Plan) -> Expected:
             ),
             lost=("message3",),
             read=("message1", "message2", "message4", "message5"),
-            moral="At offset 2 A and C have message3, and B has message4, both acknowledged with"
-            " acks=all, all in sync. No election was unclean, no setting excuses it.",
+            moral="At offset 2, A and C have message3, and B has message4. Both messages were"
+            " acknowledged with acks=all, and all three replicas are in sync. No election was"
+            " unclean, and no setting allows this.",
         )
     return Expected(
         valid=Validity.VALID,
         read=("message1", "message2", "message3", "message4", "message5"),
-        moral="The same moves, and all three hold the same five messages.",
+        moral="With the same moves, all three replicas have the same five messages.",
     )
 
 

@@ -1,8 +1,9 @@
-"""The clean form of example 2, by restarts: 100 offsets differ, and nobody counts wrong.
+"""The clean form of example 2, with restarts: 100 offsets differ, and all counts look right.
 
-It begins as the clean form of example 1: C leads, elected cleanly, with an empty log. Before A, the
-last one with the 100 messages, returns, 150 others are written to C and B. A's high watermark says
-that its 100 messages are committed; A keeps them, fetches from offset 100 on, and is in sync.
+The story begins like the clean form of example 1: a clean election makes C leader, with an empty
+log. A still has the 100 messages. Before A returns, 150 other messages are written to C and B. By
+A's high watermark, its 100 messages are committed. So A keeps them, fetches from offset 100 on, and
+is in sync.
 """
 
 from harness.scenarios.actions import AskEpochEnd, Produce, Start
@@ -32,11 +33,12 @@ from results.record.terms import Rule, Validity
 MORE = 150
 
 _RETURN_OF_A = {
-    Rule.HIGH_WATERMARK: "A's high watermark is 100, and its log ends there: it truncates nothing,"
-    " and fetches the last 50 of the 150. At offsets 0 to 99 A has message1 to message100, B and C"
-    " have message101 to message200. All three are in sync, and have 150 messages.",
-    Rule.LEADER_EPOCH: "A hears from C that epoch 0 ends at offset 100, where A's log ends. It"
-    " truncates nothing, and fetches the 150.",
+    Rule.HIGH_WATERMARK: "A's high watermark is 100, and its log ends there. So A truncates"
+    " nothing, and fetches the last 50 of the 150. At offsets 0 to 99, A has message1 to"
+    " message100, and B and C have message101 to message200. All three are in sync, and have 150"
+    " messages.",
+    Rule.LEADER_EPOCH: "C answers that epoch 0 ends at offset 100, where A's log ends. A truncates"
+    " nothing, and fetches the 150 messages.",
 }
 
 
@@ -49,7 +51,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
         Step(
             "B returns and follows C.",
             (Start(B), isr_is(B, C), leads(C), log_end_on_disk(B, kept)),
-            why="Two are in sync again, which is what min.insync.replicas asks for.",
+            why="Two replicas are in sync again, as min.insync.replicas demands.",
             lines=TRUNCATIONS,
         ),
         Step(
@@ -91,14 +93,15 @@ def _expected(plan: Plan) -> Expected:
             ),
             lost=names(1, MANY),
             read=names(MANY + 1, MANY + MORE),
-            moral="Three replicas in sync, of one length, and the first 100 messages of A are not"
-            " those of B and C. No election was unclean, no setting excuses it. A count of messages"
-            " sees nothing: 150 are there, 100 were promised. Compare values at offsets.",
+            moral="Three replicas are in sync and equally long, but the first 100 messages of A"
+            " are not those of B and C. No election was unclean, and no setting allows this. Each"
+            " replica has 150 messages, so a count shows nothing. Compare the values at each"
+            " offset.",
         )
     return Expected(
         valid=Validity.VALID,
         read=names(1, MANY + MORE),
-        moral="The same restarts, and all three hold all 250 messages.",
+        moral="With the same restarts, all three replicas have all 250 messages.",
     )
 
 

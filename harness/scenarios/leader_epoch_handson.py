@@ -1,8 +1,8 @@
-"""What a broker writes into `leader-epoch-checkpoint`, line by line, while a leader goes and comes.
+"""How the lines of `leader-epoch-checkpoint` change when a leader stops and returns.
 
-The file stands in every partition's folder. A replica that becomes the leader of an epoch notes the
-epoch and the offset at which it starts; followers take the lines over with the records. When a
-follower asks where an epoch ends, the leader answers from these lines (KIP-101).
+Every partition's folder has this file. When a replica becomes leader, it writes the new epoch and
+the offset at which that epoch starts. Followers copy these lines when they fetch the epoch's
+records. When a follower asks where an epoch ends, the leader answers from these lines (KIP-101).
 """
 
 from harness.scenarios.actions import AskEpochEnd, Produce, Start, Stop
@@ -20,7 +20,7 @@ from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Mode, Validity
 
 LEADER, FOLLOWER, BYSTANDER = "n3", "n1", "n2"
-"""As in the article: the partition lies on brokers 3 and 1, and broker 3 leads."""
+"""As in the article, the partition is on brokers 3 and 1, and broker 3 leads."""
 
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
@@ -34,7 +34,7 @@ def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
 
 
 def _first(plan: Plan) -> tuple[str, ...]:
-    # It becomes the controller, so that none goes with broker 3.
+    # This broker becomes the controller, so that the stop of broker 3 stops no controller.
     return (BYSTANDER,) if plan.mode is Mode.ZOOKEEPER else ()
 
 
@@ -47,11 +47,11 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
                 epochs_on_disk(LEADER, (0, 0)),
                 epochs_on_disk(FOLLOWER),
             ),
-            why="Broker 3's file reads 0, 1, 0 0. The first line is the version of the format. The"
-            " second is the number of entries that follow, and not the current epoch, for which it"
-            " is easily taken. Then an entry a line: the epoch, and the offset at which it starts."
-            " Epochs count from 0. Broker 1 has no entry yet: a follower learns of an epoch with"
-            " the first record of it.",
+            why="Broker 3's file has the lines 0, 1, 0 0. The first line is the version of the"
+            " format. The second line is the number of entries that follow. It is easily taken for"
+            " the current epoch. Each further line is an entry: the epoch, and the offset at which"
+            " it starts. Epochs count from 0. Broker 1 has no entry yet, because a follower learns"
+            " of an epoch with its first record.",
         ),
         Step(
             "message1 is written to broker 3, and broker 1 fetches it.",
@@ -63,12 +63,11 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
                 epochs_on_disk(LEADER, (0, 0)),
                 epochs_on_disk(FOLLOWER, (0, 0)),
             ),
-            why="Broker 3's file has not changed: an entry says where an epoch starts, however many"
-            " records it gets. Broker 1 took the entry over from the record, which carries its"
-            " epoch.",
+            why="Broker 3's file has not changed: an entry has the start of an epoch, however many"
+            " records follow. Broker 1 took its entry from the record, which carries its epoch.",
         ),
         Step(
-            "Broker 3 is stopped. Broker 1, the other one in sync, becomes the leader.",
+            "Broker 3 is stopped. Broker 1, which is also in sync, becomes the leader.",
             (
                 Stop(LEADER),
                 leads(FOLLOWER, epoch=1),
@@ -76,9 +75,10 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
                 epochs_on_disk(FOLLOWER, (0, 0), (1, 1)),
                 epochs_on_disk(LEADER, (0, 0)),
             ),
-            why="Broker 1's file reads 0, 2, 0 0, 1 1: two entries, and epoch 1 starts at offset 1,"
-            " the end of its log when it began to lead. So epoch 0 ends at 1. Nothing was written"
-            " in epoch 1 so far; broker 3, which is down, knows nothing of it.",
+            why="Broker 1's file has the lines 0, 2, 0 0, 1 1. It has two entries, and epoch 1"
+            " starts at offset 1. That was the end of broker 1's log when it became leader. So"
+            " epoch 0 ends at 1. No record was written in epoch 1 yet. Broker 3, which is down,"
+            " does not know epoch 1.",
         ),
         Step(
             "message2 is written to broker 1.",
@@ -89,9 +89,9 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
                 AskEpochEnd(node=FOLLOWER, epoch=0),
                 AskEpochEnd(node=FOLLOWER, epoch=1),
             ),
-            why="message2 lies at offset 1 and belongs to epoch 1. Asked where epoch 0 ends, broker"
-            " 1 answers with the start of the next epoch, 1; the end of the epoch that lasts is the"
-            " end of the log, 2.",
+            why="message2 is at offset 1, in epoch 1. If a follower asks where epoch 0 ends,"
+            " broker 1 answers with the start of the next epoch, 1. The current epoch ends where"
+            " the log ends, at 2.",
         ),
         Step(
             "Broker 3 returns, and follows broker 1.",
@@ -103,9 +103,9 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
                 epochs_on_disk(LEADER, (0, 0), (1, 1)),
                 epochs_on_disk(FOLLOWER, (0, 0), (1, 1)),
             ),
-            why="Broker 3's last entry is epoch 0. It asked broker 1 where that epoch ends, was"
-            " told 1, which is where its own log ends, and so had nothing to truncate. With"
-            " message2 it took over the entry 1 1: the files of both are the same.",
+            why="Broker 3's last entry is epoch 0. It asked broker 1 where that epoch ends. The"
+            " answer was 1, where its own log ends, so it had nothing to truncate. With message2,"
+            " it took over the entry 1 1. Both files are equal now.",
         ),
     )
 
@@ -114,9 +114,9 @@ def _expected(_plan: Plan) -> Expected:
     return Expected(
         valid=Validity.VALID,
         read=("message1", "message2"),
-        moral="The file is a short history of leadership: who reads it knows to which offset each"
-        " leader's records reach, and a replica that was away knows how far its own log can be"
-        " trusted.",
+        moral="The file is a short history of leadership. It shows to which offset each leader's"
+        " records reach. With it, a replica that was away finds out which part of its log is still"
+        " valid.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the stories about leader epochs share: their brokers, and what their steps wait for."""
+"""The plans and conditions that the stories about leader epochs share."""
 
 from harness.scenarios.conditions import epochs_on_disk, logged
 from harness.scenarios.protocol import Condition
@@ -7,24 +7,24 @@ from results.record.plan import REFERENCE, Plan
 from results.record.terms import Mode, Rule
 
 SESSION_MS = 6_000
-"""Kafka's default up to 2.4. Stories wait for the end of sessions; a busy machine must not end them
-by itself."""
+"""The session timeout, Kafka's default up to 2.4. Stories wait until a session ends, but a slow
+machine must not end a session."""
 LONG_WAIT_MS = 20_000
-"""A window that no machine is too busy for."""
+"""The wait of a fetch at the leader. It is long enough for a step even on a slow machine."""
 HUNG_SESSION_MS = 20_000
-"""Of a broker that is paused, and must be thought to be alive meanwhile."""
+"""The session timeout of a broker that is paused but must count as alive."""
 TRUNCATIONS = r"[Tt]runcat|[Bb]ased on .*leader epoch|[Oo]ut of range"
-"""Lines in which brokers say what they truncate, and why; or why not."""
+"""A regex of the log lines in which brokers report a truncation or its reason."""
 
 
 def article_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, object]:
-    """Return the plan of an article's story: two replicas, and any of them may lead.
+    """Return the plan's values for an article's story: two replicas, and either may lead.
 
     Args:
-        rule: By which followers truncate.
+        rule: The rule by which followers truncate.
         system: Kafka's version, or the reference cluster.
-        fetch_wait_ms: How long a fetch waits for news at the leader: so long a follower's high
-            watermark may lag behind.
+        fetch_wait_ms: How long a fetch waits at the leader for new records. A follower's high
+            watermark can lag behind for that long.
     """
     return {
         "system": system,
@@ -39,7 +39,7 @@ def article_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, 
 
 
 def clean_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, object]:
-    """Return the plan of a story in which no setting excuses a loss; see `article_values`."""
+    """Return the plan's values for a story whose settings allow no loss; see `article_values`."""
     return {
         "system": system,
         **_roster(system, holders=3),
@@ -54,7 +54,7 @@ def clean_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, ob
 
 
 def settings(rule: Rule, system: str, fetch_wait_ms: int) -> dict[str, str]:
-    """Return the brokers' settings for a rule."""
+    """Return the brokers' settings for a truncation rule."""
     if _is_reference(system):
         of_system = {"truncation": rule.value, "broker.session.timeout.ms": str(SESSION_MS)}
     else:
@@ -64,10 +64,10 @@ def settings(rule: Rule, system: str, fetch_wait_ms: int) -> dict[str, str]:
         }
     return {
         **STEADY_LEADERS,
-        # A follower learns of its leader's high watermark with the response of its next fetch,
-        # which waits so long for new records at the leader. (2.4.0 to 2.5.0 would answer at once.)
+        # A follower learns the leader's high watermark from the response to its next fetch. That
+        # fetch waits so long at the leader for new records. (2.4.0 to 2.5.0 would answer at once.)
         "replica.fetch.wait.max.ms": str(fetch_wait_ms),
-        # Must be longer than the wait, or followers would leave the ISR, or hang up.
+        # Longer than the wait; otherwise followers leave the ISR, or close the connection.
         "replica.lag.time.max.ms": "60000",
         "replica.socket.timeout.ms": "60000",
         **of_system,
@@ -75,59 +75,60 @@ def settings(rule: Rule, system: str, fetch_wait_ms: int) -> dict[str, str]:
 
 
 def taught(rule: Rule) -> Rule:
-    """Return the rule as stories tell it apart: the first version of leader epochs is one of them.
+    """Return the rule that the story's texts describe: `LEADER_EPOCH_V0` counts as `LEADER_EPOCH`.
 
-    What KIP-279 mended takes two quick changes of leaders to show, and no story has them.
+    The two differ only after two quick leader changes (KIP-279), which no story has.
     """
     return Rule.HIGH_WATERMARK if rule is Rule.HIGH_WATERMARK else Rule.LEADER_EPOCH
 
 
 def keeps_epochs(plan: Plan, rule: Rule) -> bool:
-    """Tell whether records and replicas have epochs: Kafka has one setting for format and rule."""
+    """Return whether records have epochs. In Kafka, one setting decides message format and rule."""
     return plan.is_reference or rule is not Rule.HIGH_WATERMARK
 
 
 def of_epochs(plan: Plan, rule: Rule) -> tuple[str, ...]:
-    """Return the anomaly of a leader without all that was committed, where epochs tell of it."""
+    """Return the anomaly `incomplete-leader` if epochs exist to show it."""
     return ("incomplete-leader",) if keeps_epochs(plan, rule) else ()
 
 
 def epochs(
     plan: Plan, rule: Rule, *nodes: str, are: tuple[tuple[int, int], ...]
 ) -> tuple[Condition, ...]:
-    """Wait for the epochs (number, start offset) of nodes that keep any."""
+    """Wait until nodes have these epochs (number, start offset), or none if they keep no epochs."""
     lines = are if keeps_epochs(plan, rule) else ()
     return tuple(epochs_on_disk(node, *lines) for node in nodes)
 
 
 def raised_by_isr(plan: Plan) -> int:
-    """Return by how much the leader epoch grows when a replica is taken out of the ISR.
+    """Return by how much the leader epoch grows when a replica leaves the ISR: 1 or 0.
 
-    With ZooKeeper the controller raises it then, too; in KRaft only elections do.
+    With ZooKeeper, the controller raises the epoch then. In KRaft only an election raises it.
     """
     return 1 if plan.mode is Mode.ZOOKEEPER else 0
 
 
 def leads_alone(plan: Plan, node: str) -> tuple[Condition, ...]:
-    """Wait until the first leader knows that it is alone in the ISR, if an epoch tells it."""
+    """Wait until the first leader knows that it is alone in the ISR, if that raises the epoch."""
     return (begins_epoch(node, 1),) if raised_by_isr(plan) else ()
 
 
 def on_election(plan: Plan, epoch: int, start: int) -> tuple[tuple[int, int], ...]:
-    """Return what a new leader writes into its file when it is elected, before any record.
+    """Return the epoch entry that a new leader writes when it is elected, before any record.
 
-    2.8.2 and 3.9.1 write the new epoch then, 0.11.0.3 and 1.1.1 with the first record.
+    Kafka 2.8.2 and 3.9.1 write the new epoch at the election, 0.11.0.3 and 1.1.1 with the first
+    record.
     """
     return ((epoch, start),) if plan.version_numbers >= (2,) else ()
 
 
 def follows(node: str, leader: str, plan: Plan | None = None) -> Condition:
-    """Wait until a broker has begun to fetch from a leader, or to try to.
+    """Wait until a broker fetches from a leader, or tries to.
 
     Args:
         node: The follower.
-        leader: Whom it fetches from.
-        plan: Of the run; the reference cluster's fetchers begin with the line of their partition.
+        leader: The leader.
+        plan: The run's plan. The reference cluster logs another line than Kafka.
     """
     broker = leader.removeprefix("n")
     own = rf"|Follower .* Current leader is {broker}\." if plan and plan.is_reference else ""
@@ -139,10 +140,10 @@ def follows(node: str, leader: str, plan: Plan | None = None) -> Condition:
 
 
 def begins_epoch(node: str, epoch: int) -> Condition:
-    """Wait until a broker has taken over a new epoch, in which it leads.
+    """Wait until a broker knows that it leads in a new epoch.
 
-    Others may know it earlier than the leader itself, and what it is sent meanwhile would still be
-    written in the old one.
+    Other brokers may know this earlier than the leader. A message that reached the leader in
+    between would still get the old epoch.
     """
     return logged(
         node,
@@ -152,10 +153,10 @@ def begins_epoch(node: str, epoch: int) -> Condition:
 
 
 def _roster(system: str, *, holders: int) -> dict[str, object]:
-    """Return who there is: those with replicas, and one more broker, which is never hit.
+    """Return the number of nodes: the replicas, and one more broker that gets no fault.
 
-    With ZooKeeper that one is the controller. In KRaft it answers when no other broker does: a
-    controller of its own knows who leads, and tells no client.
+    With ZooKeeper, that broker is the controller. In KRaft, it answers clients while no other
+    broker runs, because a dedicated controller does not answer them.
     """
     alone: dict[str, object] = {"controllers": 1} if _is_reference(system) else {}
     return {"nodes": holders + 1, **alone}

@@ -1,9 +1,12 @@
-"""The life of a scripted run: as an ordinary one's, with a story for its main phase.
+"""The phases of a scripted run: like an ordinary run, with a story as its main phase.
 
-start, the first nodes first → the story's topic, its replicas where the story wants them → the
-story, step by step → heal whatever is in force → the ISR is full again → final reads → note →
-stop → collect. A story that could not be told to its end is healed, read and collected all the
-same; then its last sentence becomes the run's.
+1. Start the brokers, some of them first.
+2. Create the story's topic with its replica assignment.
+3. Play the story step by step.
+4. Heal all faults, and wait for a full ISR.
+5. Final reads, note, stop, collect.
+
+If the story fails, the later phases still follow. Then the run ends with the story's error.
 """
 
 from contextlib import ExitStack
@@ -36,16 +39,16 @@ from results.record.topics import CreatedTopic
 
 
 class ScriptedLife:
-    """One scripted run's life, inside of its network.
+    """The phases of one scripted run, inside the run's network.
 
     Args:
-        plan: The run; it has a scenario.
-        paths: Its folder.
-        clock: Its clock.
-        world: Where it takes place.
-        console: Where the progress is shown.
-        interrupts: Ctrl-C, once and twice.
-        undo: Takes what must be undone.
+        plan: The run's plan, with a scenario.
+        paths: The run's folder.
+        clock: The run's clock.
+        world: Real time and machines, or virtual time.
+        console: The terminal, for the progress.
+        interrupts: The first and the second Ctrl-C.
+        undo: Runs each registered cleanup when the run ends.
     """
 
     def __init__(
@@ -75,11 +78,11 @@ class ScriptedLife:
         )
 
     def live(self) -> None:
-        """Live it, from start to collection.
+        """Play the run, from the start of the cluster to the collection of its files.
 
         Raises:
-            UserError: What the user can mend.
-            ScenarioError: The story, or what comes after it, did not come to its end.
+            UserError: An error that the user can fix.
+            ScenarioError: The story, or a later phase, failed.
             ClusterError, WaitTimeoutError: The brokers did not start as they should.
         """
         arena = self._arena
@@ -151,7 +154,7 @@ class ScriptedLife:
         )
 
     def _play(self, props: Props) -> ScenarioError | None:
-        """Tell the story; return why it could not be told to its end, if so.
+        """Play the story; return an error if it failed before its last step.
 
         Raises:
             UserError: The disk is full.
@@ -199,9 +202,10 @@ class ScriptedLife:
         arena.stop(cluster)
 
     def _is_whole(self, view: ClusterView | None) -> bool:
-        """Tell whether the story's partition has a leader, and all that are to stay in its ISR.
+        """Return whether the story's partition has a leader and a full ISR.
 
-        Who is away at the end of the story is still there if it broke off before.
+        Brokers that the story removes for good need not be in the ISR. They may be in it if the
+        story ended early.
         """
         state = view.partitions.get((self._plan.topic_names[0], 0)) if view else None
         if state is None or state.leader is None:

@@ -1,8 +1,9 @@
-"""Of three replicas two are lost, one after the other: the last one serves, and nothing is lost.
+"""Two of three brokers are lost, one after the other: the last one serves, and nothing is lost.
 
-A message is committed once every replica in sync has it, however few those are; so any of them
-can become the leader, and N replicas bear the loss of N-1 brokers. The price: what the last one
-takes, with min.insync.replicas=1, is on one disk only. https://kafka.apache.org/documentation/#replication
+A message is committed once every replica in sync has it, however few are in sync. So each of them
+can become the leader, and N replicas survive the loss of N-1 brokers. The price: with
+min.insync.replicas=1, new messages are on the disk of the last broker only. See
+https://kafka.apache.org/documentation/#replication
 """
 
 from harness.scenarios.actions import Kill, Produce, Read, Start
@@ -24,7 +25,7 @@ FIRST, SECOND, LAST, CONTROLLER = "n1", "n2", "n3", "n4"
 
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
-    # A majority of the controllers has to live on: of combined nodes two of three do not.
+    # A majority of the controllers must survive. With combined nodes, only one of three would.
     alone = system.endswith(":controllers")
     return {
         "system": system,
@@ -51,37 +52,38 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
                 *_holds(SECOND, 1),
                 *_holds(LAST, 1),
             ),
-            why="All three are in sync, so message1 is committed, and acknowledged, when all three"
+            why="All three are in sync. So message1 is committed and acknowledged once all three"
             " have it.",
         ),
         Step(
-            "n1, the leader, is killed. n2 is elected from those in sync, in epoch 1.",
+            "n1, the leader, is killed. n2, a replica in sync, is elected in epoch 1.",
             (Kill(FIRST), leads(SECOND, epoch=1), isr_is(SECOND, LAST)),
-            why="n2 has everything that was committed: it was in sync. One of three is lost.",
+            why="n2 has every committed message, because it was in sync. One of three brokers is"
+            " lost.",
         ),
         Step(
             "message2 is written to n2.",
             (Produce(), *_holds(SECOND, 2), *_holds(LAST, 2)),
-            why="Committed by the two that are in sync now; n1 is not waited for.",
+            why="The two brokers in sync commit message2. They do not wait for n1.",
         ),
         Step(
-            "n2 is killed too. n3, the last one in sync, leads in epoch 2.",
+            "n2 is killed, too. n3, the last replica in sync, leads in epoch 2.",
             (Kill(SECOND), leads(LAST, epoch=2), isr_is(LAST)),
         ),
         Step(
             "message3 is written to n3, and all three messages are read from it.",
             (Produce(), *_holds(LAST, 3), Read()),
-            why="N-1 brokers are gone, and the partition is written and read. With"
-            " min.insync.replicas=2 n3 would refuse acks=all here, and still be read.",
+            why="N-1 brokers are lost, but the partition can still be written and read. With"
+            " min.insync.replicas=2, n3 would refuse acks=all here, but could still be read.",
         ),
         Step(
             "n1 returns, and catches up from n3.",
             (Start(FIRST), isr_is(FIRST, LAST), *_holds(FIRST, 3)),
-            why="It asks n3 where its last epoch, 0, ends: at 1, which is where its own log ends."
-            " So it truncates nothing, and fetches what it has missed.",
+            why="n1 asks n3 where epoch 0, its last epoch, ends. The answer is 1, where n1's own"
+            " log ends. So n1 truncates nothing, and fetches the messages that it has missed.",
         ),
         Step(
-            "n2 returns too. All three are in sync, with the same log.",
+            "n2 returns, too. All three are in sync, with equal logs.",
             (
                 Start(SECOND),
                 isr_is(FIRST, SECOND, LAST),
@@ -98,14 +100,14 @@ def _expected(_plan: Plan) -> Expected:
     return Expected(
         valid=Validity.VALID,
         read=("message1", "message2", "message3"),
-        moral="Two of three brokers were lost, one after the other, and every message that was"
-        " acknowledged is there: each leader came from those in sync.",
+        moral="Two of three brokers were lost, one after the other, but every acknowledged message"
+        " is there. The reason: each new leader was a replica in sync.",
     )
 
 
 SCENARIO = Scenario(
     name="n-minus-one",
-    title="Two of three brokers are lost, and no message",
+    title="Two of three brokers are lost, but no message is",
     about=__doc__.partition("\n\n")[2] if __doc__ else "",
     systems=("kafka:4.3.1:controllers", "kafka:2.8.2", "reference:controllers"),
     plan=_plan,

@@ -1,4 +1,4 @@
-"""What a story is played with: the cluster, its clients, its faults, and those who look and ask."""
+"""The objects that a story uses: the cluster, its clients, its faults, and its observers."""
 
 from dataclasses import dataclass
 
@@ -14,19 +14,19 @@ from workloads.scripted import Script
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Props:
-    """All that a director needs.
+    """The objects that a story uses.
 
     Attributes:
         scenario: The story.
-        cluster: Its brokers, started.
-        place: Its partition.
-        script: Its clients.
-        faults: Its faults.
-        asker: Asks brokers.
-        observer: Asks them several times a second, for the record.
-        sight: What conditions look at.
-        clock: The run's.
-        paths: The run's.
+        cluster: The started brokers.
+        place: The story's partition.
+        script: The story's clients.
+        faults: The story's faults.
+        asker: Sends questions to single brokers.
+        observer: Asks all brokers several times a second, for the run's record.
+        sight: The state that conditions check.
+        clock: The run's clock.
+        paths: The run's folder.
     """
 
     scenario: Scenario

@@ -1,4 +1,4 @@
-"""What a scenario is made of."""
+"""The types of which a scenario is made."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from results.record.terms import Validity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSight:
-    """The partition of the story, as the cluster's metadata have it now.
+    """The story's partition in the cluster's current metadata.
 
     Attributes:
-        leader: Node; None: nobody leads.
-        leader_epoch: Of that leader.
-        isr: Nodes, in the order of their numbers.
-        controller: The node that is the controller, or leads the controllers' quorum.
-        registered: Brokers that are registered and not fenced.
+        leader: The leading node; None if there is no leader.
+        leader_epoch: The leader's epoch.
+        isr: The nodes in sync, in the order of their numbers.
+        controller: The node that is the controller, or that leads the controllers' quorum.
+        registered: The brokers that are registered and not fenced.
     """
 
     leader: str | None
@@ -31,12 +31,12 @@ class PartitionSight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSight:
-    """One replica, as its running broker tells when asked by itself.
+    """One replica, as its own running broker reports it.
 
     Attributes:
-        log_end: Log end offset.
-        high_watermark: The replica's own; None where it does not tell.
-        last_stable_offset: Where its first open transaction begins; None likewise.
+        log_end: The log end offset.
+        high_watermark: The replica's own high watermark; None if the broker does not report it.
+        last_stable_offset: The begin of the first open transaction; None if it is not reported.
     """
 
     log_end: int | None
@@ -46,13 +46,13 @@ class ReplicaSight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesSight:
-    """One replica, as its files have it now, whether its broker runs or not.
+    """One replica according to its files, whether its broker runs or not.
 
     Attributes:
-        high_watermark: In `replication-offset-checkpoint`; None: no line, or no file.
-        recovery_point: In `recovery-point-offset-checkpoint`; None likewise.
-        epochs: Lines of `leader-epoch-checkpoint`, (epoch, start offset); None: no file.
-        log_end: The offset behind the last whole batch of the segments.
+        high_watermark: From `replication-offset-checkpoint`; None without a line or a file.
+        recovery_point: From `recovery-point-offset-checkpoint`; None without a line or a file.
+        epochs: The lines of `leader-epoch-checkpoint`, (epoch, start offset); None without a file.
+        log_end: The offset after the last whole batch of the segments.
     """
 
     high_watermark: int | None
@@ -63,13 +63,13 @@ class FilesSight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSight:
-    """The controllers' quorum, as one node tells, or as its `quorum-state` file has it.
+    """The controllers' quorum, as one node reports it or as its `quorum-state` file has it.
 
     Attributes:
-        leader: Node; None: it knows none.
-        epoch: Of the quorum.
-        voted_for: Node; file only.
-        high_watermark, log_end: Of the metadata log; None where not told.
+        leader: The leading node; None if this node knows no leader.
+        epoch: The quorum's epoch.
+        voted_for: The node that got this node's vote; only from the file.
+        high_watermark, log_end: Of the metadata log; None if not reported.
     """
 
     leader: str | None
@@ -80,40 +80,40 @@ class QuorumSight:
 
 
 class Sight(Protocol):
-    """What conditions look at. Every method looks anew, and returns None if nobody answers."""
+    """The state that conditions check. Each method reads it anew; None if there is no answer."""
 
     def partition(self) -> PartitionSight | None:
-        """Look at the cluster's metadata."""
+        """Read the partition's state from the cluster's metadata."""
 
     def replica(self, node: str) -> ReplicaSight | None:
         """Ask a broker about its own replica."""
 
     def files(self, node: str) -> FilesSight | None:
-        """Read a replica's files; those of the metadata log in a story of the quorum."""
+        """Read a replica's files; in a story about the quorum, the metadata log's files."""
 
     def belief(self, node: str) -> tuple[str | None, int | None] | None:
-        """Ask a broker who leads, and in which epoch (None where its version does not tell)."""
+        """Ask a broker for the partition's leader and epoch (None if it reports no epoch)."""
 
     def quorum(self, node: str) -> QuorumSight | None:
-        """Ask a node about the quorum."""
+        """Ask a node about the controllers' quorum."""
 
     def quorum_file(self, node: str) -> QuorumSight | None:
-        """Read a node's `quorum-state`."""
+        """Read a node's `quorum-state` file."""
 
     def lines(self, node: str, pattern: str) -> Sequence[str]:
-        """Return the lines that a node's logs got since the step began and that match a regex."""
+        """Return a node's log lines since the step began that match a regex."""
 
     def running(self, node: str) -> bool:
-        """Tell whether a node's process exists."""
+        """Return whether a node's process exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a condition saw.
+    """The result of one check of a condition.
 
     Attributes:
-        holds: Whether it is as wanted.
-        saw: What is there, in words: `1`, `n1, n3`, `no answer`.
+        holds: Whether the condition is met.
+        saw: The actual state in words: `1`, `n1, n3`, `no answer`.
     """
 
     holds: bool
@@ -125,9 +125,9 @@ class Condition:
     """A state that a step waits for.
 
     Attributes:
-        what: In words, so that `waiting for <what>` reads well.
-        look: Looks once.
-        within_s: The limit.
+        what: A description that fits after `waiting for`.
+        look: Checks the condition once.
+        within_s: The time limit.
     """
 
     what: str
@@ -140,10 +140,10 @@ class Step:
     """One step of a story.
 
     Attributes:
-        tells: What happens, a sentence for people.
-        moves: Actions to do and conditions to wait for, in order.
-        why: What there is to learn from it.
-        lines: A regex of broker log lines that are worth showing with this step.
+        tells: What happens, in a sentence for readers.
+        moves: The actions and conditions, in order.
+        why: The explanation of the step.
+        lines: A regex of the broker log lines that the page shows with this step.
     """
 
     tells: str
@@ -158,10 +158,10 @@ class Expected:
 
     Attributes:
         valid: The verdict.
-        anomalies: Names that the verdict must have, and no others; allowed ones too.
-        lost: Messages that must be named as lost, by name: `message2`.
-        read: What the final read must return, in order; None: not looked at.
-        moral: What the story shows, a few sentences for the page.
+        anomalies: The names of all anomalies that the verdict must have, allowed ones included.
+        lost: The names of the messages that the verdict must report as lost: `message2`.
+        read: The messages that the final read must return, in order; None: any.
+        moral: The lesson of the story, in a few sentences for the page.
     """
 
     valid: Validity
@@ -173,11 +173,11 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """An option that a scenario has.
+    """An option of a scenario.
 
     Attributes:
-        values: What it can be; the first is the default.
-        only_with: Other choices without which there is no such one: `{"form": "clean"}`.
+        values: The allowed values; the first is the default.
+        only_with: Other choices that this option needs: `{"form": "clean"}`.
     """
 
     values: tuple[str, ...]
@@ -189,24 +189,25 @@ class Scenario:
     """A scripted run.
 
     Attributes:
-        name: `leader-epoch-1`.
-        title: In a few words.
-        about: What it shows, and where it comes from (KIP, article), a paragraph.
-        systems: What it is known to work on, as `--system` takes it; the first is the default. For
-            some choices there may be fewer: `systems_of`.
-        choices: Options by name (`rule`, `form`, `way`, `late`, `elr`).
+        name: A name like `leader-epoch-1`.
+        title: A few words.
+        about: What the story shows and its source (KIP, article).
+        systems: The systems on which the story is known to work, as `--system` takes them; the
+            first is the default. Some choices work on fewer systems: see `systems_of`.
+        choices: The options by name (`rule`, `form`, `way`, `late`, `elr`).
         plan: Returns the plan's values for choices and a system: settings, nodes, judge, ...
-        assignment: Replicas of the story's partition for a plan, the preferred leader first.
-        first: Nodes to be started before all others, in order.
-        steps: The story.
-        expected: Its end.
-        systems_of: Which systems some choices work on; None: all of `systems`.
-        of_quorum: Whether the story is about the controllers' quorum: what is looked at then is
-            the metadata log of controllers, not the partition of brokers.
-        transactions: Whether it writes in transactions.
+        assignment: Returns the replicas of the story's partition; the first is the preferred
+            leader.
+        first: Returns the nodes that start before all others, in order.
+        steps: Returns the steps of the story.
+        expected: Returns the expected end.
+        systems_of: Returns the systems for some choices; None: all of `systems`.
+        of_quorum: Whether the story is about the controllers' quorum. Then conditions check the
+            controllers' metadata log, not the brokers' partition.
+        transactions: Whether the story writes in transactions.
         topic_settings: Settings of the story's topic, beside the brokers' defaults.
-        away: Brokers that do not come back, so that nobody waits for them at the end.
-        roles: How the story calls its nodes: `{"n1": "A", "n2": "B"}`.
+        away: Returns the brokers that never come back, so that the end does not wait for them.
+        roles: Returns the story's names for its nodes: `{"n1": "A", "n2": "B"}`.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""What the stories of the controllers' quorum share: who shall win elections, and what to wait for.
+"""What the stories of the controllers' quorum share: settings that fix the winners, and conditions.
 
-Elections are a matter of chance in Kafka (KIP-595: random timeouts), and a story wants its roles
-known. A follower that still hears its leader refuses its vote (KIP-996), and a candidate that was
-refused tries again at its election timeout. So with these settings n101 wins the first election,
-n102 the next one without n101, and n101 the next one without n102.
+In Kafka, chance decides elections (KIP-595: random timeouts), but a story needs fixed roles. A
+follower that still hears its leader refuses its vote (KIP-996). A refused candidate tries again
+after its election timeout. So with these settings, n101 wins the first election. n102 wins the next
+election without n101, and n101 wins the next one without n102.
 """
 
 from harness.scenarios.protocol import Condition, Seen, Sight
@@ -12,20 +12,20 @@ CONTROLLERS = ("n101", "n102", "n103")
 FIRST, SECOND, THIRD = CONTROLLERS
 
 QUIET = {"metadata.max.idle.interval.ms": "3000"}
-"""By default a leader without work writes a record of no meaning twice a second."""
+"""By default, an idle leader writes a no-op record twice a second."""
 
 TIMEOUTS = {
-    # Asks for votes long before the others have waited for a leader.
+    # n101 asks for votes long before the others time out.
     FIRST: {
         "controller.quorum.election.timeout.ms": "200",
         "controller.quorum.fetch.timeout.ms": "6000",
     },
-    # Free to vote for n101 at the start, however late that one starts.
+    # At the start, n102 is free to vote for n101, even if n101 starts late.
     SECOND: {
         "controller.quorum.election.timeout.ms": "8000",
         "controller.quorum.fetch.timeout.ms": "4000",
     },
-    # First to give up on a leader, so that it is free to vote; refused, it waits the longest.
+    # n103 gives up a leader first, so that it is free to vote. After a refusal it waits longest.
     THIRD: {
         "controller.quorum.election.timeout.ms": "15000",
         "controller.quorum.fetch.timeout.ms": "2000",
@@ -34,7 +34,7 @@ TIMEOUTS = {
 
 
 def follows(node: str, leader: str, *, epoch: int) -> Condition:
-    """Wait until a controller's `quorum-state` names this leader, in this epoch."""
+    """Wait until a controller's `quorum-state` names this leader in this epoch."""
 
     def look(sight: Sight) -> Seen:
         state = sight.quorum_file(node)
@@ -47,7 +47,7 @@ def follows(node: str, leader: str, *, epoch: int) -> Condition:
 
 
 def voted(node: str, candidate: str, *, epoch: int) -> Condition:
-    """Wait until a controller's `quorum-state` says that it voted so in this epoch."""
+    """Wait until a controller's `quorum-state` names this candidate as its vote in this epoch."""
 
     def look(sight: Sight) -> Seen:
         state = sight.quorum_file(node)
@@ -60,7 +60,7 @@ def voted(node: str, candidate: str, *, epoch: int) -> Condition:
 
 
 def leads_quorum(asked: str, leader: str, *, epoch: int) -> Condition:
-    """Wait until DescribeQuorum, asked of a node, names this leader, in this epoch."""
+    """Wait until a node answers DescribeQuorum with this leader in this epoch."""
 
     def look(sight: Sight) -> Seen:
         state = sight.quorum(asked)
@@ -73,7 +73,7 @@ def leads_quorum(asked: str, leader: str, *, epoch: int) -> Condition:
 
 
 def longer(node: str, than: str, *, by: int) -> Condition:
-    """Wait until the metadata log of one controller goes beyond another's by some records."""
+    """Wait until one controller's metadata log is longer than another's by some records."""
 
     def look(sight: Sight) -> Seen:
         one, other = sight.files(node), sight.files(than)
@@ -87,7 +87,7 @@ def longer(node: str, than: str, *, by: int) -> Condition:
 
 
 def level(*nodes: str) -> Condition:
-    """Wait until the metadata logs of some controllers end at one offset."""
+    """Wait until the metadata logs of some controllers end at the same offset."""
 
     def look(sight: Sight) -> Seen:
         found = {node: sight.files(node) for node in nodes}

@@ -1,9 +1,9 @@
-"""The quorum's leader writes records that nobody copies; a later epoch has no room for them.
+"""The quorum's old leader writes records that no other node copies; the next epoch truncates them.
 
-KRaft's log is replicated by Raft's rules with Kafka's fetches (KIP-595): a follower that fetches
-with an offset and an epoch that its leader does not know so is told, in the answer, at which epoch
-and offset their logs part; it truncates there, and fetches again. It is the leader-epoch rule of
-KIP-101 and KIP-279, built into the fetch itself.
+The log of KRaft is replicated by Raft's rules with Kafka's fetches (KIP-595). A follower's fetch
+names an offset and an epoch. If the leader's log does not have this pair, the answer names the
+epoch and offset where the two logs part. The follower truncates there, and fetches again. This is
+the leader-epoch rule of KIP-101 and KIP-279, as a part of the fetch itself.
 """
 
 from harness.scenarios.actions import CreateTopics, Cut, Join, Produce
@@ -31,7 +31,7 @@ _LINES = r"Truncated to offset|Becoming the active controller|Renouncing|In the 
 
 _FETCH_TIMEOUT = "controller.quorum.fetch.timeout.ms"
 _PATIENT = {
-    # Time enough to look at the old leader's log before there is a new one.
+    # Long enough to read the old leader's log before a new leader is elected.
     FIRST: {_FETCH_TIMEOUT: "12000"},
     SECOND: {_FETCH_TIMEOUT: "8000"},
     THIRD: {_FETCH_TIMEOUT: "5000"},
@@ -56,14 +56,14 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
     apart = tuple((FIRST, other) for other in others) + tuple((other, FIRST) for other in others)
     return (
         Step(
-            "n101 leads the controllers in epoch 1; their metadata logs are the same.",
+            "n101 leads the controllers in epoch 1. Their metadata logs are equal.",
             (
                 leads_quorum(BROKER, FIRST, epoch=1),
                 *(follows(node, FIRST, epoch=1) for node in (FIRST, *others)),
                 Produce(),
             ),
-            why="Everything that the cluster knows of itself is a record of this log: topics,"
-            " leaders, ISRs. A record counts once a majority of the three has it.",
+            why="This log holds everything that the cluster knows about itself: topics, leaders,"
+            " ISRs. A record is committed once a majority of the three controllers has it.",
             lines=_LINES,
         ),
         Step(
@@ -73,8 +73,9 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
                 CreateTopics(names=("uncopied-1", "uncopied-2"), at=FIRST, answered=False),
                 longer(FIRST, SECOND, by=2),
             ),
-            why="It still takes itself for the leader, and writes the topics into its log. Nobody"
-            " copies them, so they are not committed, and nobody is answered.",
+            why="n101 still believes that it leads, and writes the topics into its log. No other"
+            " controller copies these records, so they are not committed, and n101 does not answer"
+            " the request.",
             lines=_LINES,
         ),
         Step(
@@ -84,27 +85,28 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
                 follows(THIRD, SECOND, epoch=2),
                 leads_quorum(BROKER, SECOND, epoch=2),
             ),
-            why="Two of three are a majority. From the same offset on the logs now tell different"
-            " stories: n101's in epoch 1, the others' in epoch 2.",
+            why="Two of three are a majority. From one offset on, the logs differ: n101 has"
+            " records of epoch 1, and the other two have records of epoch 2.",
             lines=_LINES,
         ),
         Step(
-            "The network heals. n101 is told where epoch 1 ends, truncates, and fetches again.",
+            "The network heals. n101 learns where epoch 1 ends, truncates its log there, and"
+            " fetches again.",
             (
                 Join("apart"),
                 logged(
                     FIRST,
                     r"Truncated to offset \d+ from Fetch response from leader 102",
-                    what="n101 has truncated what nobody copied",
+                    what="n101 has truncated the uncopied records",
                 ),
                 follows(FIRST, SECOND, epoch=2),
             ),
             why="n101 fetches with the epoch of its last record. n102 answers that epoch 1 ended"
-            " earlier, and at which offset: n101 cuts off what nobody copied.",
+            " at an earlier offset. So n101 truncates the records that no other controller copied.",
             lines=_LINES,
         ),
         Step(
-            "All three logs are the same again; the uncopied topics were never there.",
+            "All three logs are equal again. The uncopied topics never existed.",
             (level(FIRST, *others), registered(BROKER), Produce()),
             lines=_LINES,
         ),
@@ -115,15 +117,15 @@ def _expected(_plan: Plan) -> Expected:
     return Expected(
         valid=Validity.VALID,
         read=("message1", "message2"),
-        moral="A record that no majority has is no promise: the old leader never answered those"
-        " who asked for the topics, so it may throw their records away. There was one leader in"
-        " each epoch, though for a while two nodes thought that they led.",
+        moral="A record without a majority is no promise. The old leader never answered the"
+        " request for the topics, so it may drop their records. Each epoch had one leader,"
+        " although two nodes believed for a while that they led.",
     )
 
 
 SCENARIO = Scenario(
     name="quorum-divergence",
-    title="The old leader of the quorum returns with records that nobody copied",
+    title="The old leader of the quorum returns with uncopied records",
     about=__doc__.partition("\n\n")[2],
     systems=_SYSTEMS,
     plan=_plan,

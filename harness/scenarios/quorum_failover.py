@@ -1,9 +1,9 @@
-"""The leader of the controllers is killed, paused, and cut off: each time another epoch begins.
+"""The controllers' leader is killed, paused, and cut off: each time a new epoch begins.
 
-Elections of KRaft's quorum follow Raft (KIP-595) with pre-vote (KIP-996): whoever hears nothing
-from the leader asks whether it would be elected, then becomes a candidate in a new epoch, votes for
-itself, and leads with a majority's votes. `quorum-state` is written before a vote is given, so that
-nobody votes twice in an epoch, not even across a crash.
+Elections of KRaft's quorum follow Raft (KIP-595) with pre-vote (KIP-996). A node that hears no
+leader asks first whether it would win. Then it becomes a candidate in a new epoch, votes for
+itself, and leads once it has a majority's votes. Each node writes its vote to `quorum-state` before
+it answers. So no node votes twice in an epoch, even after a crash.
 """
 
 from harness.scenarios.actions import Cut, Join, Kill, Pause, Produce, Resume, Start
@@ -68,8 +68,9 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
         Step(
             "n101 is killed. n102 becomes a candidate, n103 votes for it, and epoch 2 begins.",
             (Kill(FIRST), *_elected(SECOND, THIRD, epoch=2), Produce()),
-            why="n103 notices first, but as long as n102 hears the old leader it refuses its vote;"
-            " n102's own question then finds n103 free. The broker goes on serving all the while.",
+            why="n103 notices the death first. While n102 still hears the old leader, it refuses"
+            " n103 its vote. Later n102 asks, and n103 is free to vote for it. The broker serves"
+            " clients during all this.",
             lines=_LINES,
         ),
         Step(
@@ -80,19 +81,19 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
         Step(
             "n102 is paused. n103 votes for n101, which leads in epoch 3.",
             (Pause(SECOND), *_elected(FIRST, THIRD, epoch=3), Produce()),
-            why="A leader that is paused does not know that its time is over: its quorum-state"
-            " still names itself, in epoch 2. That is no second leader of an epoch.",
+            why="A paused leader does not know that its epoch is over. Its quorum-state still"
+            " names itself as leader, in epoch 2. That is not a second leader in one epoch.",
             lines=_LINES,
         ),
         Step(
-            "n102 goes on, is told of epoch 3, and follows n101.",
+            "n102 continues, learns of epoch 3, and follows n101.",
             (Resume(SECOND), follows(SECOND, FIRST, epoch=3)),
             lines=_LINES,
         ),
         Step(
-            "n101 is cut off from all others. n102 leads again, in epoch 4.",
+            "n101 is cut off from all other nodes. n102 leads again, in epoch 4.",
             (Cut("alone", alone), *_elected(SECOND, THIRD, epoch=4), Produce()),
-            why="A leader that hears no majority for a while resigns by itself (check-quorum).",
+            why="A leader that hears no majority for some time resigns by itself (check-quorum).",
             lines=_LINES,
         ),
         Step(
@@ -112,8 +113,8 @@ def _expected(_plan: Plan) -> Expected:
     return Expected(
         valid=Validity.VALID,
         read=tuple(f"message{number}" for number in range(1, 6)),
-        moral="Four epochs, and one leader in each: every vote is on disk before it is given, and a"
-        " majority can be had only once in an epoch.",
+        moral="There were four epochs with one leader each. Every vote is on disk before it is"
+        " given, and only one candidate can get a majority in an epoch.",
     )
 
 

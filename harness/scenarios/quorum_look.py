@@ -1,4 +1,4 @@
-"""Looks at the controllers' quorum at a step: what its members' metadata logs hold, who leads."""
+"""Record the controllers' quorum at each step: the members' metadata logs and the leader."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,16 +15,16 @@ from results.record.paths import RunPaths
 from results.record.steps import LogAtStep, QuorumAtStep, Span
 
 _IDLE = "NoOpRecord"
-"""The leader writes one whenever nothing else was written for half a second (KIP-835)."""
+"""A leader writes this record after half a second without any other record (KIP-835)."""
 _WORD = re.compile(r"[A-Z]+[a-z]*")
 
 
 class QuorumLook:
-    """Looks at the quorum at each step of one story.
+    """Records the quorum at each step of one story.
 
     Args:
-        sight: What asks and reads.
-        paths: The run.
+        sight: Asks nodes and reads their files.
+        paths: The run's folder.
         controllers: The quorum's voters.
     """
 
@@ -34,9 +34,9 @@ class QuorumLook:
         self._marks: dict[str, int] = {}
 
     def ask(self) -> None:
-        """Ask for high watermarks; before the copies are made, which then go at least so far.
+        """Ask for high watermarks before the logs are copied, so that the copies reach them.
 
-        Those who believe to lead tell their own; nobody else does.
+        Only controllers that claim to lead report a high watermark.
         """
         told = {node: self._sight.quorum(node) for node in self._controllers}
         self._marks = {
@@ -46,10 +46,10 @@ class QuorumLook:
         }
 
     def logs(self, snapshot: str) -> Iterator[LogAtStep]:
-        """Yield each controller's log, from its copy of a snapshot.
+        """Yield each controller's log, from its copy in a snapshot.
 
-        What all of them had at the end of the first step is one span an epoch; what came later
-        is told record by record.
+        The records that all controllers had at the end of the first step are shown as one span for
+        each epoch. Later records are shown singly.
         """
         held = {node: self._records(snapshot, node) for node in self._controllers}
         ends = {node: rows[-1].offset + 1 if rows else 0 for node, rows in held.items()}
@@ -65,7 +65,7 @@ class QuorumLook:
             )
 
     def states(self, nodes: Sequence[str]) -> Iterator[QuorumAtStep]:
-        """Yield what controllers have in `quorum-state`, and what nodes say when they are asked."""
+        """Yield each controller's `quorum-state` file, and each node's answer about the quorum."""
         for node in self._controllers:
             if state := self._sight.quorum_file(node):
                 yield QuorumAtStep(
@@ -105,7 +105,7 @@ def _spans(rows: Sequence[NamedRecord], told_from: int) -> Iterator[Span]:
 
 
 def _short(name: str) -> str:
-    """Return a record's name as people say it: `topic other-1`, `leader change`."""
+    """Return a readable name of a record: `topic other-1`, `leader change`."""
     kind, _, subject = name.partition(" ")
     if kind == _IDLE:
         return ""

@@ -1,12 +1,13 @@
-"""How a message is committed: the log end and the high watermark of each replica, fetch by fetch.
+"""How a message is committed: each replica's log end and high watermark, fetch by fetch.
 
-Followers fetch from their leader, and a fetch at offset n says: I have everything below n. So the
-leader learns with the next fetch that a follower has a record; its high watermark is the lowest
-log end of those in sync; and followers learn of it with the response after that.
+Followers fetch from their leader. A fetch at offset n means: "I have everything below n". So the
+leader learns only with the next fetch that a follower has a record. The leader's high watermark is
+the lowest log end of the replicas in sync. Followers learn it with the next response. See
 https://kafka.apache.org/documentation/#replication
 
-To be looked at, the moments are stretched: requests of the followers are held up on their way to
-the leader, while its responses still arrive, and a fetch waits up to eight seconds at the leader.
+The story slows these moments down, so that they can be seen. Requests of the followers are delayed
+on their way to the leader, while the leader's responses still arrive. A fetch waits up to eight
+seconds at the leader.
 """
 
 from harness.scenarios.actions import Answered, Cut, Join, Produce
@@ -24,26 +25,27 @@ from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Mode, Validity
 
 FIRST_THAT_RECKONS_ANEW = (3,)
-"""Older leaders leave their mark as it is when the ISR shrinks (KAFKA-13091), from 2.7 on."""
+"""The first version whose leader raises the high watermark when the ISR shrinks. Versions 2.7 and
+2.8 do not (KAFKA-13091)."""
 LEADER, NEAR, FAR, CONTROLLER = "n1", "n2", "n3", "n4"
 FOLLOWERS = (NEAR, FAR)
 _LINES = r"(Shrinking|Expanding) ISR|ISR updated to|out of sync replicas"
 
 _FETCHES = {
-    # A fetch waits so long at the leader for something new: the window in which a follower's high
-    # watermark is behind. (2.4.0 to 2.5.0 would answer at once: KAFKA-9731.)
+    # A fetch waits so long at the leader for new records. During that time, the follower's high
+    # watermark lags behind. (2.4.0 to 2.5.0 would answer at once: KAFKA-9731.)
     "replica.fetch.wait.max.ms": "8000",
-    # A follower that fetched nothing for so long while there was something is behind.
+    # A follower leaves the ISR after it has been behind for so long.
     "replica.lag.time.max.ms": "12000",
-    # Longer than the wait; after so long a follower gives up on an answer that was cut off. From
-    # 3.x on it is the second that counts.
+    # Longer than the wait. A follower gives up an answer that was cut off after this time. From
+    # 3.x on, the second setting counts.
     "replica.socket.timeout.ms": "10000",
     "request.timeout.ms": "10000",
 }
 
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
-    # Whoever is the controller must hear the leader, while other brokers do not.
+    # The controller must hear the leader while other brokers do not, so it is its own node.
     alone = system.endswith(":controllers")
     return {
         "system": system,
@@ -73,23 +75,23 @@ def _committed() -> tuple[Step, ...]:
                 *_at(LEADER, end=1, mark=1),
                 *(it for node in FOLLOWERS for it in _at(node, end=1, mark=0)),
             ),
-            why="A fetch at offset 1 is what commits offset 0: it says that the follower has"
-            " everything below 1. As soon as n1 has heard it of both, its high watermark is 1, and"
-            " the producer has its answer. n2 and n3 are told with the response to that fetch,"
-            " which waits at n1 for something to come: their own marks still say 0.",
+            why="A fetch at offset 1 commits offset 0: it means that the follower has everything"
+            " below 1. Once n1 has this fetch from both followers, its high watermark is 1, and it"
+            " answers the producer. n2 and n3 learn this with the response to that fetch. The"
+            " response waits at n1 for new records, so their own high watermarks are still 0.",
         ),
         Step(
-            "Slowly now: message2 is sent, while no request of n2 and n3 reaches n1.",
+            "Slowly now: message2 is sent while no request of n2 and n3 reaches n1.",
             (
                 Cut("requests", tuple((node, LEADER) for node in FOLLOWERS)),
                 Produce(wait=False),
                 *_at(LEADER, end=2, mark=1),
                 *(it for node in FOLLOWERS for it in _at(node, end=2, mark=1)),
             ),
-            why="n1 has appended message2 at offset 1, and answered the fetches that waited: n2 and"
-            " n3 have it too, and with it the mark of that moment, 1. But n1 does not know that"
-            " they have it. message2 is on three machines, and is not committed: nobody can read"
-            " it, and its producer has no answer.",
+            why="n1 has appended message2 at offset 1, and answered the waiting fetches. So n2 and"
+            " n3 have message2, too, and the high watermark of that moment, 1. But n1 does not"
+            " know yet that they have it. Three machines have message2, but it is not committed:"
+            " no reader can read it, and its producer has no answer.",
         ),
         Step(
             "The next requests of n2 and n3 arrive: fetches at offset 2.",
@@ -99,14 +101,15 @@ def _committed() -> tuple[Step, ...]:
                 Answered(),
                 *(it for node in FOLLOWERS for it in _at(node, end=2, mark=1)),
             ),
-            why="They commit offset 1: n1's high watermark is 2, and the producer has its answer. A"
-            " follower's mark is always one response behind: one that trusted its own mark would"
-            " not know of message2 (see leader-epoch-1).",
+            why="These fetches commit offset 1. n1's high watermark is 2, and the producer has its"
+            " answer. A follower's high watermark is always one response behind. A follower that"
+            " trusted it would not know of message2 (see leader-epoch-1).",
         ),
         Step(
-            "The fetches at offset 2 have waited long enough, and are answered with no record.",
+            "The fetches at offset 2 have waited long enough. n1 answers them without a record.",
             tuple(it for node in (LEADER, *FOLLOWERS) for it in _at(node, end=2, mark=2)),
-            why="An empty response, too, has the leader's high watermark: now all marks say 2.",
+            why="An empty response also carries the leader's high watermark. Now all high"
+            " watermarks are 2.",
         ),
     )
 
@@ -123,8 +126,8 @@ def _falls_behind(plan: Plan) -> tuple[Step, ...]:
                 log_end(FAR, 2),
                 isr_is(LEADER, NEAR, FAR),
             ),
-            why="n2 fetches message3, n3 cannot. n3 is still in sync, as far as anybody knows: n1"
-            " waits for it, and the producer waits for n1.",
+            why="n2 fetches message3, but n3 cannot. n3 still counts as in sync. So n1 waits for"
+            " n3, and the producer waits for n1.",
         ),
         _shrunk(plan),
         Step(
@@ -143,24 +146,24 @@ def _falls_behind(plan: Plan) -> tuple[Step, ...]:
 
 
 def _shrunk(plan: Plan) -> Step:
-    """Tell what becomes of message3 when n3 leaves the ISR."""
-    tells = "n3 has been behind for replica.lag.time.max.ms. n1 takes it out of the ISR."
+    """Return the step in which n3 leaves the ISR; the Kafka version decides about message3."""
+    tells = "n3 has been behind for replica.lag.time.max.ms. n1 removes it from the ISR."
     alive = "n3 is alive, and registered, but not in sync."
     if _reckons(plan):
         return Step(
             tells,
             (isr_is(LEADER, NEAR), *_at(LEADER, end=3, mark=3), Answered(), registered(FAR)),
-            why=f"{alive} Those that are in sync have message3: that commits it. The high watermark"
-            " is the lowest log end of the ISR, not of all replicas.",
+            why=f"{alive} All replicas in sync have message3, so it is committed. The high"
+            " watermark is the lowest log end of the ISR, not of all replicas.",
             lines=_LINES,
         )
     return Step(
         tells,
         (isr_is(LEADER, NEAR), *_at(LEADER, end=3, mark=2), registered(FAR)),
-        why=f"{alive} Those that are in sync have message3, and that should commit it: the high"
+        why=f"{alive} All replicas in sync have message3, and this should commit it: the high"
         " watermark is the lowest log end of the ISR, not of all replicas. But Kafka 2.7 and 2.8 do"
-        " not reckon it anew when the ISR shrinks (KAFKA-13091, mended in 3.0): it stays 2, and the"
-        " producer waits, until something else moves it.",
+        " not compute it again when the ISR shrinks (KAFKA-13091, fixed in 3.0). So it stays 2, and"
+        " the producer waits until another event moves it.",
         lines=_LINES,
     )
 
@@ -173,8 +176,8 @@ def _expected(_plan: Plan) -> Expected:
     return Expected(
         valid=Validity.VALID,
         read=("message1", "message2", "message3"),
-        moral="A message is committed when the leader knows that all in sync have it, which takes"
-        " one fetch more than having it; and followers know one response later still.",
+        moral="A message is committed when the leader knows that all replicas in sync have it."
+        " That takes one more fetch after they have it. Followers learn it one response later.",
     )
 
 

@@ -1,11 +1,12 @@
-"""Settings of brokers that several scenarios share, with the reason for each."""
+"""Broker settings that several scenarios share, with the reason for each."""
 
 OLD_FORMAT = {"inter.broker.protocol.version": "0.10.2", "log.message.format.version": "0.10.2"}
-"""Followers truncate to their own high watermark, as before KIP-101; Kafka 0.11 to 3.9 obeys."""
+"""With these settings, followers truncate to their own high watermark, as before KIP-101. Kafka
+0.11 to 3.9 accepts them."""
 
 STEADY_LEADERS = {
-    # The story decides who leads: nobody is given a partition back because he was its first leader.
+    # The story decides who leads. No broker gets its leadership back as the preferred leader.
     "auto.leader.rebalance.enable": "false",
-    # Five seconds by default: stories wait for what is on disk.
+    # The default is five seconds, but stories wait for this file.
     "replica.high.watermark.checkpoint.interval.ms": "500",
 }

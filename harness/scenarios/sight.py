@@ -1,4 +1,4 @@
-"""Looks at a running cluster for a story: asks, reads files, and says None where nobody answers."""
+"""Read the state of a running cluster for a story: from brokers' answers and from nodes' files."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -27,7 +27,7 @@ QUORUM_STATE = "quorum-state"
 
 
 def node_named(number: int | None) -> str | None:
-    """Return the node of a broker or controller; None of nobody (None, or -1)."""
+    """Return the node name of a broker or controller id; None for no id (None or -1)."""
     return None if number is None or number < 0 else f"n{number}"
 
 
@@ -42,10 +42,10 @@ class ClusterSight:
 
     Attributes:
         cluster: The brokers.
-        hosts: Their machines, with the nodes' files.
-        asker: Asks each of them by itself.
+        hosts: The nodes' machines, with their files.
+        asker: Asks each broker directly.
         place: The story's partition.
-        of_quorum: Whether files are those of the metadata log.
+        of_quorum: Whether to read the metadata log's files.
         tails: The nodes' logs.
     """
 
@@ -57,7 +57,7 @@ class ClusterSight:
     tails: Tails
 
     def partition(self) -> PartitionSight | None:
-        """Look at the cluster's metadata."""
+        """Read the partition's state from the cluster's metadata."""
         view = self.cluster.view()
         state = view.partitions.get(self.place) if view else None
         if view is None or state is None:
@@ -82,7 +82,7 @@ class ClusterSight:
         return None
 
     def files(self, node: str) -> FilesSight | None:
-        """Read a replica's files, which its broker may be writing meanwhile."""
+        """Read a replica's files, even while its broker writes them."""
         place, disk = self.log_place, self.hosts.disk(node)
         folder = f"data/{partition_folder(place)}"
         if not disk.files(f"{folder}/*"):
@@ -100,12 +100,12 @@ class ClusterSight:
         )
 
     def belief(self, node: str) -> tuple[str | None, int | None] | None:
-        """Ask a broker who leads, and in which epoch."""
+        """Ask a broker for the partition's leader and leader epoch."""
         said = self.believed(node)
         return None if said is None else (node_named(said.leader), said.leader_epoch)
 
     def quorum(self, node: str) -> QuorumSight | None:
-        """Ask a node about the quorum."""
+        """Ask a node about the controllers' quorum."""
         with suppress(WireError):
             told = self.asker.quorum(node)
             if told is not None:
@@ -120,7 +120,7 @@ class ClusterSight:
         return None
 
     def quorum_file(self, node: str) -> QuorumSight | None:
-        """Read a node's `quorum-state`."""
+        """Read a node's `quorum-state` file."""
         file = f"data/{partition_folder((METADATA_TOPIC, 0))}/{QUORUM_STATE}"
         state = _parsed(self.hosts.disk(node), file, quorum_state)
         if state is None:
@@ -132,35 +132,35 @@ class ClusterSight:
         )
 
     def lines(self, node: str, pattern: str) -> Sequence[str]:
-        """Return the lines that a node's logs got since the step began and that match a regex."""
+        """Return a node's log lines since the step began that match a regex."""
         return [line.text for line in self.tails.fresh(node, pattern)]
 
     def running(self, node: str) -> bool:
-        """Tell whether a node's process exists."""
+        """Return whether a node's process exists."""
         process = self.cluster.process(node)
         return process is not None and self.hosts.state_of(process) not in GONE
 
     def believed(self, node: str) -> Belief | None:
-        """Return what a broker's own metadata say of the story's partition."""
+        """Return a broker's own metadata of the story's partition."""
         with suppress(WireError):
             return self.asker.belief(node, self.place)
         return None
 
     @property
     def log_place(self) -> Place:
-        """The partition whose log the story looks at: its own, or the quorum's."""
+        """The partition whose log the story is about: its own, or the metadata log."""
         return (METADATA_TOPIC, 0) if self.of_quorum else self.place
 
 
 def _parsed(disk: Disk, path: str, reader: Callable[[str], T]) -> T | None:
-    """Return what a small file says; None if it is not there, or not whole at this moment."""
+    """Return a small file's parsed content; None if the file is missing or incomplete."""
     with suppress(OSError, UnicodeDecodeError, DamagedFileError):
         return reader(disk.read(path).decode("utf-8"))
     return None
 
 
 def _log_end(disk: Disk, folder: str) -> int:
-    """Return the offset behind the last whole batch of a partition's segments."""
+    """Return the offset after the last whole batch of a partition's segments."""
     end = 0
     for path in (each for each in disk.files(f"{folder}/*.log") if each.stem.isdecimal()):
         end = max(end, int(path.stem))

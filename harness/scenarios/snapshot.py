@@ -1,7 +1,7 @@
-"""Copies of the replicas' files at a step: `snapshots/<step>/<node>/data`, as in `nodes/<node>`.
+"""Copy the replicas' files at a step to `snapshots/<step>/<node>/data`.
 
-Brokers go on writing meanwhile, so a copied segment may be torn at its end: readers cope with
-that, as they do with what a crash leaves.
+The copies have the layout of `nodes/<node>`. Brokers write their files during the copy, so a copied
+segment may be cut off in a batch. Readers handle this, as they handle files after a crash.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,24 +19,25 @@ OF_PARTITION = (
     "partition.metadata",
     "quorum-state",
 )
-"""Segments, the metadata log's snapshots, and what else tells of a replica. No indexes."""
+"""The copied files: segments, the metadata log's snapshots, and other state files. Indexes are left
+out."""
 
 
 def copy_replicas(
     disk_of: Callable[[str], Disk], snapshot: Path, *, nodes: Sequence[str], places: Sequence[Place]
 ) -> None:
-    """Copy what some nodes hold of some partitions, and the checkpoint files of their log folders.
+    """Copy some partitions' files from some nodes, and the checkpoint files of their log folders.
 
     Args:
         disk_of: Returns the files of a node.
         snapshot: The step's folder.
-        nodes: Whose files; of a node without a log folder nothing is copied.
-        places: Partitions.
+        nodes: The nodes. From a node without a log folder nothing is copied.
+        places: The partitions.
     """
     for node in nodes:
         disk = disk_of(node)
         for file in _worth_keeping(disk, places):
-            # A checkpoint file that is replaced, or a segment that is deleted, at this moment.
+            # A checkpoint file may be replaced, or a segment deleted, during the copy.
             with suppress(FileNotFoundError):
                 held = disk.read(file)
                 copy = snapshot / node / file

@@ -1,4 +1,4 @@
-"""What the brokers' logs got since a moment: the lines that belong to a step of a story."""
+"""Find the lines that nodes have logged since a step of a story began."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from cluster.protocol import Disk
 
 _STDOUT = "stdout.log"
-"""Has all lines of some versions a second time."""
+"""In some Kafka versions, this file repeats all log lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +17,8 @@ class FreshLine:
     """A line of a log.
 
     Attributes:
-        file: Its name, in the node's `logs`.
-        text: Without its end.
+        file: The log file's name, in the node's `logs` folder.
+        text: The line without its line end.
     """
 
     file: str
@@ -31,7 +31,7 @@ class Tails:
 
     Attributes:
         disk_of: Returns the files of a node.
-        nodes: Whose logs.
+        nodes: The nodes.
     """
 
     disk_of: Callable[[str], Disk]
@@ -39,16 +39,16 @@ class Tails:
     _sizes: dict[tuple[str, PurePosixPath], int] = field(default_factory=dict)
 
     def mark(self) -> None:
-        """Take this moment for the beginning: what there is by now is old."""
+        """Begin a step: lines that are logged already count as old."""
         self._sizes = {}
         for node in self.nodes:
             disk = self.disk_of(node)
             for file in _logs(disk):
-                with suppress(FileNotFoundError):  # It was rolled at this moment, to another name.
+                with suppress(FileNotFoundError):  # The log was just rolled to another name.
                     self._sizes[node, file] = disk.size(file)
 
     def fresh(self, node: str, pattern: str) -> Iterator[FreshLine]:
-        """Yield the whole lines since the mark that match a regex, file by file."""
+        """Yield the whole lines since the last mark that match a regex, file by file."""
         wanted, disk = re.compile(pattern), self.disk_of(node)
         for file in _logs(disk):
             for text in _text(disk, file, self._sizes.get((node, file), 0)).split("\n")[:-1]:
@@ -64,7 +64,7 @@ def _logs(disk: Disk) -> list[PurePosixPath]:
 
 def _text(disk: Disk, file: PurePosixPath, start: int) -> str:
     try:
-        # A file that was begun anew under the name of an old one is new from its start.
+        # A shorter file is a new file under the old name, so read it from its start.
         at = start if start <= disk.size(file) else 0
         return disk.read(file, at=at).decode("utf-8", errors="replace")
     except FileNotFoundError:

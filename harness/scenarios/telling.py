@@ -1,4 +1,4 @@
-"""A story in words: before it is played, for its page, and for whoever asks what there is."""
+"""Describe a story in words: for a dry run, for its page, and for the list of scenarios."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ from results.record.verdict import Verdict
 
 
 def tell(plan: Plan, console: Console) -> None:
-    """Print the story of a scripted run, step by step, and the end that it expects."""
+    """Print the story of a scripted run step by step, and the end that it expects."""
     scenario = scenario_of(plan)
     console.print(f"{plan.name}: {scenario.title}", markup=False, style="bold", highlight=False)
     for number, step in enumerate(scenario.steps(plan), 1):
@@ -41,21 +41,21 @@ def tell(plan: Plan, console: Console) -> None:
 
 
 def command_of(scenario: Scenario, choices: dict[str, str], system: str, *, hosts: str = "") -> str:
-    """Return what to type for a scenario with some choices, on a system."""
+    """Return the command that plays a scenario with some choices on a system."""
     words = ["logquake scenario run", scenario.name, *choice_words(telling(scenario, choices))]
     if system != systems_of(scenario, choices)[0]:
         words.append(f"--system {system}")
     if hosts == SIMULATED:
-        words.append(f"--hosts {hosts}")  # Others are found by themselves.
+        words.append(f"--hosts {hosts}")  # `auto` finds other hosts.
     return " ".join(words)
 
 
 def story_of(plan: Plan, *, found: tuple[str, ...] | None = None) -> Story:
-    """Return what a scripted run sets out to show.
+    """Return the description of a scripted run's story.
 
     Args:
-        plan: The run's.
-        found: What came otherwise than expected; None: it was not judged yet.
+        plan: The run's plan.
+        found: Each difference from the expected end; None if the run is not judged yet.
     """
     scenario = scenario_of(plan)
     choices = dict(plan.scenario.choices) if plan.scenario else {}
@@ -77,10 +77,10 @@ def story_of(plan: Plan, *, found: tuple[str, ...] | None = None) -> Story:
 
 
 def compare_with_story(plan: Plan, paths: RunPaths, verdict: Verdict) -> str:
-    """Compare a judged run's end with the one that its scenario expects, and note it.
+    """Compare a judged run's end with the end that its scenario expects, and store the result.
 
     Returns:
-        A line for people: `as expected: ...`.
+        A line for readers: `as expected: ...`.
     """
     expected = scenario_of(plan).expected(plan)
     found = differences(expected, read_end(paths, verdict))
@@ -89,7 +89,7 @@ def compare_with_story(plan: Plan, paths: RunPaths, verdict: Verdict) -> str:
 
 
 def _spectators(plan: Plan, scenario: Scenario) -> tuple[str, ...]:
-    """Return the brokers without a replica of what the story is about."""
+    """Return the brokers that never hold a replica of the story's partition."""
     brokers = [f"n{number}" for number in range(1, plan.nodes + 1)]
     if scenario.of_quorum:
         return tuple(brokers)
@@ -118,6 +118,6 @@ def _others(plan: Plan, scenario: Scenario, choices: dict[str, str]) -> dict[str
 
 
 def _nearest(system: str, known: Sequence[str]) -> str:
-    """Return a system itself, unless a story is told on none of its sort."""
+    """Return the system, or the first known one if none of the system's kind is known to work."""
     sort = system.partition(":")[0]
     return system if any(each.partition(":")[0] == sort for each in known) else known[0]

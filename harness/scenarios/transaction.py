@@ -1,4 +1,4 @@
-"""A story's transaction; a second message of it may be held up on its way."""
+"""The transaction of a story. Its second message may be delayed."""
 
 from cluster.kafka.lines import Lines
 from cluster.kafka.producing import RefusedError
@@ -9,11 +9,11 @@ from workloads.scripted_transaction import TransactionRecord
 
 
 class ScriptedTransaction:
-    """One transaction, sent by hand and recorded as an op.
+    """One transaction, sent request by request and recorded as an op.
 
     Args:
-        props: What the story is played with.
-        asked: How it begins.
+        props: The objects that the story uses.
+        asked: The action that begins the transaction.
     """
 
     def __init__(self, props: Props, asked: BeginTransaction) -> None:
@@ -31,7 +31,7 @@ class ScriptedTransaction:
         self._offsets: list[int | None] = [None] * count
 
     def begin(self) -> str:
-        """Begin it and send its first message; return what was done."""
+        """Begin the transaction and send its first message; return a description."""
         self._requests.begin()
         offset = self._offsets[0] = self._requests.write(self._record.payloads[0], sequence=0)
         first, *second = self._record.names
@@ -39,13 +39,13 @@ class ScriptedTransaction:
         return f"{did}; the request with {second[0]} is held up" if second else did
 
     def end(self, *, committed: bool) -> str:
-        """Commit or abort it; return what was done."""
+        """Commit or abort the transaction; return a description."""
         self._requests.end(committed=committed)
         self._record.ended(self._offsets, committed=committed)
         return f"{'committed' if committed else 'aborted'} the transaction"
 
     def arrive_late(self) -> tuple[str, bool]:
-        """Send the message that was held up; return what came of it, and whether it was taken."""
+        """Send the delayed message; return a description, and whether the broker accepted it."""
         name, payload = self._record.names[-1], self._record.payloads[-1]
         try:
             offset = self._requests.write(payload, sequence=len(self._offsets) - 1)
@@ -54,5 +54,5 @@ class ScriptedTransaction:
         return f"the request with {name} arrived, and was accepted at offset {offset}", True
 
     def close(self) -> None:
-        """Close its connections. Idempotent."""
+        """Close the transaction's connections. Idempotent."""
         self._lines.close()

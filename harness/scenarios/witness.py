@@ -1,4 +1,4 @@
-"""Looks at every replica at the end of a step, and writes the step down."""
+"""Record each step of a story, with the state of every replica at its end."""
 
 from collections.abc import Iterator
 
@@ -12,15 +12,15 @@ from results.record.steps import Belief, Line, NodeAtStep, Step, append_step, st
 
 ANSWER_LIMIT_S = 3.0
 MOST_LINES = 12
-"""So many lines of a node are kept a step, the last ones."""
+"""The number of log lines that a step keeps for each node; these are the last lines."""
 MOST_LETTERS = 400
 
 
 class Witness:
-    """Sees the end of each step.
+    """Records the end of each step.
 
     Args:
-        props: What the story is played with.
+        props: The objects that the story uses.
     """
 
     def __init__(self, props: Props) -> None:
@@ -32,11 +32,11 @@ class Witness:
         self._quorum = QuorumLook(props.sight, props.paths, voters) if of_quorum else None
 
     def begin(self) -> None:
-        """Take this moment for a step's beginning."""
+        """Begin a step: log lines from now on belong to it."""
         self._props.sight.tails.mark()
 
     def look(self, scene: Scene) -> None:
-        """Ask the brokers that answer, copy all nodes' files, and add the step to the record."""
+        """Ask the brokers for their state, copy all nodes' files, and record the step."""
         props, name = self._props, step_name(scene.number)
         props.observer.snapshot(name, ANSWER_LIMIT_S)
         if self._quorum:
@@ -103,7 +103,7 @@ class Witness:
                 )
 
     def _lines(self, wanted: str) -> Iterator[Line]:
-        """Yield what the story wants to show, and truncations of its log in any case."""
+        """Yield the log lines that the story wants to show, and all lines about truncations."""
         place = partition_folder(self._props.sight.log_place)
         cut = rf"[Tt]runcat.*\b{place}\b|\b{place}\b.*[Tt]runcat"
         pattern = f"(?:{wanted})|{cut}" if wanted else cut

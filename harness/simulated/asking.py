@@ -1,4 +1,4 @@
-"""What all machines of simulated clients have in common: how they ask, and how long they wait."""
+"""How simulated clients send requests to brokers, and how long they wait for answers."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -7,20 +7,20 @@ from cluster.reference.machine import Request
 
 MS = 1_000_000
 WORK = "work"
-"""The timer by which a machine is woken from outside."""
+"""The timer that wakes a simulated client from outside."""
 BACKOFF_NS = 100 * MS
 ANSWERED_NS = 10_000 * MS
-"""As the real clients' (`socket.timeout.ms`)."""
+"""The timeout of real clients (`socket.timeout.ms`)."""
 
 Taker = Callable[[int, object], None]
-"""Takes the time and an answer, None if there is none."""
+"""A function that receives the time and an answer, or None if no answer came."""
 
 
 class Questions:
-    """Requests that are under way, each with who takes its answer.
+    """Requests in flight, each with the function that receives its answer.
 
     Args:
-        numbers: Of requests; two who ask on one machine share them.
+        numbers: Numbers for requests. All `Questions` on one machine share them.
     """
 
     def __init__(self, numbers: Iterator[int] | None = None) -> None:
@@ -28,15 +28,15 @@ class Questions:
         self._takers: dict[int, Taker] = {}
 
     def ask(self, to: int, message: object, taker: Taker, limit_ns: int = ANSWERED_NS) -> Request:
-        """Return a request to a broker, whose answer is handed to a taker."""
+        """Return a new request to a broker; its answer goes to a function."""
         number = next(self._numbers)
         self._takers[number] = taker
         return Request(number=number, to=to, message=message, timeout_ns=limit_ns)
 
     def has(self, number: int) -> bool:
-        """Tell whether a request is one of these."""
+        """Return whether a request number is one of these requests."""
         return number in self._takers
 
     def answered(self, now: int, number: int, message: object) -> None:
-        """Hand an answer on."""
+        """Pass an answer to the function that waits for it."""
         self._takers.pop(number)(now, message)

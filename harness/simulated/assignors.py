@@ -1,7 +1,7 @@
-"""How a group's leader deals partitions: range, round robin, and cooperative and sticky.
+"""How a group's leader assigns partitions: range, round robin, and cooperative-sticky.
 
-What members tell of themselves, and what they are given, are bytes that no broker reads: here they
-hold what Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment do, as MessagePack.
+Subscriptions and assignments are bytes that no broker reads. Here they are MessagePack, with the
+fields of Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ ASSIGNORS = (RANGE, ROUND_ROBIN, COOPERATIVE)
 
 
 class Subscription(Struct, frozen=True, kw_only=True):
-    """What a member tells the group.
+    """The subscription that a member sends to the group.
 
     Attributes:
-        topics: What it wants to read.
-        owned: What it has, and would keep.
-        generation: In which it was given that; -1: in none.
+        topics: The topics that the member wants to read.
+        owned: The partitions that the member has and wants to keep.
+        generation: The generation in which it got these partitions; -1: none.
     """
 
     topics: tuple[str, ...]
@@ -31,31 +31,31 @@ class Subscription(Struct, frozen=True, kw_only=True):
 
 
 Members = Mapping[str, Subscription]
-"""By member id."""
+"""Subscriptions by member id."""
 
 
 def packed(told: Subscription | Sequence[Key]) -> bytes:
-    """Return what a member sends, or the partitions that it is sent."""
+    """Return a member's subscription, or its assigned partitions, as bytes."""
     return encode(told)
 
 
 def subscription(data: bytes) -> Subscription:
-    """Return what a member of this kind sent."""
+    """Return a member's subscription from its bytes."""
     return decode(data, type=Subscription)
 
 
 def assignment(data: bytes) -> list[Key]:
-    """Return the partitions that a member was sent; no bytes: none."""
+    """Return a member's assigned partitions from their bytes; empty bytes mean none."""
     return decode(data, type=list[Key]) if data else []
 
 
 def dealt(assignor: str, members: Members, partitions: Mapping[str, int]) -> dict[str, list[Key]]:
-    """Return which member gets what.
+    """Return the partitions that each member gets.
 
     Args:
         assignor: One of `ASSIGNORS`.
-        members: All of the generation.
-        partitions: How many each topic has.
+        members: All members of the generation.
+        partitions: How many partitions each topic has.
     """
     if assignor == RANGE:
         return _range(members, partitions)
@@ -65,7 +65,7 @@ def dealt(assignor: str, members: Members, partitions: Mapping[str, int]) -> dic
 
 
 def _range(members: Members, partitions: Mapping[str, int]) -> dict[str, list[Key]]:
-    """Give each member neighbouring partitions of each topic."""
+    """Assign consecutive partitions of each topic to each member."""
     given: dict[str, list[Key]] = {member: [] for member in members}
     for topic in _topics(members):
         readers = sorted(member for member, told in members.items() if topic in told.topics)
@@ -79,7 +79,7 @@ def _range(members: Members, partitions: Mapping[str, int]) -> dict[str, list[Ke
 
 
 def _round_robin(members: Members, partitions: Mapping[str, int]) -> dict[str, list[Key]]:
-    """Deal one partition after another, as cards."""
+    """Assign one partition after another to the members in turn."""
     given: dict[str, list[Key]] = {member: [] for member in members}
     turn = cycle(sorted(members))
     for topic, part in _all_keys(members, partitions):
@@ -91,7 +91,10 @@ def _round_robin(members: Members, partitions: Mapping[str, int]) -> dict[str, l
 
 
 def _cooperative(members: Members, partitions: Mapping[str, int]) -> dict[str, list[Key]]:
-    """Let members keep as much as is fair; what must move is given when it was let go (KIP-429)."""
+    """Assign a fair share to each member, and let members keep what they have (KIP-429).
+
+    A partition that must move goes to its new member only after the old member has released it.
+    """
     keys = _all_keys(members, partitions)
     owners = _owners(members, keys)
     held: dict[str, list[Key]] = {member: [] for member in members}
@@ -116,7 +119,7 @@ def _cooperative(members: Members, partitions: Mapping[str, int]) -> dict[str, l
 
 
 def _owners(members: Members, keys: Sequence[Key]) -> dict[Key, str]:
-    """Return who has what; of two who say so the one of the later generation, or nobody."""
+    """Return each partition's owner. The claim of the later generation wins; a tie has no owner."""
     known, owners = {*keys}, dict[Key, str]()
     since: dict[Key, int] = {}
     for member, told in sorted(members.items()):

@@ -1,7 +1,7 @@
-"""Questions to simulated brokers in Kafka's own messages, over the simulation's links.
+"""Send Kafka's own requests to simulated brokers, over the simulation's links.
 
-Messages cross without being packed into bytes: the broker's side reads kio's entity, and answers
-with one, as `cluster.reference.wire.apis` has it for connections of all other clients.
+Requests are not packed into bytes. The broker's side reads kio's entity and answers with an entity,
+by the same table as for the connections of other clients (`cluster.reference.wire.apis`).
 """
 
 from collections.abc import Sequence
@@ -28,24 +28,24 @@ _KEPT_QUESTIONS = 8
 
 
 def questions_over(machines: ClientHosts) -> AbstractContextManager[None]:
-    """Have questions to brokers that are asked in a block go over the simulation's links.
+    """Send all requests to brokers in a `with` block over the simulation's links.
 
     Args:
-        machines: Of those who ask.
+        machines: The machines of the clients.
     """
 
-    def dial(host: str, _port: int) -> SimulatedChannel:  # A machine has one door.
+    def dial(host: str, _port: int) -> SimulatedChannel:  # A simulated broker has one port.
         return SimulatedChannel(machines, host)
 
     return dialling(dial)
 
 
 class SimulatedChannel:
-    """Implements `cluster.kafka.wire.Channel`; each has a machine of its own.
+    """Implements `cluster.kafka.wire.Channel`; each channel has its own simulated machine.
 
     Args:
-        machines: Where it gets one.
-        host: The broker's machine, by its name.
+        machines: Provides the machine.
+        host: The name of the broker's machine.
     """
 
     def __init__(self, machines: ClientHosts, host: str) -> None:
@@ -55,14 +55,14 @@ class SimulatedChannel:
         self._own: Host | None = None
 
     def is_open(self) -> bool:
-        """Tell whether the next question goes over the connection of the last one."""
+        """Return whether the next request can use the last request's connection."""
         process = self._own.process if self._own else None
         return process is not None and self._to in process.outgoing
 
     def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
         """Send a request and return its answer; see `cluster.kafka.wire.Connection`."""
         key, version = int(request.__api_key__), int(request.__version__)
-        if key == API_VERSIONS:  # What a broker's door answers, without asking it.
+        if key == API_VERSIONS:  # The network side answers this, not the broker.
             return cast("A", api_versions(answer))
         api = APIS.get(key)
         if api is None or not api.low <= version <= api.high:
@@ -74,7 +74,10 @@ class SimulatedChannel:
         return cast("A", api.write(message, answer))
 
     def knock(self, *, timeout_s: float) -> str:
-        """Send what is no request, and wait until the broker hangs up; return its name for us."""
+        """Send an invalid request, wait for the broker to hang up, and return this client's name.
+
+        The broker gave this name to the connection.
+        """
         asker, process = self._opened()
         came = asker.put(None, number=KNOCK, timeout_ns=_ns(timeout_s))
         process.wake(WORK)
@@ -93,7 +96,7 @@ class SimulatedChannel:
             self._own = self._asker = None
 
     def _read(self, request: RequestPayload, api: Api) -> object:
-        """Return a request as a broker reads it; whoever asks the same again has asked it so."""
+        """Return a request as a broker reads it; the same request object is converted only once."""
         before = self._asked.get(id(request))
         if before is not None and before[0] is request:
             return before[1]
@@ -120,20 +123,20 @@ class SimulatedChannel:
         if self._asker is None or self._own is None:
             self._asker, self._own = self._machines.start(lambda _wake: _Asker(self._to))
         process = self._own.process
-        assert process is not None, "nobody ends it but `close`"
+        assert process is not None, "only `close` ends it"
         return self._asker, process
 
 
 @dataclass(slots=True, eq=False)
 class _Coming:
-    """An answer that is waited for; None: none came in time."""
+    """An answer that a caller waits for; its message is None after a timeout."""
 
     event: WaitedFor = field(default_factory=new_event)
     message: object | None = None
 
 
 class _Asker:
-    """The machine that asks."""
+    """The simulated machine that sends the requests."""
 
     def __init__(self, to: int) -> None:
         self._to = to
@@ -142,7 +145,7 @@ class _Asker:
         self._last = 0
 
     def put(self, message: object, *, timeout_ns: int, number: int | None = None) -> _Coming:
-        """Have a question asked at the next wake, under a number of its own."""
+        """Queue a request, to be sent at the next wake-up; return its future answer."""
         if number is None:
             self._last = number = self._last + 1
         request = Request(number=number, to=self._to, message=message, timeout_ns=timeout_ns)
@@ -151,16 +154,16 @@ class _Asker:
         return coming
 
     def give_up(self) -> None:
-        """Let nobody wait any more: no answer will come."""
+        """Wake all callers that wait: no answer will come."""
         for coming in self._coming.values():
             coming.event.set()
 
     def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - of all machines alike
-        """Wait for questions."""
+        """Start without effects, and wait for requests."""
         return []
 
     def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - as above
-        """Ask what is wanted, or take an answer."""
+        """Send queued requests, or receive an answer."""
         match event:
             case Fired():
                 wanted, self._wanted = self._wanted, []

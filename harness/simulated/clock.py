@@ -1,4 +1,4 @@
-"""The run's clock where time is virtual."""
+"""The run's clock in virtual time."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,11 @@ from results.record.clock import RunClock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtualClock(RunClock):
-    """Nanoseconds since the simulation's start."""
+    """A clock that counts nanoseconds since the simulation's start."""
 
     agenda: Agenda
     start_ns: int = 0
 
     def now_ns(self) -> int:
-        """Return virtual time."""
+        """Return the virtual time in nanoseconds."""
         return self.agenda.now

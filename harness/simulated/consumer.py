@@ -1,4 +1,4 @@
-"""A simulated consumer of one process: it fetches what it is assigned, and keeps it for polls."""
+"""A simulated consumer: it fetches its assigned partitions, and keeps the records for polls."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,15 +19,15 @@ from results.record.clock import pause_until, stopwatch_s
 from workloads.protocol import Batch, Key
 
 MAX_WAIT_MS, MIN_BYTES, MOST_BYTES = 100, 65_536, 1 << 20
-"""As the real clients' (`workloads.clients.settings`)."""
+"""The real clients' fetch settings (`workloads.clients.settings`)."""
 KEPT_RECORDS = 20_000
 LOOK_EVERY_S = 0.01
-"""How late a poll that waits may return what was fetched."""
+"""A waiting poll returns fetched records with at most this delay."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """One assigned partition."""
+    """The state of one assigned partition."""
 
     position: int
     rests_until_ns: int = 0
@@ -36,17 +36,17 @@ class _Reading:
 
 
 class Consumer:
-    """The machine; it commits nothing. Implements `workloads.protocol.Reader`.
+    """A consumer's machine; it never commits. Implements `workloads.protocol.Reader`.
 
     Args:
-        leaders: Who leads.
-        wake: Has `Fired(timer=WORK)` come at once.
-        questions: Its own.
-        restarts: Whether it begins a partition anew whose position is out of range. Otherwise that
-            is an error: no reader jumps unseen.
+        leaders: The known leaders.
+        wake: Fires the timer `WORK` at once.
+        questions: This machine's requests.
+        restarts: Whether to restart a partition from its begin if the position is out of range. By
+            default this is an error, because a reader must not skip records unnoticed.
 
     Attributes:
-        end: Ends its machine.
+        end: Ends the machine.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class Consumer:
         self._kept: deque[tuple[Key, int, int | None, int, int]] = deque()
         self._errors: list[str] = []
         self._busy: set[int] = set()
-        """Leaders that are asked already."""
+        """The leaders that have a fetch in flight."""
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
-        """Read these partitions from now on; what was fetched before is forgotten."""
+        """Read these partitions from now on, and drop all records fetched before."""
         self._readings = {key: _Reading(offset or 0) for key, offset in starts.items()}
         self._kept.clear()
         self._errors.clear()
@@ -75,12 +75,12 @@ class Consumer:
         return None
 
     def add(self, starts: Mapping[Key, int]) -> None:
-        """Read these partitions as well."""
+        """Read these partitions, too."""
         self._readings |= {key: _Reading(offset) for key, offset in starts.items()}
         self._wake()
 
     def drop(self, keys: Iterable[Key]) -> None:
-        """Read these partitions no more; what was fetched of them is forgotten."""
+        """Stop reading these partitions, and drop their fetched records."""
         gone = {*keys}
         for key in gone:
             self._readings.pop(key, None)
@@ -92,11 +92,11 @@ class Consumer:
         return bool(self._kept or self._errors)
 
     def reads(self, key: Key) -> bool:
-        """Tell whether a partition is read."""
+        """Return whether a partition is being read."""
         return key in self._readings
 
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
-        """Return what was fetched, waiting for it, for the end or an error at most that long."""
+        """Return fetched records, ends or an error; wait for one of them up to the timeout."""
         deadline_s = stopwatch_s() + timeout_s if timeout_s else 0
         while True:
             batch = self._polled(limit)
@@ -106,7 +106,7 @@ class Consumer:
             pause_until(min(deadline_s, now_s + LOOK_EVERY_S))
 
     def _polled(self, limit: int) -> Batch:
-        """Return what is there; errors of a partition end the poll as a whole."""
+        """Return what was fetched. An error of any partition fails the whole poll."""
         kept = self._kept
         taken = [kept.popleft() for _ in range(min(limit, len(kept)))]
         error = "; ".join(self._errors) or None
@@ -126,24 +126,24 @@ class Consumer:
         )
 
     def membership(self) -> object:
-        """Transactions are not simulated."""
+        """Raise an error: transactions are not simulated."""
         raise AssertionError("no transaction is simulated")
 
     def close(self) -> None:
-        """Have its machine end."""
+        """End the consumer's machine."""
         self.end()
 
     def start(self, now: int) -> Sequence[Effect]:
-        """Begin."""
+        """Start to fetch."""
         return [*self._work(now), timer("refresh", REFRESH_NS)]
 
     def on(self, now: int, event: Event) -> Sequence[Effect]:
-        """Take an event."""
+        """Handle an event."""
         match event:
             case Answered(request=number, message=message):
                 self._questions.answered(now, number, message)
             case Fired(timer="refresh"):
-                # A paused leader does not answer, and so cannot say that it leads no more.
+                # A paused leader cannot answer that it no longer leads.
                 return [*self.refreshed(now), *self._work(now), timer("refresh", REFRESH_NS)]
             case Fired():
                 pass
@@ -152,7 +152,7 @@ class Consumer:
         return self._work(now)
 
     def _work(self, now: int) -> list[Effect]:
-        """Ask every leader that is not asked already for what is wanted of it."""
+        """Send a fetch to every leader that has no fetch in flight."""
         out: list[Effect] = []
         if not self._readings:
             return out
@@ -175,7 +175,7 @@ class Consumer:
         return out
 
     def refreshed(self, now: int) -> list[Request]:
-        """Ask who leads, if what is known is old."""
+        """Return a metadata request if the known leaders are too old."""
         return self._leaders.refreshed(now, self._questions)
 
     def _fetch(self, leader: int, positions: dict[Key, int]) -> Request:
@@ -210,7 +210,7 @@ class Consumer:
             key = (each.topic, each.partition)
             reading = self._readings.get(key)
             if reading is None or reading.position != positions.get(key):
-                continue  # It was assigned anew meanwhile.
+                continue  # The assignment has changed meanwhile.
             if each.error_code is ErrorCode.offset_out_of_range and self._restarts:
                 reading.position = 0
                 self._rest(now, key)

@@ -1,7 +1,7 @@
-"""Values as record batches of magic 2 and back, for clients that are simulated.
+"""Encode values as record batches (magic 2), and decode them, for simulated clients.
 
-https://kafka.apache.org/documentation/#recordbatch. Nothing is compressed. Fetched batches are the
-same objects for every reader, so what they hold is kept.
+See https://kafka.apache.org/documentation/#recordbatch. Batches are never compressed. All readers
+get the same bytes objects, so decoded batches are cached.
 """
 
 import struct
@@ -25,14 +25,14 @@ _BEFORE_SUMMED = struct.Struct(">qiibI")
 _BEHIND_SUM = struct.Struct(">hiqqqhii")
 _VALUE = struct.Struct(">q")
 _STAMPED = 0x08
-"""The time stamps are the broker's."""
+"""This attribute bit means that the timestamps are the broker's."""
 _NO_KEY = b"\1"
-"""A length of -1, as a zigzag varint."""
+"""The length -1 as a zigzag varint."""
 _KEPT = 4096
 
 
 Record = tuple[int, int | None, int, int]
-"""Offset, value, leader epoch, damage."""
+"""Offset, value, leader epoch, damage bits."""
 
 
 def record_batch(
@@ -43,14 +43,15 @@ def record_batch(
     at_ms: int,
     payload: Callable[[int], bytes] | None = None,
 ) -> bytes:
-    """Return values as one batch.
+    """Return values as one record batch.
 
     Args:
-        values: One record each.
-        payload_bytes: The size of each record's value.
-        producer: Id, epoch and first sequence number; -1 each without idempotence.
-        at_ms: Their time stamp.
-        payload: Of a value, of messages that are nothing else; None: as `contents.messages` has it.
+        values: The values, one for each record.
+        payload_bytes: The size of each record's payload.
+        producer: Producer id, epoch and first sequence number; -1 each without idempotence.
+        at_ms: The timestamp of all records.
+        payload: Returns the payload of a value, for records without key and headers. None: use
+            `contents.messages`.
     """
     count = len(values)
     if payload is None:
@@ -70,11 +71,11 @@ def record_batch(
 
 
 def fetched_records(data: bytes, *, offset: int) -> tuple[list[Record], int]:
-    """Return the records of whole batches, of control batches none, and where to read on.
+    """Return the records of all whole data batches, and the offset at which to read on.
 
     Args:
-        data: As fetched; the last batch may be torn.
-        offset: What lies before it is left out.
+        data: The fetched bytes; the last batch may be cut off.
+        offset: Records before this offset are left out.
     """
     position, found, behind = 0, list[Record](), offset
     while position + HEADER_BYTES <= len(data):
@@ -100,7 +101,7 @@ def _coded(number: int) -> bytes:
 
 
 def _record(delta: int, payload: bytes, key: bytes | None, headers: bytes) -> bytes:
-    # Attributes, delta of time stamps, of offsets; the key; the value; headers.
+    # Attributes, timestamp delta, offset delta, key, value, headers.
     sizes = _NO_KEY if key is None else _coded(len(key)), _coded(len(payload))
     inner = b"\0\0%b%b%b%b%b%b" % (_coded(delta), sizes[0], key or b"", sizes[1], payload, headers)
     return _coded(len(inner)) + inner

@@ -1,4 +1,4 @@
-"""The settings of librdkafka that simulated clients know: those of members of groups."""
+"""The librdkafka settings that simulated clients support: those of group members."""
 
 SESSION = "session.timeout.ms"
 HEARTBEAT = "heartbeat.interval.ms"

@@ -1,4 +1,4 @@
-"""Who leads what, as a simulated client was told: its metadata, asked for and kept."""
+"""A simulated client's metadata: the leaders that brokers reported, and when to ask again."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,17 +14,17 @@ from harness.simulated.asking import MS, Questions
 from workloads.protocol import Key
 
 REFRESH_NS = 2_000_000_000
-"""So old may metadata be, as the real clients' (`topic.metadata.refresh.interval.ms`)."""
+"""The maximum age of metadata, as in real clients (`topic.metadata.refresh.interval.ms`)."""
 _LIMIT_NS = 1000 * MS
 
 
 class Leaders:
-    """Leaders and their epochs.
+    """The known leaders of partitions, with their epochs.
 
     Args:
-        topics: The run's.
-        brokers: Node ids, as `bootstrap.servers`.
-        first: Which of them is asked first.
+        topics: The run's topics.
+        brokers: Node ids, as in `bootstrap.servers`.
+        first: The broker that is asked first.
     """
 
     def __init__(self, topics: Sequence[str], brokers: Sequence[int], *, first: int = 0) -> None:
@@ -38,20 +38,20 @@ class Leaders:
 
     @property
     def partitions(self) -> Mapping[str, int]:
-        """How many partitions topics have, as far as that was told."""
+        """The number of partitions of each topic, as far as it is known."""
         return self._counts
 
     def of(self, key: Key) -> tuple[int, int] | None:
-        """Return the leader and its epoch, None if nobody is known."""
+        """Return a partition's leader and leader epoch; None if no leader is known."""
         return self._of.get(key)
 
     def forget(self, key: Key) -> None:
-        """Have it asked for anew: whoever was believed to lead does not answer as a leader."""
+        """Drop a partition's leader, because that broker no longer answers as leader; ask again."""
         self._of.pop(key, None)
         self._told_ns = None
 
     def refreshed(self, now_ns: int, questions: Questions) -> list[Request]:
-        """Ask for them if what is known is old; each broker in turn."""
+        """Return a metadata request if the metadata is too old; the brokers are asked in turn."""
         old = self._told_ns is None or now_ns - self._told_ns > REFRESH_NS
         if self._asking or not old:
             return []
@@ -59,12 +59,12 @@ class Leaders:
         return [questions.ask(self.someone(), self._question, self._take, _LIMIT_NS)]
 
     def someone(self) -> int:
-        """Return a broker for questions that any can answer; the next one each time."""
+        """Return a broker for a request that any broker can answer; they take turns."""
         self._turn += 1
         return self._brokers[self._turn % len(self._brokers)]
 
     def _take(self, now_ns: int, answer: object) -> None:
-        """Take an answer; an older epoch than one that is known is nobody's leader any more."""
+        """Use a metadata answer, but ignore a leader epoch older than the known one."""
         self._asking = False
         if not isinstance(answer, MetadataResponse):
             self._told_ns = None

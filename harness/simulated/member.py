@@ -1,4 +1,4 @@
-"""A simulated consumer that belongs to a group: its machine, and the client that waits for it."""
+"""A simulated consumer of a group: its machine, and the client that waits for the machine."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -21,17 +21,17 @@ TIMED_OUT = "_TIMED_OUT: Local: Timed out"
 
 
 class MemberMachine:
-    """A consumer's machine with a membership.
+    """The machine of a consumer in a group.
 
     Args:
-        leaders: Who leads.
-        wake: Has `Fired(timer=WORK)` come at once.
-        settings: The group's.
+        leaders: The known leaders.
+        wake: Fires the timer `WORK` at once.
+        settings: The group settings.
 
     Attributes:
-        reader: Reads what is assigned.
-        membership: Knows what is to be read.
-        news: Set when a poll would return, or tell, something.
+        reader: Reads the assigned partitions.
+        membership: Knows the assigned partitions.
+        news: Set once a poll would return something or call the listener.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class MemberMachine:
         self.news = new_event()
 
     def start(self, now: int) -> Sequence[Effect]:
-        """Begin."""
+        """Start to fetch and to join the group."""
         return [*self.reader.start(now), *self.reader.refreshed(now), _SERVED]
 
     def on(self, now: int, event: Event) -> Sequence[Effect]:
-        """Take an event."""
+        """Handle an event."""
         match event:
             case Answered(request=number, message=message) if self._questions.has(number):
                 self._questions.answered(now, number, message)
@@ -68,17 +68,17 @@ class MemberMachine:
 
     @property
     def has_news(self) -> bool:
-        """Whether a poll would return, or tell, something."""
+        """Whether a poll would return something or call the listener."""
         membership = self.membership
         return bool(self.reader.has_news or membership.events or membership.error)
 
 
 class SimulatedGroupClient:
-    """Implements `workloads.member.GroupClient`; who calls it waits in virtual time.
+    """Implements `workloads.member.GroupClient`; its calls wait in virtual time.
 
     Args:
-        machine: Its machine, which runs.
-        end: Ends that.
+        machine: The client's running machine.
+        end: Ends the machine.
     """
 
     def __init__(self, machine: MemberMachine, *, end: Callable[[], None]) -> None:
@@ -93,7 +93,7 @@ class SimulatedGroupClient:
         self._machine.wake()
 
     def poll(self, limit: int, timeout_s: float) -> Batch:
-        """Tell the listener, and return what was fetched, waiting for it at most that long."""
+        """Call the listener, then return fetched records; wait for them for at most the timeout."""
         machine = self._machine
         machine.membership.polled = True
         self._serve()
@@ -105,17 +105,17 @@ class SimulatedGroupClient:
         return batch if error is None else replace(batch, error=error)
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Read partitions that were given; None: from where the group says as soon as it does."""
+        """Read assigned partitions; None as start means the group's committed offset."""
         self._machine.reader.add({key: at for key, at in starts.items() if at is not None})
         unknown = tuple(key for key, at in starts.items() if at is None)
         if unknown:
             self._want(Wish(what=Fetch(keys=unknown), ended=self._place))
 
     def committed(self, keys: Sequence[Key], timeout_s: float) -> Sequence[Answer]:
-        """Ask what the group has committed.
+        """Ask for the group's committed offsets.
 
         Raises:
-            GroupError: Nobody answered in time.
+            GroupError: No answer came in time.
         """
         if not keys:
             return []
@@ -124,10 +124,10 @@ class SimulatedGroupClient:
     def commit(
         self, positions: Mapping[Key, int], *, metadata: str, wait: bool
     ) -> Sequence[Answer]:
-        """Commit positions; return the answers, if they were waited for.
+        """Commit positions; return the answers, if the call waits for them.
 
         Raises:
-            GroupError: It failed as a whole.
+            GroupError: The whole commit failed.
         """
         patience_ns = self._machine.settings.session_ns
         what = Commit(positions=dict(positions), metadata=metadata, patience_ns=patience_ns)
@@ -142,12 +142,12 @@ class SimulatedGroupClient:
         return []
 
     def seek(self, starts: Mapping[Key, int]) -> None:
-        """Read on from other offsets; what was fetched before is dropped."""
+        """Read on from other offsets; records fetched before are dropped."""
         self._machine.reader.drop(starts)
         self._machine.reader.add(starts)
 
     def membership(self) -> object:
-        """Transactions are not simulated."""
+        """Raise an error: transactions are not simulated."""
         raise AssertionError("no transaction is simulated")
 
     def close(self) -> None:
@@ -159,11 +159,11 @@ class SimulatedGroupClient:
         self._end()
 
     def abandon(self) -> None:
-        """End the machine: nobody is told."""
+        """End the machine without leaving the group."""
         self._end()
 
     def _serve(self) -> None:
-        """Tell the listener what it has to know."""
+        """Call the listener for each commit result and each change of the assignment."""
         membership, listener = self._machine.membership, self._listener
         if listener is None:
             return
@@ -182,7 +182,7 @@ class SimulatedGroupClient:
                 self._machine.wake()
 
     def _place(self, error: str | None, answers: Sequence[Answer]) -> None:
-        """Begin to read what nobody had said where to."""
+        """Start to read partitions from the group's committed offsets."""
         del error
         machine = self._machine
         good = {each.key: each.offset or 0 for each in answers if each.error is None}

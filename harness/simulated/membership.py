@@ -1,7 +1,8 @@
-"""A simulated consumer's membership: join, sync, heartbeat, rebalance, leave, as librdkafka does.
+"""A simulated consumer's group membership: join, sync, heartbeat, rebalance and leave.
 
+The protocol is the one that librdkafka uses:
 https://cwiki.apache.org/confluence/display/KAFKA/Kafka+Client-side+Assignment+Proposal, KIP-394 (a
-member asks for its id), KIP-429 (cooperative rebalances).
+member asks for its id) and KIP-429 (cooperative rebalances).
 """
 
 from collections import deque
@@ -37,10 +38,10 @@ from workloads.clients.settings import is_incremental, member_settings
 from workloads.protocol import Key
 
 SERVED_NS = 250 * MS
-"""How often a member looks whether something is due."""
+"""How often a member checks whether something is due."""
 _LOOK_NS = 500 * MS
 _JOIN_NS = 1000 * MS
-"""Between two tries, as librdkafka's."""
+"""The time between two attempts to join, as in librdkafka."""
 _GRACE_NS = 3000 * MS
 LEAVE_NS = 5000 * MS
 POLLED_LATE = "_MAX_POLL_EXCEEDED: Local: Maximum application poll interval exceeded"
@@ -48,7 +49,7 @@ POLLED_LATE = "_MAX_POLL_EXCEEDED: Local: Maximum application poll interval exce
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """What of a client's settings a membership goes by; times in nanoseconds."""
+    """The client settings that a membership uses; times in nanoseconds."""
 
     group: str
     client_id: str
@@ -60,7 +61,7 @@ class GroupSettings:
 
     @classmethod
     def of(cls, plan: Plan, process: int, group: str) -> Self:
-        """Return those of a plan's members: librdkafka's own, and its defaults."""
+        """Return the settings of a plan's group members, with librdkafka's defaults."""
         client_id = f"process-{process}"
         settings = member_settings(plan, bootstrap="", client_id=client_id, group=group)
         names = str(settings.get(STRATEGY, "range,roundrobin"))
@@ -76,15 +77,15 @@ class GroupSettings:
 
 
 class Stage(Enum):
-    """Where a member stands between two generations."""
+    """The state of a member between two generations."""
 
     OUT = "out"
     WAITING = "waiting"
-    """It has to join."""
+    """The member has to join."""
     JOINING = "joining"
     SYNCING = "syncing"
     DEALING = "dealing"
-    """Its application has not yet taken what it was given, or let go of what it has to."""
+    """The application has not yet taken or released all partitions as the group wants."""
     STEADY = "steady"
 
 
@@ -93,25 +94,25 @@ _MEMBER = frozenset({Stage.DEALING, Stage.STEADY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dealt:
-    """For the application: partitions that it has now, or has no more."""
+    """An event for the application: it gets or loses partitions."""
 
     keys: tuple[Key, ...]
     given: bool
 
 
 class Membership:
-    """The part of a consumer's machine that belongs to a group.
+    """The group membership of a consumer's machine.
 
     Args:
-        settings: Its own.
-        leaders: Who leads; also brokers to ask, and how many partitions there are.
-        questions: Its own.
+        settings: The group settings.
+        leaders: The known leaders, brokers and partition counts.
+        questions: This machine's requests.
 
     Attributes:
-        events: What the application has to be told; whoever tells it calls `told`, and when there
-            is nothing more, `settled`.
+        events: Changes of the assignment for the application. The caller passes each change to the
+            application and then calls `told`; after the last change it calls `settled`.
         error: Why the next poll fails.
-        polled: Set by whoever polls.
+        polled: Set by each poll.
     """
 
     def __init__(self, settings: GroupSettings, leaders: Leaders, questions: Questions) -> None:
@@ -132,24 +133,24 @@ class Membership:
         self._out: list[Effect] = []
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Join at the next `work`."""
+        """Join the group at the next `work`."""
         self._topics, self._stage = tuple(topics), Stage.WAITING
 
     def want(self, wish: Wish) -> None:
-        """Have something asked at the next `work`."""
+        """Send a commit or an offset fetch at the next `work`."""
         self._wishes.append(wish)
 
     def forget(self, wish: Wish) -> None:
-        """Ask no more: nobody wants to know."""
+        """Drop a commit or an offset fetch, because its caller no longer waits."""
         if wish in self._wishes:
             self._wishes.remove(wish)
 
     def owns(self, key: Key) -> bool:
-        """Tell whether the application has a partition."""
+        """Return whether the application has a partition."""
         return key in self._owned
 
     def told(self, event: Dealt) -> None:
-        """Note that the application has what it was given, or let go of what was taken."""
+        """Record that the application has taken or released the partitions of an event."""
         for key in event.keys:
             if event.given:
                 self._owned[key] = None
@@ -157,7 +158,7 @@ class Membership:
                 self._owned.pop(key, None)
 
     def settled(self) -> None:
-        """Go on: the application was told everything."""
+        """Continue after the application has seen all changes."""
         if self._stage is not Stage.DEALING:
             return
         lost, again = self._is_lost, self._joins_again or self._is_lost
@@ -170,7 +171,7 @@ class Membership:
             self._stage = Stage.STEADY
 
     def leave(self, left: Callable[[], None]) -> bool:
-        """Have the group told at the next `work`; tell whether there is an answer to wait for."""
+        """Leave the group at the next `work`; return whether an answer will come."""
         self._stage, self._wishes = Stage.OUT, []
         if not self._member or self._coordinator is None:
             return False
@@ -178,7 +179,7 @@ class Membership:
         return True
 
     def work(self, now: int) -> list[Effect]:
-        """Do what is due."""
+        """Do what is due, and return the requests to send."""
         if self.polled:
             self.polled, self._polled_ns = False, now
         self._give_up(now)
@@ -196,14 +197,14 @@ class Membership:
         return out
 
     def _look_after(self, now: int) -> None:
-        """Lose a membership of which nothing was heard for too long, or that nobody polls."""
+        """End the membership after a session timeout, or after too long without a poll."""
         if now - self._polled_ns > self._settings.poll_ns:
             self._say_goodbye(lambda _now, _message: None)
             self.error = POLLED_LATE
             self._lose()
             self._stage = Stage.OUT
         elif now - self._heard_ns > self._settings.session_ns:
-            self._member = ""  # As the group must have done.
+            self._member = ""  # The group must have removed it.
             self._lose()
 
     def _look(self, now: int) -> None:
@@ -285,7 +286,7 @@ class Membership:
         self._stage, self._heard_ns, self._beats_ns = Stage.DEALING, now, now
         keys = assignment(message.assignment)
         gone = tuple(key for key in self._owned if key not in keys)
-        if gone:  # Whoever shall have them gets them in the next generation.
+        if gone:  # Their new members get them in the next generation.
             self.events.append(Dealt(keys=gone, given=False))
             self._joins_again = True
         fresh = tuple(key for key in keys if key not in self._owned)
@@ -324,7 +325,7 @@ class Membership:
                 self._stage, self._joins_ns = Stage.WAITING, 0
 
     def _note(self, error: ErrorCode) -> None:
-        """Learn from an error who coordinates no more, and whom it does not know."""
+        """Learn from an error that the coordinator moved, or that the group lost this member."""
         if error in ELSEWHERE:
             self._coordinator = None
         if error is ErrorCode.unknown_member_id:
@@ -333,7 +334,7 @@ class Membership:
             self._generation = -1
 
     def _lose(self) -> None:
-        """Lose what is owned: the group may have given it to others."""
+        """Give up all partitions, because the group may have assigned them to other members."""
         self._generation = -1
         if self._stage is Stage.DEALING:
             self.events = deque(each for each in self.events if not each.given)
@@ -384,11 +385,11 @@ class Membership:
 
 _STRANGER = frozenset({ErrorCode.unknown_member_id, ErrorCode.illegal_generation,
                        ErrorCode.fenced_instance_id})  # fmt: skip
-"""The membership is gone."""
+"""Errors that mean: the member is no longer in the group."""
 
 
 def _error(message: object, kind: type) -> ErrorCode:
-    """Return an answer's error; no answer is one of the network's."""
+    """Return an answer's error; without an answer, a network error."""
     if not isinstance(message, kind):
         return ErrorCode.network_exception
     error: ErrorCode = message.error_code  # type: ignore[attr-defined] # all kinds have one

@@ -1,8 +1,9 @@
-"""A simulated producer: what a worker's processes send, as batches to the partitions' leaders.
+"""A simulated producer: it sends messages as batches to the partitions' leaders.
 
-A state machine like a broker's: events in, effects out. Each partition has a lane with a producer
-id of its own and one batch in flight, so that a retry keeps its place; a batch whose end nobody
-knows costs the lane its producer id, as the real clients bump their epoch (KIP-360).
+The producer is a state machine, like a simulated broker: events in, effects out. Each partition has
+a lane, with its own producer id and one batch in flight. So a retry keeps its place. If a batch's
+fate stays unknown, the lane gets a new producer id; real clients bump their epoch instead
+(KIP-360).
 """
 
 from collections import deque
@@ -34,14 +35,15 @@ from workloads.protocol import Key, Send, SendResult
 MOST_BYTES = 900_000
 _ACKS = {"0": 0, "1": 1, "all": -1}
 _EPOCH_MS = 1_700_000_000_000
-"""Time stamps of records begin here: any moment would do, and it must be the same in every run."""
+"""The first timestamp of records. Any constant would do, but all runs must have the same."""
 _TIMED_OUT = "_MSG_TIMED_OUT: Local: Message timed out"
 
 REFUSED_BEFORE_THE_APPEND = frozenset({
     ErrorCode.invalid_record, ErrorCode.corrupt_message, ErrorCode.message_too_large,
     ErrorCode.record_list_too_large,
 })  # fmt: skip
-"""Definite on a first try: the batch is looked at before it is appended."""
+"""Errors that come before the append. On the first try, they prove that the batch was not written.
+"""
 
 Done = Callable[[SendResult], None]
 
@@ -63,7 +65,7 @@ class _Flight(Struct, eq=False, kw_only=True):
 class _Lane:
     key: Key
     linger: str
-    """The name of its timer."""
+    """The name of the lane's timer."""
     waiting: deque[_Entry] = field(default_factory=deque)
     flight: _Flight | None = None
     producer: tuple[int, int] | None = None
@@ -73,18 +75,18 @@ class _Lane:
 
 
 class Producer:
-    """The machine; implements `workloads.protocol.LoneSender`: results come at once.
+    """A producer's machine. Implements `workloads.protocol.LoneSender`.
 
     Args:
-        plan: Decides acks, idempotence, retries and limits.
-        leaders: Who leads.
-        wake: Has `Fired(timer=WORK)` come at once; for what comes from outside.
-        clock: Returns virtual time: what the record's times are.
-        lone: Whether it is made for a few sends: their messages are nothing but a value and its
-            name, and it serves until a report comes.
+        plan: Sets acks, idempotence, retries and limits.
+        leaders: The known leaders.
+        wake: Fires the timer `WORK` at once, for calls from outside.
+        clock: Returns the virtual time, as used in the run's record.
+        lone: Whether the producer sends only a few named messages, each with a value and its name.
+            Then `serve` returns as soon as a report comes.
 
     Attributes:
-        end: Ends its machine.
+        end: Ends the machine.
     """
 
     def __init__(
@@ -110,7 +112,7 @@ class Producer:
         self.end: Callable[[], None] = lambda: None
 
     def send(self, op: Send, done: Done) -> None:
-        """Take an op; its result comes later."""
+        """Queue an op; its result comes later."""
         lane = self._lanes[op.key]
         deadline_ns = self._clock() + self._delivery_ns
         lane.waiting.append(_Entry(values=op.values.tolist(), deadline_ns=deadline_ns, done=done))
@@ -131,18 +133,18 @@ class Producer:
         return self._waiting
 
     def check_reachable(self, topic: str, *, timeout_s: float) -> None:
-        """Ask nothing: an op's messages are one batch, whenever their leader is found."""
+        """Do nothing. An op's messages form one batch, whenever their leader is found."""
 
     def close(self) -> None:
-        """Have its machine end; of messages without a report none will come."""
+        """End the producer's machine. Messages without a report never get one."""
         self.end()
 
     def start(self, now: int) -> Sequence[Effect]:
-        """Begin; there is nothing to do yet."""
+        """Start, and ask for the leaders."""
         return [*self._leaders.refreshed(now, self._questions), timer("expire", 1000 * MS)]
 
     def on(self, now: int, event: Event) -> Sequence[Effect]:
-        """Take an event."""
+        """Handle an event."""
         out: list[Effect] = []
         match event:
             case Fired(timer="expire"):
@@ -168,7 +170,7 @@ class Producer:
                 self._put_out(lane, flight, now, out)
 
     def _fill(self, lane: _Lane, now: int, out: list[Effect]) -> None:
-        """Make a batch of what waits, once the first of it has waited for the linger."""
+        """Make a batch of the waiting ops, once the oldest has waited for the linger time."""
         oldest_ns = lane.waiting[0].deadline_ns - self._delivery_ns
         left_ns = oldest_ns + self._linger_ns - self._clock()
         if left_ns > 0:
@@ -223,13 +225,13 @@ class Producer:
 
     def _produced(self, lane: _Lane, flight: _Flight, now: int, message: object) -> None:
         if lane.flight is not flight:
-            return  # It was given up, or nobody wanted to know.
+            return  # It timed out, or acks is 0.
         produced = message.partitions[0] if isinstance(message, ProduceResponse) else None
         error = produced.error_code if produced else ErrorCode.network_exception
         if error is ErrorCode.none and produced is not None:
             self._succeed(lane, flight, produced.base_offset)
         elif error is ErrorCode.duplicate_sequence_number:
-            self._succeed(lane, flight, -1)  # It is there, and nobody knows where any more.
+            self._succeed(lane, flight, -1)  # It is written, at an unknown offset.
         elif self._may_retry(flight, error):
             flight.asked = False
             lane.rests_until_ns = now + BACKOFF_NS
@@ -238,7 +240,7 @@ class Producer:
             self._fail(lane, flight, error)
 
     def _may_retry(self, flight: _Flight, error: ErrorCode) -> bool:
-        """Tell whether the same batch is sent again."""
+        """Return whether the same batch may be sent again."""
         if not error.retriable or error in REFUSED_BEFORE_THE_APPEND:
             return False
         return self._plan.retries is None or flight.tries <= self._plan.retries
@@ -264,7 +266,7 @@ class Producer:
         self._lose(flight.entries, outcome, f"{error.name.upper()}: from the broker")
 
     def _expire(self) -> None:
-        """End what took too long; of what was sent nobody knows whether it will be written."""
+        """Time out old ops. If an op was sent, its outcome stays unknown."""
         now_ns = self._clock()
         for lane in self._lanes.values():
             while lane.waiting and lane.waiting[0].deadline_ns <= now_ns:

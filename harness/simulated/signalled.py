@@ -1,4 +1,4 @@
-"""An event in virtual time that a signal may set, at whatever the process is doing."""
+"""An event in virtual time that a signal handler can set safely."""
 
 from cluster.reference.simulator.agenda import Agenda
 from cluster.reference.simulator.tasks import VirtualEvent
@@ -7,14 +7,15 @@ HEED_NS = 100_000_000
 
 
 class SignalledEvent(VirtualEvent):
-    """As `threading.Event`; set by a signal's handler, it wakes whoever waits within 0.1 s.
+    """Like `threading.Event`; after a signal handler sets it, waiters wake within 0.1 s.
 
-    A handler runs between any two steps of the simulation, so it must not touch what is to come:
-    it leaves a note, which is looked for as virtual time passes, as long as somebody waits and
-    something is to come. A look that is always to come would hide that nothing else is.
+    A signal handler may interrupt the simulation between any two steps, so it must not change the
+    agenda. It sets a flag instead. While a task waits for the event and the agenda has other
+    entries, an entry of the agenda checks that flag every 0.1 s of virtual time. Without this
+    condition, the checks themselves would hide that nothing else is left on the agenda.
 
     Args:
-        agenda: Virtual time.
+        agenda: The agenda of virtual time.
     """
 
     def __init__(self, agenda: Agenda) -> None:
@@ -23,20 +24,20 @@ class SignalledEvent(VirtualEvent):
         self._waiting, self._heeds = 0, False
 
     def set(self) -> None:
-        """Set it; whoever waits is woken a little later."""
+        """Set the event; waiters wake a little later."""
         self._noted = True
 
     def clear(self) -> None:
-        """Take it back."""
+        """Clear the event."""
         self._noted = False
         super().clear()
 
     def is_set(self) -> bool:
-        """Tell whether it is set."""
+        """Return whether the event is set."""
         return self._noted
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, or for so many virtual seconds; tell whether it is."""
+        """Wait until the event is set or the virtual time is over; return whether it is set."""
         self._waiting += 1
         try:
             self._look_later()

@@ -1,6 +1,7 @@
-"""What a member asks its group's coordinator for besides its membership: commits, and positions.
+"""Requests of a group member to its coordinator: offset commits and offset fetches.
 
-A wish waits for a coordinator, and is asked again where the answer may come from another one.
+Such a request is called a wish. A wish waits for a coordinator. It is sent again if another
+coordinator may answer it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,17 +25,17 @@ from workloads.protocol import Key
 T = TypeVar("T")
 ELSEWHERE = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_available,
                        ErrorCode.network_exception})  # fmt: skip
-"""The coordinator must be looked for."""
+"""After these errors, the member must look for the coordinator again."""
 LATER = frozenset({*ELSEWHERE, ErrorCode.coordinator_load_in_progress})
-"""The same question may be answered later."""
+"""After these errors, the same request may succeed later."""
 NO_COORDINATOR = "_WAIT_COORD: Local: Waiting for coordinator"
 Ended = Callable[[str | None, Sequence[Answer]], None]
-"""Takes an error of all, or each partition's answer."""
+"""A function that receives an error of the whole request, or each partition's answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """In whose name a wish is asked."""
+    """The group, the member id and the generation that a request names."""
 
     group: str
     member: str
@@ -43,13 +44,13 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """Have positions committed.
+    """A request to commit positions.
 
     Attributes:
-        positions: Which.
-        metadata: What each commit carries.
-        patience_ns: How long it waits once there was no coordinator, or one that could not take it
-            yet; that is asked once more, as librdkafka does.
+        positions: The offset to commit for each partition.
+        metadata: The metadata of each commit.
+        patience_ns: How long the request waits for a coordinator. If a coordinator cannot accept it
+            yet, it is sent once more, as in librdkafka.
     """
 
     positions: Mapping[Key, int]
@@ -57,7 +58,7 @@ class Commit:
     patience_ns: int
 
     def question(self, identity: Identity) -> OffsetCommitRequest:
-        """Return what is asked; in the name that its member has by now."""
+        """Return the request, with the member's current identity."""
         parts = _by_topic(
             (
                 topic,
@@ -77,7 +78,7 @@ class Commit:
         )
 
     def read(self, message: object) -> tuple[ErrorCode, Sequence[Answer]]:
-        """Return an answer's error as a whole, and what it says of each partition."""
+        """Return an answer's error for the whole request, and the answer for each partition."""
         if not isinstance(message, OffsetCommitResponse):
             return ErrorCode.network_exception, ()
         errors = {
@@ -95,13 +96,13 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """Be told what the group has committed; asked again until nobody wants to know any more."""
+    """A request for the group's committed offsets, repeated until its caller gives up."""
 
     keys: Sequence[Key]
     patience_ns: ClassVar[None] = None
 
     def question(self, identity: Identity) -> OffsetFetchRequest:
-        """Return what is asked."""
+        """Return the request."""
         return OffsetFetchRequest(
             group_id=identity.group,
             topics=tuple(
@@ -111,7 +112,7 @@ class Fetch:
         )
 
     def read(self, message: object) -> tuple[ErrorCode, Sequence[Answer]]:
-        """Return an answer's error as a whole, and what it says of each partition."""
+        """Return an answer's error for the whole request, and the answer for each partition."""
         if not isinstance(message, OffsetFetchResponse):
             return ErrorCode.network_exception, ()
         if message.error_code is not ErrorCode.none:
@@ -134,14 +135,14 @@ class Fetch:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Wish:
-    """A question that is asked until it has an answer, or has waited for too long.
+    """A request that is repeated until it has an answer, or has waited for too long.
 
     Attributes:
-        what: The question.
-        ended: Is told how it ended, once.
-        asked: Whether an answer is on its way.
-        until_ns: When it is given up; None: never by itself.
-        rests_until_ns: Not asked again before.
+        what: The request.
+        ended: Receives the result, once.
+        asked: Whether the request is in flight.
+        until_ns: When the wish is given up; None: never by itself.
+        rests_until_ns: The request is not repeated before this time.
     """
 
     what: Commit | Fetch
@@ -151,12 +152,12 @@ class Wish:
     rests_until_ns: int = 0
 
     def waits(self, now: int) -> None:
-        """Wait for a coordinator as long as `what` does, from the first time that there is none."""
+        """Start the time limit, if this is the first time without a coordinator."""
         if self.until_ns is None and self.what.patience_ns is not None:
             self.until_ns = now + self.what.patience_ns
 
     def answered(self, now: int, message: object) -> ErrorCode:
-        """Take an answer, and say how it failed; what may be asked again is in `LATER`."""
+        """Handle an answer, and return its error if that is in `LATER`."""
         error, answers = self.what.read(message)
         if error in LATER and self.until_ns is None:
             self.waits(now)
@@ -166,7 +167,7 @@ class Wish:
 
 
 def error_name(error: ErrorCode) -> str | None:
-    """Return an error as the record has it; None: it is none."""
+    """Return an error's name for the run's record; None if there is no error."""
     if error is ErrorCode.network_exception:
         return "_TRANSPORT: Local: Broker transport failure"
     return None if error is ErrorCode.none else f"{error.name.upper()}: from the broker"

@@ -1,4 +1,4 @@
-"""A worker in virtual time, and the machines that its clients live on."""
+"""A worker in virtual time, and the simulated machines of its clients."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -28,19 +28,20 @@ from workloads.worker import Command, Surroundings, Worker, WorkerConfig, comman
 
 M = TypeVar("M", bound=Machine)
 FLUSH_S = 0.5
-"""These are killed only at a deadline, and a flush costs as much as a hundred messages."""
+"""How often a worker flushes its record. A flush costs as much as a hundred messages, and simulated
+workers are killed only at a deadline."""
 MOST_MACHINES = 1_000_000
-"""Of each that makes clients."""
+"""The most machines that one `ClientHosts` may create."""
 
 
 class ClientHosts:
-    """The machines that clients live on, with numbers below zero.
+    """The simulated machines of clients; their ids are negative.
 
     Args:
-        simulation: Where they are.
-        plan: Of the run.
-        brokers: Whom clients ask.
-        first: Of several who make clients: which.
+        simulation: The simulation.
+        plan: The run's plan.
+        brokers: The brokers' ids, for the clients.
+        first: The number of this `ClientHosts` among all; it sets the range of ids.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class ClientHosts:
         self._there: dict[int, Host] = {}
 
     def producer(self, *, lone: bool = False) -> Producer:
-        """Start a producer, which ends when it is closed."""
+        """Start a producer; closing it ends its machine."""
         plan, agenda = self._plan, self._simulation.agenda
 
         def make(wake: Callable[[], None]) -> Producer:
@@ -63,14 +64,14 @@ class ClientHosts:
         return made
 
     def reader(self, process: int) -> Consumer:
-        """Start a consumer, which ends when it is closed."""
+        """Start a consumer; closing it ends its machine."""
         del process
         made, host = self.start(lambda wake: Consumer(self._leaders(), wake=wake))
         made.end = partial(self.end, host)
         return made
 
     def member(self, process: int, group: str) -> GroupClient:
-        """Start a consumer that belongs to a group; it ends when it is closed, or abandoned."""
+        """Start a consumer of a group; closing or abandoning it ends its machine."""
         settings = GroupSettings.of(self._plan, process, group)
         machine, host = self.start(
             lambda wake: MemberMachine(self._leaders(), wake=wake, settings=settings)
@@ -78,10 +79,10 @@ class ClientHosts:
         return SimulatedGroupClient(machine, end=partial(self.end, host))
 
     def start(self, make: Callable[[Callable[[], None]], M]) -> tuple[M, Host]:
-        """Start a client on a machine of its own.
+        """Start a client on its own machine.
 
         Args:
-            make: Makes it, given what wakes it from outside.
+            make: Makes the client. It receives a function that wakes the client from outside.
         """
         number = self._made + 1
         host = self._simulation.add(-(self._first + number), lambda _disk: Booted(machine=made))
@@ -103,7 +104,7 @@ class ClientHosts:
             del self._simulation.hosts[host.id]
 
     def end_all(self) -> None:
-        """End all clients that there are, as a process takes its clients along."""
+        """End all remaining clients, as the end of a process does."""
         for host in list(self._there.values()):
             self.end(host)
 
@@ -112,12 +113,12 @@ class ClientHosts:
 
 
 class SimulatedWorker:
-    """A worker as a task of virtual time; implements `workloads.fleet.FleetWorker`.
+    """A worker as a task in virtual time; implements `workloads.fleet.FleetWorker`.
 
     Args:
-        config: What it is told.
-        folder: Where words would go; it has none.
-        simulation: Where its clients live.
+        config: The worker's configuration.
+        folder: The folder for the worker's log, which a simulated worker never writes.
+        simulation: The simulation with the worker's clients.
     """
 
     def __init__(self, config: WorkerConfig, folder: Path, *, simulation: Simulation) -> None:
@@ -136,31 +137,31 @@ class SimulatedWorker:
         self._task = task
 
     def commands(self) -> list[Command]:
-        """Return what came since the last call."""
+        """Return the commands since the last call."""
         came, self._orders = self._orders, []
         return came
 
     def is_ready(self) -> bool:
-        """Tell whether it is at work."""
+        """Return whether the worker has started its work."""
         return self._ready
 
     def ended(self) -> bool:
-        """Tell whether it is gone."""
+        """Return whether the worker has ended."""
         return self._task.is_over()
 
     def obituary(self) -> str:
-        """Say of what it ended; what one of them raises ends the simulation before."""
+        """Return why the worker ended. An error in a worker ends the whole simulation earlier."""
         return f"worker {self.number} ended by itself"
 
     def exit_code(self) -> None:
-        """Return how its process ended: it has none."""
+        """Return None, because the worker has no process."""
 
     def tell(self, command: dict[str, object]) -> None:
-        """Hand it a command."""
+        """Send a command to the worker."""
         self._orders.append(command_of(command))
 
     def end(self, deadline_s: float) -> bool:
-        """Wait for its end; kill it at the deadline, and tell whether it ended by itself."""
+        """Wait for the worker until the deadline, then kill it; return whether it ended itself."""
         by_itself = self._task.join(max(0, deadline_s - stopwatch_s()))
         if not by_itself:
             self._task.kill()
@@ -170,7 +171,7 @@ class SimulatedWorker:
     def _work(self, worker: Worker) -> None:
         try:
             worker.run()
-        finally:  # Nothing that its clients have begun is ended first: a process just ends.
+        finally:  # Like a process that dies: open requests are not finished.
             self._hosts.end_all()
 
     def _hear(self, line: dict[str, object]) -> None:
@@ -192,5 +193,5 @@ class SimulatedWorker:
 
 
 def numbers_of(bootstrap: str) -> list[int]:
-    """Return the ids of the brokers of `n1:9092,n2:9092`."""
+    """Return the broker ids in a bootstrap text like `n1:9092,n2:9092`."""
     return [node_id(each.partition(":")[0]) for each in bootstrap.split(",")]

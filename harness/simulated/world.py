@@ -1,4 +1,4 @@
-"""A run in virtual time: the life that ships, on simulated machines, from one seed."""
+"""A run in virtual time: the usual phases, on simulated machines, from one seed."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,19 +26,21 @@ from workloads.protocol import LoneSender, Reader
 from workloads.scripted import Script
 
 BESIDES_S = 600.0
-"""What no plan decides: starts and stops, faults under way as the main phase ends, final reads."""
+"""Virtual time for phases whose length no plan sets: starts, stops, faults that outlast the main
+phase, final reads."""
 _CHANNELS, _LONE = 99, 100
-"""Which of those who make clients: behind all workers; of lone clients each has a maker."""
+"""Numbers of `ClientHosts`, larger than all workers' numbers. Each lone client has its own number.
+"""
 
 
 class SimulatedWorld:
-    """Implements `harness.world.World` by one simulation; made by whoever lets its time pass.
+    """Implements `harness.world.World` by one simulation. The caller lets its time pass.
 
     Args:
-        plan: The run.
+        plan: The run's plan.
 
     Attributes:
-        simulation: Where it takes place.
+        simulation: The simulation.
     """
 
     draws = False
@@ -74,7 +76,7 @@ class SimulatedWorld:
         return Fleet(plan, topics, bootstrap, clock=clock, paths=paths, worker=worker)
 
     def reader(self, plan: Plan, bootstrap: str) -> Callable[[int], Reader]:
-        """Return what makes simulated consumers."""
+        """Return a function that makes simulated consumers."""
         return self._clients(plan, bootstrap).reader
 
     def script(
@@ -86,7 +88,7 @@ class SimulatedWorld:
         )
 
     def clock(self, start_ns: int) -> RunClock:
-        """Return virtual time, which begins at zero."""
+        """Return a clock of virtual time, which begins at zero."""
         del start_ns
         return VirtualClock(agenda=self.simulation.agenda)
 
@@ -95,10 +97,10 @@ class SimulatedWorld:
         return SignalledEvent(self.simulation.agenda)
 
     def play(self, life: Callable[[], None], *, story_s: float = 0.0) -> None:
-        """Let virtual time pass until the life is over.
+        """Let virtual time pass until the run's phases are over.
 
         Raises:
-            TaskError: It hangs.
+            TaskError: The run hangs.
         """
         limit_s = longest_s(self._plan) + story_s
         machines = ClientHosts(self.simulation, self._plan, [], first=_CHANNELS)
@@ -117,9 +119,9 @@ class SimulatedWorld:
 
 
 def longest_s(plan: Plan) -> float:
-    """Return how many virtual seconds a plan's life may take besides its story.
+    """Return the limit of a run's virtual seconds, without its story.
 
-    That is what its phases last, and the limits of all that they wait for.
+    The limit is the sum of the phases' lengths and of all timeouts.
     """
     budgets = plan.budgets
     phases_s = plan.warmup_s + plan.time_limit_s + 2 * budgets.heal_s + budgets.isr_s

@@ -1,14 +1,19 @@
-"""Suites: many runs in a night, from a matrix, within a budget, and what came of them.
+"""Suites: many runs in a night, chosen from a matrix, within a time budget, with reports.
 
-`SUITE.toml` (`suite.py`) is expanded to entries with stable names (`expansion.py`), ordered
-(`ordering.py`), played several at once by processes of their own (`playing.py`, `player.py`) and
-judged by one process with one session of Spark (`judging.py`, `bench.py`). `conductor.py` leads all
-of it; what it does is written to the night's journal first (`journal.py`), so that a night that was
-killed goes on where it was. `night.py` says what a journal adds up to, `repeats.py` which repeats a
-failure is owed (`results.repeats` counts them), `causes.py` what is new tonight. `estimates.py`
-says how long a run takes, `preview.py` what a night would play. Results: `junit.py`, `summary.py`,
-`status.py`, `webhook.py`; old runs go by `retention.py`. `plugin.py` is pytest's.
+- `suite.py` reads `SUITE.toml`, and `expansion.py` expands it to entries with stable names.
+- `ordering.py` orders the entries.
+- `playing.py` and `player.py` play several runs at once, each in a process of its own.
+- `judging.py` and `bench.py` judge all runs in one process with one Spark session.
+- `conductor.py` leads the night. It writes each event to the night's journal first (`journal.py`),
+  so that a killed night can resume.
+- `night.py` computes a night's state from its journal.
+- `repeats.py` decides which failures to rerun; `results.repeats` counts the reruns.
+- `causes.py` finds failures that are new tonight.
+- `estimates.py` estimates how long a run takes, and `preview.py` shows what a night would play.
+- `junit.py`, `summary.py`, `status.py` and `webhook.py` report the results.
+- `retention.py` deletes old runs.
+- `plugin.py` is the plugin for pytest.
 
-A suite's own files lie in `STORE/.suites/<suite>/<night>/`; its runs lie in the store as all others
-do, each with a `night.json`.
+A suite's own files are in `STORE/.suites/<suite>/<night>/`. Its runs are in the store like all
+other runs, each with a `night.json`.
 """

@@ -1,10 +1,11 @@
-"""Judges runs as they come, with one engine for all: `python -m harness.suites.bench`.
+"""Judge a suite's runs as they come, with one engine for all: `python -m harness.suites.bench`.
 
-A JSON line names a run's folder; a line with its verdict answers. Runs that came while others were
-judged are judged together. Verdict and page are in the run's folder before it is told of; a run
-that has its verdict already, from before a crash, is not judged again. One that somebody else holds
-(`logquake check`) keeps no other waiting, and is judged when it is free. A line may also ask for a
-run's page to be written anew: what it tells of repeats has changed.
+Each input line is JSON and names a run's folder. The answer is a line with the run's verdict. Runs
+that come during a judgement are judged together in the next one. The verdict and the page are in
+the run's folder before the answer. A run that already has a verdict, from before a crash, is not
+judged again. If another process holds a run's lock (`logquake check`), the run is judged later, and
+other runs do not wait for it. A line may also ask to rewrite a run's page, because its count of
+reruns has changed.
 """
 
 import json
@@ -40,26 +41,26 @@ from results.wording.headline import ALLOWED
 AUTO = "auto"
 RETRY_S = 2.0
 HELD_LIMIT_S = 900.0
-"""A run that somebody else holds for so long has no verdict tonight."""
+"""A run that another process has locked for so long gets no verdict tonight."""
 
 Orders = queue.SimpleQueue[Words | None]
-"""None: there are no more."""
+"""The input lines; None marks their end."""
 
 
 @dataclass(slots=True)
 class Bench:
-    """Judges runs of a store with one engine.
+    """Judges a store's runs with one engine.
 
     Args:
-        worker: The engine, entered.
+        worker: The started engine.
     """
 
     worker: Worker
     held: dict[Path, float] = field(default_factory=dict)
-    """Runs that somebody else holds, and since when, in seconds of the stopwatch."""
+    """The runs that another process has locked, and since when, in seconds of the stopwatch."""
 
     def serve(self, orders: Orders) -> None:
-        """Do what is ordered, until there is no more to come and nothing is left."""
+        """Handle all orders until their end, and until no locked run is left."""
         ended = False
         while not ended or self.held:
             taken = _taken(orders, wait_s=RETRY_S if self.held else None)
@@ -72,7 +73,7 @@ class Bench:
                     _write_anew(RunPaths(_root(each)))
 
     def judge(self, roots: list[Path]) -> None:
-        """Judge runs, and tell of each; one that somebody else holds has its turn later."""
+        """Judge runs, and report each verdict; runs that another process has locked come later."""
         with ExitStack() as locks:
             ours = [root for root in roots if self._locked(root, locks)]
             left = [root for root in ours if read_verdict(RunPaths(root).verdict) is None]
@@ -82,7 +83,7 @@ class Bench:
                 pack_streams(RunPaths(root))
 
     def _locked(self, root: Path, locks: ExitStack) -> bool:
-        """Lock a run, unless somebody else holds it; who holds it for too long is told."""
+        """Lock a run; return False if another process holds it, and report a lock held too long."""
         try:
             locks.enter_context(lock_run(RunPaths(root)))
         except RunInUseError as held:
@@ -95,7 +96,7 @@ class Bench:
 
 
 def main() -> None:
-    """Judge what standard input names, until it ends."""
+    """Judge the runs that standard input names, until it ends."""
     orders: Orders = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders,), name="orders", daemon=True).start()
     name = os.environ.get(ENGINE, AUTO)
@@ -116,16 +117,16 @@ def _listen(orders: Orders) -> None:
             orders.put(None)
             return
         orders.put(words)
-    # Whoever led the night is dead, and the next one must not meet us at our work.
+    # The night's leader is dead, and the next leader starts its own judge.
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _taken(orders: Orders, *, wait_s: float | None) -> list[Words | None]:
-    """Take the orders that came since the last ones; after a crash, each alone.
+    """Return the orders that wait; after a crash, each order alone.
 
     Args:
-        orders: None is the end.
-        wait_s: How long to wait for the first; None: as long as it takes.
+        orders: The queue; None in it marks the end.
+        wait_s: How long to wait for the first order; None: without limit.
     """
     try:
         first = orders.get(timeout=wait_s)
@@ -142,8 +143,8 @@ def _root(words: Words) -> Path:
 
 
 def _write_anew(paths: RunPaths) -> None:
-    """Write the page of a run anew; the old one is no reason to end the night."""
-    if not paths.plan.is_file():  # Somebody removed it: a folder with a page is no run.
+    """Rewrite a run's page. A failure is only printed, so that it does not end the night."""
+    if not paths.plan.is_file():  # The run was deleted.
         return
     try:
         write_report(paths)
@@ -152,7 +153,7 @@ def _write_anew(paths: RunPaths) -> None:
 
 
 def _conclude(paths: RunPaths, verdict: Verdict | None) -> None:
-    """Write the verdict and the page of a run, and tell of it; or why it cannot be written."""
+    """Write a run's verdict and page, and report the verdict; or report why that failed."""
     try:
         if verdict is not None:
             write_verdict(paths, verdict)
@@ -162,10 +163,10 @@ def _conclude(paths: RunPaths, verdict: Verdict | None) -> None:
 
 
 def concluded(paths: RunPaths) -> Words:
-    """Write the page of a run that has its verdict; return what the journal says of it.
+    """Write the page of a judged run; return its fields for the journal.
 
     Raises:
-        StoreError: The verdict cannot be read, or the page not be written.
+        StoreError: The verdict cannot be read, or the page cannot be written.
     """
     verdict = read_verdict(paths.verdict)
     if verdict is None:
@@ -181,7 +182,7 @@ def concluded(paths: RunPaths) -> Words:
         "valid": verdict.valid.value,
         "allowed": row.tone == ALLOWED,
         "as_expected": told,
-        # What a story set out to show is no failure.
+        # An anomaly that a story expects is no failure.
         "signature": "" if told else row.signature,
         "sentence": "" if told else row.signature_sentence,
         "reason": "" if row.tone == "valid" else f"{row.sentence} {row.cause}".rstrip(),

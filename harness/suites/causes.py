@@ -1,4 +1,4 @@
-"""Causes: the signatures of a suite's nights, when each was first and last seen, and how often."""
+"""Causes of failures: each signature in a suite's nights, when it was seen, and how often."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from results.repeats import Repeats, Trial, repeats_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One signature over all nights.
+    """One signature of failures over all nights.
 
     Attributes:
-        key: Of the signature.
-        sentence: What fails, in words.
+        key: The signature's key.
+        sentence: A description of the failure.
         valid: `invalid` or `unknown`.
-        nights: In which it was seen, the oldest first.
-        runs: All its runs, the oldest first.
-        tonight: Its runs of the last night.
-        repeats: How often it recurred, in all nights up to the last.
+        nights: The nights with this failure, the oldest first.
+        runs: All runs with this failure, the oldest first.
+        tonight: The runs of the last night.
+        repeats: How often the failure recurred, in all nights up to the last.
     """
 
     key: str
@@ -32,20 +32,20 @@ class Cause:
 
     @property
     def new(self) -> bool:
-        """Whether it was never seen before the last night."""
+        """Whether the failure first appeared in the last night."""
         return len(self.nights) == 1 and bool(self.tonight)
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The entries that had it in the last night."""
+        """The entries of the last night's runs with this failure."""
         return tuple(dict.fromkeys(each.entry for each in self.tonight))
 
 
 def causes_of(nights: Sequence[NightState]) -> list[Cause]:
-    """Return the causes of a suite's nights: what is new in the last one first, then by weight.
+    """Return the causes of a suite's nights: new ones of the last night first, then by weight.
 
     Args:
-        nights: The oldest first; the last is tonight.
+        nights: The nights, the oldest first; the last is tonight.
     """
     filed: dict[str, list[tuple[str, Item]]] = {}
     for night in nights:

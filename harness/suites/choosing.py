@@ -1,4 +1,4 @@
-"""What is played next: a pure choice."""
+"""Choose the next run of a night. This is a pure function of the night's state."""
 
 from collections.abc import Collection, Mapping
 from statistics import fmean
@@ -6,10 +6,11 @@ from statistics import fmean
 from harness.suites.night import Item, NightState, Phase
 
 JUDGING_S = 5.0
-"""From the end of a run's play to its verdict. Measured 2026-11 on 2 cores: 8 runs, 2 s to 20 s,
-median 5 s."""
+"""The time from the end of a run's play to its verdict. Measured 2026-11 on 2 cores: 8 runs, 2 s to
+20 s, median 5 s."""
 OVERHEAD_S = 38.0
-"""What a run takes beside warm-up and main phase, where neither tonight nor the plan says more."""
+"""The time of a run beside its warm-up and main phase, if neither the night nor the plan has a
+measured value."""
 RECENT = 8
 
 
@@ -22,18 +23,19 @@ def next_item(
     taken: Collection[str],
     more: bool = False,
 ) -> Item | None:
-    """Return the item whose turn it is; None: nothing fits now.
+    """Return the run to start next; None if no run fits now.
 
-    Repeats go first, as long as they have not had their share of the budget: a rate is worth most
-    while the failure is new. Then entries in the night's order; then the other repeats.
+    Reruns come first until they have used their share of the budget, because a recurrence rate is
+    most useful while the failure is new. Then come entries in the night's order, then the other
+    reruns.
 
     Args:
-        state: The night.
-        share: Of the budget for repeats, while there are entries left.
-        left_s: Of the budget, in seconds.
-        places: What each item has for itself, by number (see `place_of`).
-        taken: The places of runs that are under way.
-        more: Whether there are other runs than repeats that are not planned yet.
+        state: The night's state.
+        share: The share of the budget for reruns, while there are entries left.
+        left_s: The rest of the budget, in seconds.
+        places: The machines that each run needs alone, by the run's number (see `place_of`).
+        taken: The machines of the runs in progress.
+        more: Whether the night may plan further runs, beside reruns.
     """
     fitting = [
         each
@@ -49,10 +51,10 @@ def next_item(
 
 
 def estimate_s(state: NightState, item: Item) -> float:
-    """Return how long a run will take, from its start to its verdict, in seconds.
+    """Return how many seconds a run will take, from its start to its verdict.
 
-    By what runs of its entry took tonight, or in the store; else by what other runs took tonight
-    beside what their plans say.
+    The estimate comes from the entry's runs of tonight, or from its runs in the store. Otherwise it
+    adds the overhead of tonight's other runs to the plan's length.
     """
     took = sorted((each for each in state.items.values() if each.took_s),
                   key=lambda each: each.played_at)  # fmt: skip
@@ -66,7 +68,7 @@ def estimate_s(state: NightState, item: Item) -> float:
 
 
 def repeated_s(state: NightState) -> float:
-    """Return what repeats took so far, those under way as far as they will take."""
+    """Return how long reruns have taken, with an estimate for those in progress."""
     repeats = [each for each in state.items.values() if each.repeated]
     return sum(
         each.took_s or (estimate_s(state, each) if each.phase is Phase.UNDER_WAY else 0.0)

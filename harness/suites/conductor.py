@@ -1,8 +1,8 @@
-"""Leads a night: starts runs, has them judged, reruns failures, writes all of it down.
+"""Lead a night: start runs, have them judged, rerun failures, and record everything in the journal.
 
-Whatever happens is written to the journal before anything is made of it, by this process alone; a
-night whose leader was killed goes on from there (`resumed`). Runs and judge are processes that die
-with this one.
+Only this process writes the journal, and it writes each event before it acts on it. So a killed
+night resumes from its journal (`resumed`). The processes of the runs and of the judge die with this
+process.
 """
 
 import queue
@@ -47,9 +47,9 @@ from results.wording.headline import ALLOWED, headline
 TICK_S = 0.5
 INTERRUPTED = "the night was interrupted"
 MAX_DEATHS = 2
-"""A run whose process died so often, while its night lived, is not tried again."""
+"""A run is given up after its process has died so often in one night."""
 LIMIT_FACTOR, LIMIT_S = 3.0, 300.0
-"""A run takes at most so many times what its plan says, and so many seconds more."""
+"""A run may take its plan's length times this factor, and so many seconds more."""
 
 Change = Callable[[NightState, Line], None]
 Event = PlayEvent | JudgeEvent
@@ -60,14 +60,14 @@ class Conductor:
     """Leads one night.
 
     Attributes:
-        suite: What is played.
-        source: Where its runs come from.
+        suite: The suite.
+        source: Provides the night's runs.
         store: The folder of runs.
-        folder: The night's.
-        slots: How many runs are under way at once.
-        deadline: When the budget is spent, in seconds since 1970; 0: nothing more is played.
-        changed: Is told of each line that the journal gets.
-        state: The night, as far as it is.
+        folder: The night's folder.
+        slots: How many runs are in progress at once.
+        deadline: When the budget is spent, in seconds since 1970; 0: no more runs start.
+        changed: Receives each line that is written to the journal.
+        state: The night's current state.
     """
 
     suite: Suite
@@ -84,11 +84,11 @@ class Conductor:
     _plays: dict[int, Play] = field(default_factory=dict)
     _places: dict[int, str] = field(default_factory=dict)
     _has_more: bool = True
-    """Whether the source may still draw runs."""
+    """Whether the source may still add runs."""
     _finishes: bool = False
-    """Set by a signal's handler, which must take no lock."""
+    """Set by a signal handler, which must not take a lock."""
     _asked: Iterator[int] = field(default_factory=partial(count, 1))
-    """How often it was; a handler may interrupt another one between any two steps."""
+    """Counts calls of `finish` without a lock, because one signal handler may interrupt another."""
     _deaths: dict[int, int] = field(default_factory=dict)
     _told_of_repeats: set[str] = field(default_factory=set)
 
@@ -102,18 +102,18 @@ class Conductor:
         )
 
     def write(self, *lines: Line) -> None:
-        """Write lines to the journal, and tell of them."""
+        """Write lines to the journal, and pass them on to `changed`."""
         if not lines:
             return
         self._journal.write(*lines)
-        # What the source counted on may have had no main phase.
+        # A planned run may turn out to have no main phase, so ask the source again.
         self._has_more |= any(isinstance(each, Unplayed | Played) for each in lines)
         for line in lines:
             self.state = folded([line], self.state)
             self.changed(self.state, line)
 
     def finish(self) -> None:
-        """Start no more runs; those under way come to their end. The second time, they end now."""
+        """Start no more runs, and let current runs end; a second call interrupts them."""
         asked = next(self._asked)
         self._finishes = True
         if asked > 1:
@@ -124,14 +124,14 @@ class Conductor:
         """Lead the night to its end.
 
         Raises:
-            StoreError: The journal cannot be written: nothing more may be done.
+            StoreError: The journal cannot be written, so the night must stop.
         """
         try:
             self._judge.open()
             for item in self.state.having(Phase.PLAYED):
                 self._judge.judge(item.run_id)
             for item in self.state.having(Phase.JUDGED):
-                if item.reached is None:  # It was killed in the middle of that line.
+                if item.reached is None:  # The night died before this line.
                     self.write(*self.source.seen(item, self.state, self.store))
             self.write(*self.source.owed(self.state))
             while self._step():
@@ -147,7 +147,7 @@ class Conductor:
             self._judge.close()
 
     def _no_time(self, item: Item) -> str:
-        """Return why a run was not played when everything that fits was."""
+        """Return why a run was not played although the night is over."""
         if not self.deadline:
             return "the night was not resumed"
         left_s = self.deadline - unix_s()
@@ -160,7 +160,7 @@ class Conductor:
         )
 
     def _step(self) -> bool:
-        """Start what can be started, and take one event; tell whether there is more to come."""
+        """Start all runs that can start, and handle one event; return whether the night goes on."""
         while self._has_room() and self._start_next():
             pass
         if not self._plays and not self.state.having(Phase.PLAYED):
@@ -203,13 +203,13 @@ class Conductor:
         return turn is not None
 
     def _draw(self) -> bool:
-        """Plan another run, if it fits in the budget; tell whether there is one."""
+        """Plan another run if it fits in the budget; return whether there is one."""
         left_s = self.deadline - unix_s()
         drawn = self.source.draw(self.state) if left_s > 0 else None
         if drawn is None or estimate_s(self.state, Item(planned=drawn)) > left_s:
             self._has_more = False
             if drawn is not None and not self.state.items:
-                self.write(drawn)  # It is left out with the reason why nothing was played.
+                self.write(drawn)  # It becomes `LeftOut`, with the reason.
             return bool(self.state.having(Phase.WAITING))
         self.write(drawn)
         return True
@@ -227,7 +227,7 @@ class Conductor:
             sentence = "the suite of this night has no such entry for this version of Logquake"
         except PlanError as refused:
             plan, sentence = None, str(refused)
-        if plan is None:  # Another Logquake than the one that began the night.
+        if plan is None:  # Another version of Logquake began the night.
             self.write(Unplayed(item=item.number, sentence=sentence))
             return
         night = Night(
@@ -245,7 +245,7 @@ class Conductor:
         )
         events: queue.SimpleQueue[PlayEvent] = self._events  # type: ignore[assignment]  # It puts some of ours.
         play = Play(order, self.store, self.folder.log, events)
-        play.start()  # Before anybody can interrupt it: what it tells is taken by this thread.
+        play.start()  # Start it before it can be interrupted; this thread reads its events.
         self._plays[item.number] = play
 
     def _take(self, event: Event) -> None:
@@ -277,7 +277,7 @@ class Conductor:
                 self._not_judged(event)
 
     def _died(self, event: Died) -> None:
-        """A run's process died, and the night lives: it is played once more, then given up."""
+        """Handle the death of a run's process: play the run once more, then give it up."""
         self._plays.pop(event.item)
         self._deaths[event.item] = self._deaths.get(event.item, 0) + 1
         if event.run_id:
@@ -305,7 +305,7 @@ class Conductor:
         self.write(*self.source.owed(self.state))
 
     def _not_judged(self, event: NotJudged) -> None:
-        """Give a run up; if it was judged, and only told of no more, what is broken stays so."""
+        """Give up a run that was not judged; but a stored invalid verdict still counts."""
         known = known_verdict(RunPaths(self.store / event.run_id))
         if known is not None and known.valid is Validity.INVALID:
             self._judged(replace(known, reason=event.sentence))
@@ -314,7 +314,7 @@ class Conductor:
             self.write(Unplayed(item=item.number, sentence=event.sentence, run_id=event.run_id))
 
     def _write_pages_anew(self) -> None:
-        """Have the pages of runs tell of their repeats, when these are over."""
+        """Rewrite the pages of runs whose reruns are complete."""
         for run_id in sorted(measured(self.state) - self._told_of_repeats):
             self._judge.write_page(run_id)
             self._told_of_repeats.add(run_id)
@@ -324,7 +324,7 @@ class Conductor:
 
 
 def known_verdict(paths: RunPaths) -> WasJudged | None:
-    """Return the verdict in a run's folder, without what it is filed under; None: there is none."""
+    """Return the verdict in a run's folder, without its signature; None if there is no verdict."""
     try:
         verdict, story = read_verdict(paths.verdict), load_story(paths.story)
     except (StoreError, ValueError):
@@ -343,7 +343,7 @@ def known_verdict(paths: RunPaths) -> WasJudged | None:
 
 
 def _without(state: NightState, plays: Mapping[int, Play]) -> NightState:
-    """Return the night without what is being started, which has no folder yet."""
+    """Return the night's state without the runs that are starting and have no folder yet."""
     starting = [n for n in plays if state.items[n].phase is Phase.WAITING]
     if not starting:
         return state

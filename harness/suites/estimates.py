@@ -1,4 +1,4 @@
-"""How long a run will take: measured by runs like it, or else by default."""
+"""Estimate how long a run will take, from similar runs or by default."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,15 +12,17 @@ from results.record.atomic import StoreError
 from results.record.plan import Plan
 
 ALONE_S = 18.0
-"""What a run takes from its start to the end of its play beside warm-up and main phase, if it is
-played alone: start 8 s, end of clients and final reads 4 s, stop of brokers 6 s.
+"""The time that a run takes beside its warm-up and main phase, up to the end of its play, if it is
+played alone. The start takes 8 s, the end of clients and final reads 4 s, the stop of brokers 6 s.
 
-Measured 2026-11: three brokers of Kafka 4.3.1 in processes, 2 cores, 2 runs: 17 s and 18 s."""
+Measured 2026-11: three brokers of Kafka 4.3.1 in processes, 2 cores, 2 runs: 17 s and 18 s.
+"""
 SIDE_BY_SIDE_S = 33.0
-"""The same of two runs at once.
+"""The same time as `ALONE_S`, but for two runs at once.
 
 Measured 2026-11: three brokers of Kafka 4.3.1 in namespaces each, 2 cores, 6 runs of log, txn and
-groups: 22 s to 36 s, median 33 s."""
+groups: 22 s to 36 s, median 33 s.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +30,9 @@ class Estimate:
     """How long a run will take.
 
     Attributes:
-        takes_s: From its start to its verdict.
-        source: By what this was measured, in words.
-        measured: Whether runs of the store say so.
+        takes_s: The time from the start of the run to its verdict.
+        source: The source of the estimate, in words.
+        measured: Whether the estimate comes from runs in the store.
     """
 
     takes_s: float
@@ -39,14 +41,14 @@ class Estimate:
 
 
 def estimate(entry: Entry, plan: Plan, index: Index, *, suite: str, at_once: int) -> Estimate:
-    """Estimate a run: by runs of its entry, or of its kind, in the store, or by default.
+    """Estimate a run from stored runs of its entry, or of its kind, or by default.
 
     Args:
-        entry: Of the suite.
-        plan: Of the run.
-        index: Of the store, up to date.
+        entry: The suite's entry.
+        plan: The run's plan.
+        index: The store's index, up to date.
         suite: The suite's name.
-        at_once: How many runs are under way at once.
+        at_once: How many runs are in progress at once.
     """
     for what, alike in _alike(entry, plan, suite).items():
         took = index.overheads_s(**alike)
@@ -70,7 +72,7 @@ def _alike(entry: Entry, plan: Plan, suite: str) -> Mapping[str, Mapping[str, st
 
 
 def refresh(index: Index) -> None:
-    """Bring an index up to date; a store that cannot be read has no runs to measure by."""
+    """Bring an index up to date. If the store cannot be read, the index stays as it is."""
     try:
         index.refresh()
     except StoreError:

@@ -1,4 +1,4 @@
-"""From a suite to its entries: a pure function, so that names are the same every night."""
+"""Expand a suite to its entries. A pure function does it, so names are the same every night."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -27,21 +27,21 @@ from results.record.plan import Plan, PlanError
 from results.trust import is_own_file
 
 SEEDS = 1_000_000
-"""Seeds that are drawn lie below."""
+"""Random seeds are below this number."""
 _TABLES = ("broker", "node", "features", "client", "budgets", "minimums", "contents")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One place of the matrix, or an entry by hand.
+    """One combination of the matrix, or an entry written by hand.
 
     Attributes:
-        name: Unique in its suite, and the same every night:
+        name: Unique in the suite, and the same every night:
             `log/kafka:4.3.1/namespace/partition+kill#3`.
-        values: Of its plan; without a seed, unless the suite names one.
-        seed: None: another one each night.
-        weight: Of its turn.
-        labels: What a `Match` looks at, by its keys.
+        values: The plan's values; without a seed, unless the suite names one.
+        seed: The seed; None: a new one each night.
+        weight: How early the entry's turn comes.
+        labels: The texts that a `Match` compares, by its keys.
     """
 
     name: str
@@ -51,14 +51,14 @@ class Entry:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def seed_of(self, night: str) -> int:
-        """Return the seed of one night."""
+        """Return the entry's seed for one night."""
         return drawn(night, self.name) if self.seed is None else self.seed
 
     def plan(self, seed: int) -> Plan:
-        """Return the plan of a run of it.
+        """Return the plan of one of the entry's runs.
 
         Raises:
-            SuiteError: There can be no such run.
+            SuiteError: The values make no valid plan.
         """
         try:
             values = values_behind(self.values)
@@ -71,17 +71,17 @@ class Entry:
 
 
 def drawn(*words: object) -> int:
-    """Return a seed that hangs on some words alone."""
+    """Return a seed that depends only on the given words."""
     text = "\0".join(map(str, words))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % SEEDS
 
 
 def suite_named(path: Path) -> Suite:
-    """Read a suite that the user named; what can be a stranger's reaches nothing beyond its runs.
+    """Read a suite that the user named; check that a file of strangers reaches nothing outside.
 
     Raises:
-        SuiteError: It cannot be read, or is none; or others can write it, and an entry has hosts by
-            ssh, an image, clients, or a system with files of its own.
+        SuiteError: The file cannot be read, or is no suite. Or others can write it, and an entry
+            has ssh hosts, an image, clients, or a system with files of its own.
     """
     suite = load_suite(path)
     if not is_own_file(path):
@@ -90,17 +90,17 @@ def suite_named(path: Path) -> Suite:
                 key, value = next(iter(beyond.items()))
                 raise SuiteError(
                     f"the suite {path} can be a stranger's, and by the {key} {value} its entry"
-                    f" {name} reaches beyond the run; if you mean that, make the file yours"
+                    f" {name} reaches beyond the run. If you mean that, make the file yours"
                     " (chown), and writable by you only (chmod go-w)"
                 )
     return suite
 
 
 def plans_of(suite: Suite) -> dict[str, Plan]:
-    """Return a plan of each entry, by its name; of a hunt, one of each system.
+    """Return a plan for each entry, by its name; for a hunt, a plan for each system.
 
     Raises:
-        SuiteError: There can be no such run.
+        SuiteError: The values make no valid plan.
     """
     if suite.hunt is not None:
         return {system: hunted_plan(suite, system) for system in suite.hunt.systems}
@@ -108,10 +108,10 @@ def plans_of(suite: Suite) -> dict[str, Plan]:
 
 
 def hunted_plan(suite: Suite, system: str) -> Plan:
-    """Return a plan of a hunt on one of its systems, with nothing else drawn.
+    """Return a plan of a hunt on one of its systems, with no other random values.
 
     Raises:
-        SuiteError: There can be no such run.
+        SuiteError: The values make no valid plan.
     """
     assert suite.hunt is not None
     hosts = suite.hunt.hosts
@@ -130,10 +130,10 @@ def hunted_plan(suite: Suite, system: str) -> Plan:
 
 
 def entries_of(suite: Suite) -> tuple[Entry, ...]:
-    """Return the entries of a suite, as its file has them.
+    """Return the entries of a suite, in the order of its file.
 
     Raises:
-        SuiteError: Two of them have one name; an entry is none; there is no entry at all.
+        SuiteError: Two entries have one name, an entry is not valid, or there is no entry.
     """
     if suite.hunt is not None:
         raise SuiteError(
@@ -149,7 +149,7 @@ def entries_of(suite: Suite) -> tuple[Entry, ...]:
         twice = next(name for name in names if names.count(name) > 1)
         raise SuiteError(f"the suite {suite.name} has two entries called {twice}")
     for each in weighed:
-        each.plan(0)  # Refused before the night, rather than in the middle of it.
+        each.plan(0)  # Raises errors before the night, not during it.
     return weighed
 
 
@@ -167,7 +167,7 @@ def _excluded(entry: Entry, suite: Suite) -> bool:
 
 
 def joined(*layers: Mapping[str, object]) -> PlanValues:
-    """Return values of a plan, later ones over earlier ones; tables of settings are joined."""
+    """Return plan values: later layers replace earlier ones, and tables of settings are merged."""
     values: PlanValues = {}
     for layer in layers:
         for key, value in layer.items():
@@ -200,7 +200,7 @@ def _matrix(suite: Suite) -> Iterator[Entry]:
 
 
 def families(nemesis: str) -> tuple[str, ...]:
-    """Return the families of an axis' word: `partition+kill`, `none`."""
+    """Return the fault families in a text such as `partition+kill`; none for `none`."""
     return () if nemesis == NONE else tuple(nemesis.split("+"))
 
 
@@ -219,7 +219,7 @@ def _stories(suite: Suite) -> Iterator[Entry]:
 
 
 def _story(suite: Suite, part: Part, hosts: str, axes: Axes) -> Entry:
-    """Return one scenario's entry; a story leaves little to its seed, so it has one."""
+    """Return the entry of one scenario. A story has one entry, because its seed changes little."""
     values = joined(
         story_values(part.scenario, part.choices, system=part.system),
         suite.hosts.get(hosts.partition(":")[0], {}),

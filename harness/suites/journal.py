@@ -1,8 +1,8 @@
-"""The journal of a night: what was done, a line each, on disk before anything else happens.
+"""The journal of a night: a line for each event, written to disk before the night goes on.
 
-`STORE/.suites/<suite>/<night>/journal.jsonl` is only ever appended to, and synced. A line that a
-crash cut off had not been done; whoever goes on begins a new line. What the lines add up to is told
-by `harness.suites.night`.
+`STORE/.suites/<suite>/<night>/journal.jsonl` is only appended to, and synced. If a crash cut off a
+line, its event counts as not done. A resumed night begins a new line. `harness.suites.night`
+computes the night's state from the lines.
 """
 
 import threading
@@ -22,11 +22,11 @@ from results.record.terms import Validity
 from results.wording.inert import inert
 
 RunId = Annotated[str, Field(pattern=r"^([^/.\x00][^/\x00]*/[^/.\x00][^/\x00]*)?$")]
-"""`<name>/<UTC time>-<seed>`, or none; whatever leads out of the store is none of ours."""
+"""`<name>/<UTC time>-<seed>`, or empty. A path that leads out of the store is rejected."""
 
 
 class _Line(BaseModel):
-    """What all lines have: when, in seconds since 1970."""
+    """The common field of all lines: the time, in seconds since 1970."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -41,11 +41,11 @@ class Begun(_Line):
     night: str
     budget_s: float
     guided: bool | None = None
-    """Of a hunt: whether what was reached decides what is drawn; None: nobody noted it."""
+    """For a hunt: whether earlier runs guide its choices; None if this was not recorded."""
 
 
 class Planned(_Line):
-    """A run is to be played."""
+    """A run is planned."""
 
     event: Literal["planned"] = "planned"
     item: int
@@ -53,24 +53,24 @@ class Planned(_Line):
     seed: int
     why: Why = Why.PLANNED
     repeats: str = ""
-    """The run id of the failed run that is repeated."""
+    """For a rerun: the run id of the failed run."""
     lasts_s: float = 0
-    """As far as the plan says: warm-up and main phase."""
+    """The length by the plan: warm-up and main phase."""
     takes_s: float = 0
-    """From its start to its verdict, as estimated; 0: it was not."""
+    """The estimated time from the start of the run to its verdict; 0: no estimate."""
     measured: bool = False
-    """Whether runs of the store say so."""
+    """Whether the estimate comes from runs in the store."""
     plan: dict[str, Any] = Field(default_factory=dict)
-    """Of a run that a hunt drew: its plan, whole but for the seed; empty: its entry has it."""
+    """For a run of a hunt: its complete plan without the seed. Empty: the entry has the plan."""
     parent: str = ""
-    """The run id of the run whose faults a hunt changed; empty: they are dealt."""
+    """For a run of a hunt: the run id of the run whose faults were changed. Empty: the faults are
+    random."""
     otherwise: tuple[str, ...] = ()
-    """Of a control's run: what else than the system is not as in the run that failed, in sentences.
-    """
+    """For a control run: each difference from the failed run, beside the system, in sentences."""
 
 
 class Started(_Line):
-    """A run has a folder, and nothing of it was started yet."""
+    """A run has a folder; none of its processes has started."""
 
     event: Literal["started"] = "started"
     item: int
@@ -78,31 +78,32 @@ class Started(_Line):
 
 
 class Played(_Line):
-    """A run was played, and all of it is on disk."""
+    """A run was played, and its files are on disk."""
 
     event: Literal["played"] = "played"
     item: int
     run_id: RunId
     sentence: str = ""
-    """Why, if not to its end."""
+    """Why the run was not played to its end; empty if it was."""
     main_at: float = 0
-    """When its main phase began, in seconds since 1970; 0: it had none, or nobody noted it."""
+    """When the main phase began, in seconds since 1970; 0: there was none, or it was not recorded.
+    """
     main_s: float = 0
-    """How long its main phase was."""
+    """The length of the main phase."""
     dropped: tuple[str, ...] = ()
-    """Which faults its plan asks for and its schedule left out, and why, in sentences."""
+    """The faults of the plan that the schedule left out, with the reasons, in sentences."""
 
 
 class CutShort(_Line):
-    """A run died with its night; it was healed, is not judged, and is played anew."""
+    """A run died with its night. It was healed, it is not judged, and it will be played again."""
 
     event: Literal["cut-short"] = "cut-short"
     item: int
     run_id: RunId
     healed: tuple[str, ...] = ()
-    """What was done, in sentences."""
+    """What the heal did, in sentences."""
     left: tuple[str, ...] = ()
-    """What it left behind that could not be undone: `logquake heal` is for that."""
+    """What the heal could not undo, in sentences; `logquake heal` tries again."""
 
 
 class Judged(_Line):
@@ -113,13 +114,13 @@ class Judged(_Line):
     run_id: RunId
     valid: Validity
     allowed: bool = False
-    """Of a valid verdict: whether anomalies were found, and each is allowed."""
+    """For a valid verdict: whether anomalies were found, and all of them are allowed."""
     as_expected: bool | None = None
-    """Of a scenario: whether it ended as it is told; None: it is none, or nobody could say."""
+    """For a scenario: whether it ended as expected; None: it is no scenario, or this is unknown."""
     signature: str = ""
-    """The key of what it is filed under; empty if nothing failed."""
+    """The key of the failure's signature; empty if nothing failed."""
     sentence: str = ""
-    """What failed, in words."""
+    """A description of the failure."""
     reason: str = ""
     """The first broken guarantee with its ids, or why the verdict is unknown."""
 
@@ -127,8 +128,8 @@ class Judged(_Line):
 class Reached(_Line):
     """What a run of a hunt reached, and which faults took effect in it.
 
-    Of transitions and successions it has those that no earlier line of the journal has, and none
-    if the run repeats another one.
+    The line has only transitions and successions that no earlier line of the journal has. For a
+    rerun it has none.
     """
 
     event: Literal["reached"] = "reached"
@@ -136,12 +137,12 @@ class Reached(_Line):
     transitions: tuple[str, ...] = ()
     successions: tuple[tuple[str, str], ...] = ()
     broken: tuple[str, ...] = ()
-    """The promises that it broke, without their symptoms."""
+    """The broken promises, without their consequences."""
     faults: tuple[PlannedFault, ...] = ()
 
 
 class Unplayed(_Line):
-    """There is no verdict, and there will be none tonight."""
+    """A run has no verdict, and will get none tonight."""
 
     event: Literal["unplayed"] = "unplayed"
     item: int
@@ -155,25 +156,25 @@ class LeftOut(_Line):
     event: Literal["left-out"] = "left-out"
     item: int
     sentence: str = "the budget was spent before its turn"
-    """Why."""
+    """Why the run is not played."""
 
 
 class Stopped(_Line):
-    """The night was stopped before its end; the same command goes on with it."""
+    """The night was stopped before its end; the same command resumes it."""
 
     event: Literal["stopped"] = "stopped"
     sentence: str
-    """Why."""
+    """Why the night was stopped."""
 
 
 class Resumed(_Line):
-    """The night goes on."""
+    """The night was resumed."""
 
     event: Literal["resumed"] = "resumed"
 
 
 class Dropped(_Line):
-    """Runs of this or earlier nights that retention removed."""
+    """Retention deleted runs of this night or of earlier nights."""
 
     event: Literal["dropped"] = "dropped"
     run_ids: tuple[RunId, ...]
@@ -190,18 +191,18 @@ Line = (
     | Resumed | Dropped | Ended
 )  # fmt: skip
 MAX_JOURNAL_BYTES = 256 << 20
-"""A night of ten thousand runs writes a tenth of it."""
+"""The journal's size limit. A night of ten thousand runs writes a tenth of it."""
 _WORDS = ("sentence", "reason", "healed", "left", "dropped")
-"""Of lines: what others may have said."""
+"""Fields with texts that come from elsewhere and may hold invalid characters."""
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="event")])
 
 
 class Journal:
-    """Appends to a night's journal; used by one process at a time.
+    """Appends to a night's journal; only one process may use it at a time.
 
     Args:
-        path: The file. The first line that is written creates it and its folder, because a folder
-            with a journal counts as a night.
+        path: The journal's file. The first written line creates the file and its folder, because a
+            folder with a journal counts as a night.
     """
 
     def __init__(self, path: Path) -> None:
@@ -223,7 +224,7 @@ def _dumped(line: Line) -> bytes:
     try:
         return _LINE.dump_json(line)
     except PydanticSerializationError:
-        # Half of a surrogate pair, of a path that is no UTF-8: no reason to end a night.
+        # A path that is not UTF-8 has a lone surrogate, which must not end the night.
         told = {name: _told(getattr(line, name)) for name in _WORDS if hasattr(line, name)}
         return _LINE.dump_json(line.model_copy(update=told))
 
@@ -233,7 +234,7 @@ def _told(words: str | tuple[str, ...]) -> str | tuple[str, ...]:
 
 
 def load_journal(path: Path) -> list[Line]:
-    """Return the lines of a journal; none if there is none."""
+    """Return the lines of a journal; none if there is no journal."""
     try:
         return list(lines_of(read_bytes(path, max_bytes=MAX_JOURNAL_BYTES).split(b"\n")))
     except FileNotFoundError:
@@ -243,7 +244,7 @@ def load_journal(path: Path) -> list[Line]:
 
 
 def lines_of(texts: Iterable[bytes]) -> Iterable[Line]:
-    """Yield what can be read; a line that was cut off is left out."""
+    """Yield all readable lines; a line that was cut off is left out."""
     for text in texts:
         try:
             yield _LINE.validate_json(text)

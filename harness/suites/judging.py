@@ -1,4 +1,4 @@
-"""The judge of a night: one process with one engine, which is given runs as they end."""
+"""The judge of a night: one process with one engine, which receives each run when it ends."""
 
 import json
 import os
@@ -14,11 +14,11 @@ from results.record.terms import Validity
 
 MODULE = "harness.suites.bench"
 LIMIT_S = 1800.0
-"""A judge that has runs to judge says something within so many seconds."""
+"""A judge that has runs must answer within so many seconds."""
 END_LIMIT_S = 120.0
-"""Pages that are still to be written have so long."""
+"""The time at the end for pages that are still to be written."""
 MAX_DEATHS = 3
-"""A run at which it died so often has no verdict."""
+"""A run is given up after the judge has died so often while judging it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +26,12 @@ class WasJudged:
     """A run has its verdict, and its page is written.
 
     Attributes:
-        run_id: Whose.
+        run_id: The run.
         valid: The verdict.
-        allowed: Whether it is valid only because what was found is allowed.
-        as_expected: Of a scenario.
-        signature, sentence: What it is filed under; empty if nothing failed.
-        reason: In a sentence, and in a second one why it came to be, where that is known.
+        allowed: Whether the verdict is valid only because all anomalies are allowed.
+        as_expected: For a scenario: whether it ended as expected.
+        signature, sentence: The failure's signature and description; empty if nothing failed.
+        reason: The reason in a sentence; a second sentence has the cause, if it is known.
     """
 
     run_id: str
@@ -45,7 +45,7 @@ class WasJudged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotJudged:
-    """Nobody could judge a run."""
+    """A run could not be judged."""
 
     run_id: str
     sentence: str
@@ -56,13 +56,13 @@ JudgeEvent = WasJudged | NotJudged
 
 @dataclass(slots=True)
 class Judge:
-    """The one judge of a night.
+    """The judge of a night.
 
     Args:
-        engine: auto, spark, local.
-        store: Where the runs lie.
-        folder: The night's, for the log and for temporary files.
-        events: Where to tell what it finds.
+        engine: auto, spark or local.
+        store: The folder of runs.
+        folder: The night's folder, for the log and for temporary files.
+        events: Receives the judge's results.
     """
 
     engine: str
@@ -70,7 +70,7 @@ class Judge:
     folder: Path
     events: "queue.SimpleQueue[JudgeEvent]"
     starts: int = 0
-    """How often its engine was started; more than once only after it died."""
+    """How often the engine was started; more than once only after it died."""
     _child: Child | None = None
     _asked: bool = False
     _waiting: dict[Path, int] = field(default_factory=dict)
@@ -80,11 +80,11 @@ class Judge:
 
     @property
     def scratch(self) -> Path:
-        """Where its engine puts temporary files; gone with it."""
+        """The folder of the engine's temporary files; it is deleted when the engine ends."""
         return self.folder / "scratch"
 
     def judge(self, run_id: str) -> None:
-        """Have a run judged; the answer is an event."""
+        """Judge a run later; the result is an event."""
         root = (self.store / run_id).absolute()
         with self._lock:
             self._asked = True
@@ -95,7 +95,7 @@ class Judge:
                 self._order(self._child, root)
 
     def write_page(self, run_id: str) -> None:
-        """Have the page of a run written anew, if the engine runs; nobody waits for that."""
+        """Rewrite the page of a run later, if the engine runs; there is no answer."""
         root = (self.store / run_id).absolute()
         with self._lock:
             if self._child is not None:
@@ -103,13 +103,13 @@ class Judge:
                 self._child.tell(json.dumps({"root": str(root), PAGE: True}))
 
     def open(self) -> None:
-        """Start the engine, so that it is there when the first run ends."""
+        """Start the engine, so that it is ready when the first run ends."""
         with self._lock:
             if self._child is None:
                 self._start()
 
     def end_if_late(self) -> None:
-        """End a judge that has runs and says nothing; another one takes its place."""
+        """End a judge that has runs and gives no answer; a new one takes its place."""
         with self._lock:
             if self._child is not None and self._waiting:
                 if stopwatch_s() - self._heard_s > LIMIT_S:
@@ -123,7 +123,7 @@ class Judge:
             child, self._child = self._child, None
         if child is not None:
             if not self._asked:
-                child.kill()  # It may still be starting, for nothing.
+                child.kill()  # It may still be starting, but is not needed.
             child.tell(json.dumps({END: True}))
             child.close(END_LIMIT_S)
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -152,7 +152,7 @@ class Judge:
                     self._why = str(answer["failed"])
         finally:
             with self._lock:
-                if self._child is child:  # Nobody told it to end.
+                if self._child is child:  # It ended without an order.
                     self._child = None
                     child.kill()
                     child.close()
@@ -184,7 +184,7 @@ class Judge:
         self.events.put(NotJudged(run_id=self._run_id(root), sentence=str(answer["given_up"])))
 
     def _again(self) -> None:
-        """Give up what it died of again and again, and start it for the rest."""
+        """Give up a run that has killed the judge too often; restart the judge for the others."""
         why = self._why or f"the process that judges ended; see {self.folder / 'judge.log'}"
         first = next(iter(self._waiting), None)
         if first is None:

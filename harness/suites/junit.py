@@ -1,8 +1,8 @@
-"""A night as JUnit XML, as CI systems read it (Jenkins' xunit plugin: `junit-10.xsd`).
+"""Convert a night to JUnit XML for CI systems (schema: Jenkins' xunit plugin, `junit-10.xsd`).
 
-A test case is an entry. A broken promise is a failure; a run without a verdict is an error, never
-passed; an entry that the budget left out is skipped. A failure says how
-often it recurred, and a repeat is a test case of its own where it failed.
+Each entry is a test case. A broken promise is a failure. A run without a verdict is an error, never
+a success. An entry without enough budget is skipped. A failure reports how often it recurred. A
+rerun that failed is a test case of its own.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ def junit_xml(state: NightState, causes: Sequence[Cause]) -> bytes:
     """Return a night as JUnit XML.
 
     Args:
-        state: The night.
-        causes: Of the suite's nights up to this one.
+        state: The night's state.
+        causes: The causes in the suite's nights up to this one.
     """
     items = [each for each in state.items.values() if not each.repeated or _failed(each)]
     cases = [_case(each, state, causes) for each in items]

@@ -1,4 +1,4 @@
-"""From a suite's file to a night: a new one, or one that was killed and goes on."""
+"""Open a suite's night: a new night, or one that was killed and resumes."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -37,13 +37,13 @@ from results.store import Store, hold_run, is_alive
 from results.trust import refuse_unless_own
 
 DEAD_TIMEOUT_S = 60.0
-"""So long may the processes of a run outlive the leader of their night."""
+"""How long a run's processes may live after the night's leader has died."""
 
 Change = Callable[[NightState, Line], None]
 
 
 class Resumption(StrEnum):
-    """Whether a night that was not finished goes on."""
+    """Whether an unfinished night resumes."""
 
     AUTO = "auto"
     RESUME = "resume"
@@ -52,14 +52,15 @@ class Resumption(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Lead:
-    """What leads a night.
+    """A night that can be led.
 
     Attributes:
-        suite: As it was when the night began.
-        conductor: Leads it.
+        suite: The suite as it was when the night began.
+        conductor: Leads the night.
         store: The folder of runs.
-        resumed: Whether it had begun before.
-        wound_up: What the webhook was told of the night before, if that one was wound up.
+        resumed: Whether the night had begun before.
+        wound_up: A sentence on the webhook message about the previous night, if that night was
+            closed first.
     """
 
     suite: Suite
@@ -70,7 +71,7 @@ class Lead:
     listeners: list[Change] = field(default_factory=list)
 
     def play(self) -> NightState:
-        """Lead the night to its end, or until it is told to finish; write the results."""
+        """Lead the night to its end, or until it is asked to finish; then write the results."""
         try:
             self.conductor.lead()
             if self.conductor.state.ended:
@@ -80,10 +81,10 @@ class Lead:
         return self.conductor.state
 
     def changed(self, state: NightState, line: Line) -> None:
-        """Tell everybody of a line of the journal."""
+        """Pass a line of the journal to all listeners."""
         for listener in self.listeners:
             listener(state, line)
-        if isinstance(line, Reached):  # A hunt's part may be larger than what is kept.
+        if isinstance(line, Reached):  # A part of a hunt may exceed the size limit.
             self._retire()
 
     def _retire(self) -> None:
@@ -101,22 +102,22 @@ def opened(
     before: Sequence[Path] = (),
     changed: Suite | None = None,
 ) -> Iterator[Lead]:
-    """Open a night of a suite: the last one, if it was killed and its budget lasts, or a new one.
+    """Open a night: the last one, if it was killed and has budget left, otherwise a new one.
 
-    A night that was killed and does not go on is wound up first: what it left is healed, what it
-    played is judged, and the webhook is told of it.
+    A killed night that does not resume is closed first. Its dead runs are healed, its played runs
+    are judged, and the webhook gets a message about it.
 
     Args:
         path: `SUITE.toml`.
         store: The folder of runs.
-        mode: Whether to go on.
-        only: Which entries a new night plays; None: all.
-        before: Of a hunt: journals of parts that other stores have.
-        changed: The suite with what options change of its file; None: nothing.
+        mode: Whether to resume.
+        only: Selects the entries of a new night; None: all.
+        before: For a hunt: journals of parts from other stores.
+        changed: The suite as changed by options; None: the file's suite.
 
     Raises:
-        SuiteError: The suite cannot be played, or a part of a hunt that goes on is another one's.
-        StoreError: The store cannot be used, another process leads the suite, or there is nothing
+        SuiteError: The suite cannot be played, or the hunt's unfinished part has other values.
+        StoreError: The store cannot be used, another process leads the suite, or there is no night
             to resume.
     """
     suite = changed or suite_named(path)
@@ -144,7 +145,7 @@ def opened(
 
 
 def _unfinished(store: Path, suite: str) -> NightFolder | None:
-    """Return the last night, if it is not over; one that was never begun is removed."""
+    """Return the last night if it is unfinished; delete a night that never began."""
     for folder in reversed(nights_of(store, suite)):
         state = folder.state()
         if state.night:
@@ -159,7 +160,7 @@ def _goes_on(state: NightState, mode: Resumption) -> bool:
 
 
 def _refuse_another(folder: NightFolder, asked: Suite) -> None:
-    """Refuse to resume a part of a hunt that was begun with other values."""
+    """Raise an error if an unfinished part of a hunt began with other values."""
     if asked.hunt is None:
         return
     if others := differences(load_suite(folder.suite), asked):
@@ -182,7 +183,7 @@ def _new(
     played = [[item.entry for item in night.having(Phase.JUDGED)] for night in past]
     waited = waited_nights(entries, played)
     turn = ordered(entries, waited=waited, night=folder.night)
-    # The last line is what makes it a night: of a plan that a crash cut nothing was begun.
+    # `Begun` comes last. If a crash cuts the list of plans, the night does not count.
     lead.conductor.write(
         *_planned(turn, lead, night=folder.night),
         Begun(
@@ -196,7 +197,7 @@ def _new(
 
 
 def _planned(entries: list[Entry], lead: Lead, *, night: str) -> list[Planned]:
-    """Return the lines that plan a night's entries, in their order."""
+    """Return the journal's lines that plan a night's entries, in their order."""
     lines = []
     with open_index(Store(lead.store)) as index:
         refresh(index)
@@ -219,13 +220,13 @@ def _planned(entries: list[Entry], lead: Lead, *, night: str) -> list[Planned]:
 
 
 def _wind_up(folder: NightFolder, store: Path, suite: Suite) -> str:
-    """Judge what a night played that does not go on; return what the webhook was told, if any.
+    """Close a night that does not resume: judge its played runs; return what the webhook sent.
 
     Args:
-        folder: The night's.
+        folder: The night's folder.
         store: The folder of runs.
-        suite: As it is now: takes the place of one that cannot be read any more, since nothing is
-            played.
+        suite: The suite as it is now. It replaces the night's own suite if that cannot be read,
+            because no run is played.
     """
     try:
         begun = load_suite(folder.suite)
@@ -240,7 +241,7 @@ def _wind_up(folder: NightFolder, store: Path, suite: Suite) -> str:
 
 
 def _resumed(folder: NightFolder, store: Path, mode: Resumption, before: Sequence[Path]) -> Lead:
-    """Open a night that was left unfinished."""
+    """Open an unfinished night."""
     suite = load_suite(folder.suite)
     state = folder.state()
     left_s = suite.budget - state.active_s
@@ -295,7 +296,7 @@ def _source(suite: Suite, entries: list[Entry], store: Path, folder: NightFolder
 
 
 def _cut_short(state: NightState, store: Path) -> list[CutShort]:
-    """Heal the runs that died with their night; they are played anew."""
+    """Heal the runs that died with their night; they will be played again."""
     started = {item.run_id: item.number for item in state.having(Phase.UNDER_WAY)}
     lost = {**started, **_unknown_to(state, store)}
     return [_cut(store, run_id, item=number) for run_id, number in lost.items()]
@@ -324,7 +325,7 @@ def _cut(store: Path, run_id: str, *, item: int) -> CutShort:
 
 
 def _unknown_to(state: NightState, store: Path) -> dict[str, int]:
-    """Return runs that got their folder when the night died, and are not in its journal."""
+    """Return this night's runs that are missing in its journal: the night died at their start."""
     known = {run for item in state.items.values() for run in (item.run_id, *item.cut_short)}
     found: dict[str, int] = {}
     for paths in Store(store).runs():
@@ -333,7 +334,7 @@ def _unknown_to(state: NightState, store: Path) -> dict[str, int]:
         try:
             night = read_night(paths.night)
         except StoreError:
-            continue  # Nobody knows whose it is, and this night goes on all the same.
+            continue  # Its night is unknown; this night goes on.
         if night is None or (night.suite, night.night) != (state.suite, state.night):
             continue
         waiting = [
@@ -347,7 +348,7 @@ def _unknown_to(state: NightState, store: Path) -> dict[str, int]:
 
 
 def _fresh_folder(store: Path, suite: str) -> NightFolder:
-    """Make the folder of a new night; two nights may begin in one second."""
+    """Make the folder of a new night. Two nights may begin in the same second."""
     stem = utc_now_text()
     for name in (stem, *(f"{stem}-{number}" for number in range(2, 100))):
         root = suite_folder(store, suite) / name

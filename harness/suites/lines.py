@@ -1,4 +1,4 @@
-"""A child process that is talked to in JSON lines, and dies with us."""
+"""A child process that speaks JSON lines, and dies with its parent."""
 
 import contextlib
 import json
@@ -11,34 +11,35 @@ from pathlib import Path
 
 END_TIMEOUT_S = 30.0
 GO = "go"
-"""To a player: its run's id is in the journal."""
+"""The line to a player: the journal has its run's id, so the run may start."""
 ENGINE = "LOGQUAKE_ENGINE"
-"""Environment variable of the judge: auto, spark, local."""
+"""The environment variable that selects the judge's engine: auto, spark, local."""
 END, ALONE, PAGE = "end", "alone", "page"
-"""Of orders to the judge: there are no more; this one may have ended the judge before; only the
-run's page is to be written, anew."""
+"""Keys of orders to the judge. `END`: there are no more orders. `ALONE`: this run may have killed
+the judge before. `PAGE`: only the run's page is to be rewritten."""
 
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-"""No `results` of the folder that we were started in takes our package's place, in Spark's workers
-neither (https://docs.python.org/3/using/cmdline.html#envvar-PYTHONSAFEPATH)."""
+"""With this setting, a `results` folder in the working directory does not replace Logquake's
+package, also in Spark's workers
+(https://docs.python.org/3/using/cmdline.html#envvar-PYTHONSAFEPATH)."""
 
 Words = dict[str, object]
 
 
 class Child:
-    """One `python -m MODULE`; its standard input is the pipe that it lives by.
+    """A child process `python -m MODULE`; it ends when its standard input closes.
 
     Args:
-        module: What to run.
-        log: Where its standard error goes.
-        environment: Of the child, over ours.
+        module: The module to run.
+        log: The file for its standard error.
+        environment: Environment variables for the child, beside this process's own.
     """
 
     def __init__(
         self, module: str, log: Path, environment: Mapping[str, str] | None = None
     ) -> None:
         with log.open("ab") as errors:
-            # A session of its own: Ctrl-C is for whoever leads the night.
+            # In its own session, because Ctrl-C is for the night's leader.
             self._process = subprocess.Popen(  # noqa: S603 - our own program
                 [sys.executable, "-m", module],
                 stdin=subprocess.PIPE,
@@ -50,11 +51,11 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The child's process id."""
         return self._process.pid
 
     def tell(self, text: str) -> bool:
-        """Send a line; False if nobody reads it any more."""
+        """Send a line; return False if the child no longer reads."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(text.encode() + b"\n")
@@ -64,7 +65,7 @@ class Child:
         return True
 
     def answers(self) -> Iterator[Words]:
-        """Yield what it says, until it ends; a line that is not ours is left out."""
+        """Yield the child's answers until it ends; lines that are no JSON object are left out."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
@@ -75,18 +76,18 @@ class Child:
                 yield words
 
     def interrupt(self) -> None:
-        """Have it come to an orderly end."""
+        """Send SIGINT, so that the child ends in order."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the child."""
         self._process.kill()
 
     def close(self, timeout_s: float = END_TIMEOUT_S) -> int:
-        """Close its pipe, and wait for its end, but not for ever; return its exit status."""
+        """Close the child's input, wait for its end, kill it after a timeout; return its status."""
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):  # It is gone, and had not read everything.
+        with contextlib.suppress(OSError):  # The child has ended with unread input.
             self._process.stdin.close()
         try:
             return self._process.wait(timeout_s)

@@ -1,4 +1,4 @@
-"""What the journal of a night adds up to: a pure function of its lines."""
+"""Compute the state of a night from the lines of its journal, as a pure function."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from results.wording.headline import ALLOWED
 
 
 class Phase(StrEnum):
-    """How far an item is."""
+    """The phases of a planned run."""
 
     WAITING = "waiting"
     UNDER_WAY = "under way"
@@ -41,21 +41,21 @@ OVER = frozenset({Phase.JUDGED, Phase.UNPLAYED, Phase.LEFT_OUT})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One run that a night is to play.
+    """One planned run of a night.
 
     Attributes:
-        planned: What it is.
-        phase: How far it is.
-        run_id: Of the run that counts; empty: there is none yet.
-        cut_short: Runs of it that died with the night.
-        left: What these left behind that could not be undone, in sentences.
+        planned: The journal's line that planned it.
+        phase: The current phase.
+        run_id: The run that counts; empty: none yet.
+        cut_short: Earlier runs of this item that died with the night.
+        left: What these dead runs left behind, and no heal could undo, in sentences.
         started_at, played_at, judged_at: In seconds since 1970; 0: not yet.
-        main_at: When its main phase began, in seconds since 1970.
-        main_s: How long its main phase was.
-        dropped: Which faults its schedule left out, and why, in sentences.
-        judged: Its verdict.
-        reached: Of a hunt's run: what it reached.
-        sentence: Why it was not played, not to its end, or has no verdict.
+        main_at: When the main phase began, in seconds since 1970.
+        main_s: The length of the main phase.
+        dropped: The faults that the schedule left out, with the reasons, in sentences.
+        judged: The verdict.
+        reached: For a run of a hunt: what it reached.
+        sentence: Why it was not played, not played to its end, or has no verdict.
     """
 
     planned: Planned
@@ -75,22 +75,22 @@ class Item:
 
     @property
     def number(self) -> int:
-        """Its number in the night."""
+        """The item's number in the night."""
         return self.planned.item
 
     @property
     def entry(self) -> str:
-        """The name of its entry."""
+        """The name of the item's entry."""
         return self.planned.entry
 
     @property
     def repeated(self) -> bool:
-        """Whether it repeats another run."""
+        """Whether the item is a rerun."""
         return self.planned.why is not Why.PLANNED
 
     @property
     def outcome(self) -> Validity | None:
-        """What counts: a story that ended as it is told is as good as valid. None: nothing yet."""
+        """The outcome that counts: a story that ended as expected is valid. None: unknown."""
         if self.phase is Phase.UNPLAYED:
             return Validity.UNKNOWN
         if self.judged is None:
@@ -103,7 +103,7 @@ class Item:
 
     @property
     def tone(self) -> str:
-        """How it is coloured and called: its outcome, `allowed`, or how far it is."""
+        """The word that sets its colour: its outcome, `allowed`, or its phase."""
         if self.outcome is None:
             return self.phase.value
         found = self.judged is not None and self.judged.allowed
@@ -111,24 +111,24 @@ class Item:
 
     @property
     def took_s(self) -> float:
-        """From its start to the end of its play."""
+        """The time from its start to the end of its play."""
         return max(0.0, self.played_at - self.started_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightState:
-    """A night, as far as it is.
+    """The current state of a night.
 
     Attributes:
-        suite, night: Which.
+        suite, night: The names of the suite and the night.
         begun_at: In seconds since 1970.
-        guided: Of a hunt: whether what was reached decides what is drawn; None: nobody noted it.
-        budget_s: How long it may last.
-        items: By number, in the order of the night; repeats come as they are owed.
-        spans: From when to when somebody led it.
-        ended: Whether it is over.
-        stopped: Why it does not go on, though it is not over; empty: it does, or it was killed.
-        dropped: Runs that retention removed.
+        guided: For a hunt: whether earlier runs guide its choices; None: not recorded.
+        budget_s: How long the night may last.
+        items: By number, in the order of the night; reruns are added when failures need them.
+        spans: The times during which a process led the night, as (start, end).
+        ended: Whether the night is over.
+        stopped: Why an unfinished night was stopped; empty if it goes on or was killed.
+        dropped: The runs that retention deleted.
     """
 
     suite: str = ""
@@ -149,12 +149,12 @@ class NightState:
 
     @property
     def active_s(self) -> float:
-        """How long somebody led it."""
+        """How long a process has led the night."""
         return sum(end - start for start, end in self.spans)
 
     @property
     def planned(self) -> list[Item]:
-        """The items that are no repeats, one an entry."""
+        """The items that are no reruns, one for each entry."""
         return [each for each in self.items.values() if not each.repeated]
 
     def having(self, *phases: Phase) -> list[Item]:
@@ -163,17 +163,17 @@ class NightState:
 
     @property
     def worst(self) -> Validity:
-        """The worst of all that counts; nothing checked is unknown."""
+        """The worst outcome; unknown if there is none."""
         outcomes = [each.outcome for each in self.items.values() if each.outcome is not None]
         return max(outcomes, key=VALIDITY_RANK.__getitem__, default=Validity.UNKNOWN)
 
 
 def folded(lines: Iterable[Line], state: NightState | None = None) -> NightState:
-    """Return what the lines of a journal add up to.
+    """Return the night's state after some lines of its journal.
 
     Args:
-        lines: In order.
-        state: What they are added to; None: nothing.
+        lines: The lines, in order.
+        state: The state before these lines; None: an empty one.
     """
     state = state or NightState()
     for line in lines:
@@ -209,8 +209,8 @@ def _with(state: NightState, line: Line) -> NightState:
 def _moved(
     item: Item, line: Started | Played | CutShort | Judged | Reached | Unplayed | LeftOut
 ) -> Item:
-    """Return an item after one more step; what is over stays so: no verdict is given twice."""
-    if isinstance(line, Reached):  # It comes behind the verdict.
+    """Return an item after one more line. An item that is over stays: no second verdict counts."""
+    if isinstance(line, Reached):  # It comes after the verdict.
         return replace(item, reached=item.reached or line)
     if item.phase in OVER:
         return item
@@ -231,7 +231,7 @@ def _moved(
                 item,
                 phase=Phase.PLAYED,
                 played_at=line.at,
-                # Of journals that do not tell: it was over by then.
+                # Old journals have no `main_at`; the phase had ended by then.
                 main_at=line.main_at or line.at - line.main_s,
                 main_s=line.main_s,
                 dropped=line.dropped,
@@ -256,7 +256,7 @@ def _put(state: NightState, item: Item) -> NightState:
 
 
 def _spans(spans: Sequence[tuple[float, float]], line: Line) -> tuple[tuple[float, float], ...]:
-    """Lengthen the last span, or begin one: between a crash and the resume nobody led the night."""
+    """Lengthen the last span, or begin one: between crash and resume, no process led the night."""
     if not spans or isinstance(line, Resumed):
         return (*spans, (line.at, line.at))
     *before, (start, end) = spans

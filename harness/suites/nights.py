@@ -15,12 +15,13 @@ from results.trust import make_shared_as, refuse_nights_unless_own
 HIDDEN = ".suites"
 LOCK_WAIT_S = 1.0
 _PID_BYTES = 32
-"""Somebody who only asks whether a suite is led (`is_led`) holds its lock for microseconds."""
+"""The size of a process id in the lock file. `LOCK_WAIT_S` is long enough, because `is_led` holds
+the lock for microseconds only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightFolder:
-    """A night's files.
+    """The files of a night.
 
     Attributes:
         root: `STORE/.suites/<suite>/<night>`.
@@ -35,12 +36,12 @@ class NightFolder:
 
     @property
     def journal(self) -> Path:
-        """What was done."""
+        """The night's journal."""
         return self.root / "journal.jsonl"
 
     @property
     def suite(self) -> Path:
-        """The suite as it was when the night began: a resume plays that one."""
+        """The suite as it was when the night began. A resumed night uses this file."""
         return self.root / "suite.toml"
 
     @property
@@ -50,36 +51,36 @@ class NightFolder:
 
     @property
     def summary(self) -> Path:
-        """The results for people."""
+        """The results for readers."""
         return self.root / "summary.md"
 
     @property
     def before(self) -> Path:
-        """Of a hunt's part: copies of what other stores have of earlier parts."""
+        """For a hunt's part: copies of earlier parts from other stores."""
         return self.root / "before"
 
     @property
     def kept(self) -> list[Path]:
-        """The journals of these."""
+        """The journals of these copies."""
         return sorted(self.before.glob("*.jsonl"))
 
     @property
     def log(self) -> Path:
-        """What the processes of runs complained of."""
+        """The error output of the runs' processes."""
         return self.root / "players.log"
 
     def state(self) -> NightState:
-        """Return what the journal adds up to."""
+        """Return the night's state, computed from its journal."""
         return state_of(self.journal)
 
 
 def state_of(journal: Path) -> NightState:
-    """Return what a night's journal adds up to."""
+    """Return a night's state, computed from its journal."""
     return folded(load_journal(journal))
 
 
 def suite_folder(store: Path, suite: str) -> Path:
-    """Return where a suite's nights lie."""
+    """Return the folder of a suite's nights."""
     return store / HIDDEN / suite
 
 
@@ -91,17 +92,17 @@ def nights_of(store: Path, suite: str) -> list[NightFolder]:
 
 
 class SuiteLock:
-    """The lock of a suite: one process at a time leads its nights.
+    """The lock of a suite: only one process at a time leads its nights.
 
-    It is gone with that process, however it died (man 2 flock).
+    The kernel releases the lock when that process dies (man 2 flock).
 
     Args:
         store: The store.
         suite: The suite's name.
 
     Raises:
-        StoreError: Another process leads it, its nights are another user's, or the store cannot be
-            written.
+        StoreError: Another process leads the suite, its nights belong to another user, or the store
+            cannot be written.
     """
 
     def __init__(self, store: Path, suite: str) -> None:
@@ -134,12 +135,12 @@ class SuiteLock:
         return True
 
     def release(self) -> None:
-        """Give it back."""
+        """Release the lock."""
         os.close(self._handle)
 
 
 def is_led(store: Path, suite: str) -> bool:
-    """Tell whether some process leads a night of the suite now."""
+    """Return whether a process leads a night of the suite now."""
     try:
         with open_file(suite_folder(store, suite) / "lock") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

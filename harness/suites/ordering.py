@@ -1,4 +1,4 @@
-"""Whose turn it is: who weighs most and waited longest comes first."""
+"""Order a night's entries: large weights and long waits come first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,12 +8,13 @@ from harness.suites.expansion import Entry, drawn
 def ordered(entries: Iterable[Entry], *, waited: Mapping[str, int], night: str) -> list[Entry]:
     """Return entries in the order of a night.
 
-    An entry's turn grows by its weight with each night that it was not played, so that none waits
-    for ever, however little it weighs. The night decides between equals.
+    An entry's priority grows by its weight with each night without it. So even an entry of small
+    weight is played in time. Between equal priorities, a random number from the night's id decides.
 
     Args:
-        entries: Of a suite.
-        waited: For how many nights each was not played, by name; 1: it was last night.
+        entries: The suite's entries.
+        waited: For each name, for how many nights the entry was not played; 1: it was played last
+            night.
         night: The night's id.
     """
     return sorted(
@@ -26,11 +27,12 @@ def waited_nights(entries: Iterable[Entry], nights: Sequence[Iterable[str]]) -> 
     """Return for how many nights each entry was not played.
 
     Args:
-        entries: Of a suite.
-        nights: The names of those that were played, of each past night, the oldest first.
+        entries: The suite's entries.
+        nights: For each past night, the names of the entries played, the oldest night first.
 
     Returns:
-        By name: 1 if it was played last night; one more than there were nights if it never was.
+        By name: 1 if the entry was played last night; one more than the number of nights if it was
+        never played.
     """
     last: dict[str, int] = {}
     for number, played in enumerate(nights):

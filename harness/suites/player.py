@@ -1,9 +1,9 @@
-"""Plays one run of a night, without judging it: `python -m harness.suites.player`.
+"""Play one run of a night, without judging it: `python -m harness.suites.player`.
 
-Standard input and output are pipes to whoever leads the night. What to play comes as one JSON line.
-When the run has its folder, its id is told, and nothing is started before the answer `go`: so the
-journal knows of each run before there is anything to heal. At the end comes a line that says how it
-went. When the pipe closes, this process dies, and with it all that the run started (see
+Standard input and output are pipes to the night's leader. One JSON line names the run to play. Once
+the run has its folder, this process sends the run's id. It starts nothing before the answer `go`.
+So the journal knows each run before the run can leave anything to heal. The last line reports how
+the run went. When the pipe closes, this process dies, and with it all processes of the run (see
 `harness.stage`).
 """
 
@@ -30,15 +30,15 @@ from results.record.plan import PlanError, plan_from
 
 
 def main() -> None:
-    """Play what standard input says."""
+    """Play the run that standard input names."""
     order = json.loads(sys.stdin.readline())
     night = Night.model_validate(order["night"])
     staging = Staging(plan_from(order["plan"]), Path(order["store"]), Console(quiet=True))
     try:
         with staging.played(begun=lambda paths: _begin(paths, night)) as played:
-            # Whatever was written is on disk before anybody is told that it is there.
+            # Sync all files to disk before the leader learns of them.
             os.sync()
-            # Of virtual time nothing passes on the night's clock.
+            # Virtual time takes none of the night's time.
             at_s, main_s = (0.0, 0.0) if played.plan.is_simulated else main_phase_s(played.paths)
             _tell(
                 run_id=played.paths.run_id,
@@ -60,9 +60,9 @@ def _begin(paths: RunPaths, night: Night) -> None:
     except BrokenPipeError:
         answer = ""
     if answer != GO:
-        # The next leader may have looked for the runs of its night before this one was there.
+        # The next leader may have searched for this night's runs before this folder existed.
         note_cut_short(paths, at_ns=0)
-        sys.exit("nobody leads the night any more")
+        sys.exit("the night has no leader any more")
     die_with_parent()
 
 
@@ -75,9 +75,9 @@ def _sentence(result: StageResult) -> str:
 
 
 def main_phase_s(paths: RunPaths) -> tuple[float, float]:
-    """Return when a run's main phase began, since its start, and its length; zeros: it had none."""
+    """Return the begin of a run's main phase, counted from its start, and its length; else 0, 0."""
     at = {each.name: each.at_ns for each in load_milestones(paths.milestones)}
-    # A story has no other main phase.
+    # The second pair is a story's main phase.
     for begins, ends in (("main", "main-ended"), ("ready", "healed")):
         if begins in at and ends in at:
             return at[begins] / NS_PER_S, (at[ends] - at[begins]) / NS_PER_S

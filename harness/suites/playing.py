@@ -1,4 +1,4 @@
-"""The runs that are under way: a process each, watched by a thread each."""
+"""The runs in progress: one process and one thread for each."""
 
 import json
 import queue
@@ -20,9 +20,9 @@ from results.record.plan import Plan
 MODULE = "harness.suites.player"
 CUT_SHORT = "cut-short"
 ENDING = frozenset({"final-reads", "noted", "stopped", "collected", "failed"})
-"""Milestones of a run whose clients have ended."""
+"""Milestones that come after a run's clients have ended."""
 START_LIMIT_S = 60.0
-"""So long, at most, others wait for a run's start."""
+"""The longest time that other runs wait for a run's start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class HasFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasPlayed:
-    """A run was played, as far as it came."""
+    """A run was played, to its end or not."""
 
     item: int
     run_id: str
@@ -47,7 +47,7 @@ class WasPlayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasRefused:
-    """There is no run: something that the user can mend."""
+    """A run could not be played, for a reason that the user can fix."""
 
     item: int
     sentence: str
@@ -55,7 +55,7 @@ class WasRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Died:
-    """The process of a run died; what it left behind was undone, but for what is in `left`."""
+    """The process of a run died. Its remains were healed, except for those in `left`."""
 
     item: int
     run_id: str
@@ -68,13 +68,13 @@ PlayEvent = HasFolder | WasPlayed | WasRefused | Died
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One run to be played.
+    """One run to play.
 
     Attributes:
-        item: Its number in the night.
-        plan: As its entry has it.
-        night: Goes into its folder.
-        limit_s: After so long it is ended.
+        item: The run's number in the night.
+        plan: The plan, from the run's entry.
+        night: The night's data, which are stored in the run's folder.
+        limit_s: The time after which the run is ended.
     """
 
     item: int
@@ -85,13 +85,13 @@ class Order:
 
 @dataclass(slots=True)
 class Play:
-    """One run under way.
+    """One run in progress.
 
     Args:
-        order: What is played.
-        store: Where.
-        log: What its process complains of.
-        events: Where to tell what becomes of it.
+        order: The run to play.
+        store: The folder of runs.
+        log: The file for the process's error output.
+        events: Receives the run's events.
     """
 
     order: Order
@@ -104,34 +104,34 @@ class Play:
     _part: Part = Part.STARTING
 
     def start(self) -> None:
-        """Start its process."""
+        """Start the run's process."""
         self._child = Child(MODULE, self.log)
         threading.Thread(target=self._watch, name=f"item {self.order.item}", daemon=True).start()
 
     def go(self) -> None:
-        """Let it begin: its id is in the journal."""
+        """Let the run begin, because its id is in the journal."""
         self._child.tell(GO)
 
     def part(self) -> Part:
-        """Tell how far it is: in its main phase, or not yet, or its clients have ended."""
+        """Return the run's phase: starting, at work (main phase), or ending (after its clients)."""
         if self._part is Part.ENDING:
             return self._part
         reached: set[str] = set()
         if self._run_id:
             milestones = load_milestones(RunPaths(self.store / self._run_id).milestones)
             reached = {each.name for each in milestones}
-        if reached & ENDING:  # Nobody measures how fast the rest of it goes.
+        if reached & ENDING:  # The rest of the run is not timed.
             self._part = Part.ENDING
         elif "main" in reached or stopwatch_s() - self.begun_s > START_LIMIT_S:
             self._part = Part.AT_WORK
         return self._part
 
     def interrupt(self) -> None:
-        """Have it end its main phase now."""
+        """Make the run end its main phase now."""
         self._child.interrupt()
 
     def end_if_late(self) -> bool:
-        """End it if it takes longer than any run may; tell whether that was so."""
+        """Kill the run if it takes longer than its limit; return whether it did."""
         if stopwatch_s() - self.begun_s < self.order.limit_s:
             return False
         self._child.kill()
@@ -155,7 +155,7 @@ class Play:
         event: PlayEvent = Died(item=self.order.item, run_id=self._run_id, healed=())
         try:
             event = self._end(last, status)
-        finally:  # Whatever happens, nobody waits for it for ever.
+        finally:  # The conductor must always get an event.
             self.events.put(event)
 
     def _end(self, last: Words, status: int) -> PlayEvent:
@@ -181,12 +181,12 @@ class Play:
 
 
 def heal(store: Path, run_id: str) -> Healed:
-    """Undo what a dead run left behind; return what was done, and what could not be."""
+    """Undo what a dead run left behind; return what was done, and what failed."""
     paths = RunPaths(store / run_id)
     return heal_dead_run(paths) if paths.root.is_dir() else Healed()
 
 
 def note_cut_short(paths: RunPaths, *, at_ns: int) -> None:
-    """Note in a run's milestones that it died with its night, and never gets a verdict."""
+    """Record in a run's milestones that it died with its night, and will never get a verdict."""
     detail = {"kind": CUT_SHORT, "sentence": "it died with its night, and was played anew"}
     note(paths, Milestone(name="failed", at_ns=at_ns, detail=detail))

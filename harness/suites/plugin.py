@@ -1,11 +1,11 @@
-"""What pytest does with `--logquake nightly.toml`: it plays a suite's entries as items.
+"""The pytest plugin for `--logquake nightly.toml`: it plays a suite's entries as test items.
 
-An item is called as its entry. All of them are one night of the suite, led as `logquake suite run`
-leads it: several at once, one judge, failures repeated, results in the store. An item waits for its
-entry's verdict. Unknown is a failure, with its reason: never passed.
+An item has the name of its entry. All items together are one night of the suite, led as by
+`logquake suite run`: several runs at once, one judge, reruns of failures, results in the store. An
+item waits for its entry's verdict. An unknown verdict is a failure with its reason, never a pass.
 
-`logquake_pytest` has the options, and registers this module in sessions that ask for a suite: no
-other session imports it.
+`logquake_pytest` defines the options. It registers this module only in sessions that name a suite,
+so no other session imports it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NIGHTS: pytest.StashKey[dict[Path, PytestNight]] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect the suites that were asked for: alone, if nothing else was."""
+    """Collect the suites that the user named, and only them if the user named nothing else."""
     suites = [str(Path(each).resolve()) for each in config.getoption("--logquake")]
     if not suites:
         return
@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a suite that was asked for."""
+    """Collect a suite that the user named."""
     if file_path.suffix != ".toml" or NIGHTS not in parent.config.stash:
         return None
     asked_for = {Path(each).resolve() for each in parent.config.getoption("--logquake")}
@@ -54,10 +54,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Wait for the repeats; after a Ctrl-C, or with `-x`, end what is under way.
+    """Wait for the reruns; after Ctrl-C or with `-x`, end the runs in progress.
 
-    A night that is not valid fails the session even if no item did: the budget may have left out
-    all of them.
+    A night that is not valid fails the session even if no item failed, because the budget may have
+    left out all items.
     """
     hurry = bool(session.shouldstop or session.shouldfail)
     for night in session.config.stash.get(NIGHTS, {}).values():
@@ -69,7 +69,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say what is new, and where the results are."""
+    """Print what is new, and where the results are."""
     for night in config.stash.get(NIGHTS, {}).values():
         terminalreporter.section("logquake")
         for line in night.told():
@@ -77,7 +77,7 @@ def pytest_terminal_summary(
 
 
 class SuiteFile(pytest.File):
-    """A suite's file: its entries are items."""
+    """A suite's file, with its entries as test items."""
 
     def collect(self) -> Iterable[EntryItem]:
         """Yield an item for each entry.
@@ -106,7 +106,7 @@ class EntryItem(pytest.Item):
         """Wait for the entry's verdict.
 
         Raises:
-            EntryFailed: It is not valid.
+            EntryFailed: The verdict is not valid.
         """
         from harness.suites.pytest_night import EntryFailed  # noqa: PLC0415 - as above
 
@@ -121,7 +121,7 @@ class EntryItem(pytest.Item):
     def repr_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], style: _Style | None = None
     ) -> str:
-        """Return the reason, without a stack: the failure is the brokers'."""
+        """Return the reason without a stack trace, because the failure is the brokers'."""
         from harness.suites.pytest_night import EntryFailed  # noqa: PLC0415 - as above
 
         if isinstance(excinfo.value, EntryFailed):
@@ -129,12 +129,12 @@ class EntryItem(pytest.Item):
         return str(super().repr_failure(excinfo, style))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return what is said of it in reports."""
-        # Of a name that the item's id ends with, pytest would print every `.` as `::`.
+        """Return the item's file and its name in reports."""
+        # If this equals the end of the item's id, pytest prints each `.` as `::`.
         return self.path, None, f"entry {self.name}"
 
     def _night(self) -> PytestNight:
-        """Return the night of the item's suite, begun with the first item of it."""
+        """Return the night of the item's suite; the first item begins it."""
         from harness.suites.leading import Resumption  # noqa: PLC0415 - as above
         from harness.suites.pytest_night import PytestNight  # noqa: PLC0415 - as above
 

@@ -1,4 +1,4 @@
-"""`logquake suite run --dry-run`: what a night plays, how long that takes, what it leaves out."""
+"""`logquake suite run --dry-run`: show a night's entries, how long they take, what is left out."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,9 +30,9 @@ def print_preview(suite: Suite, store: Path, console: Console) -> None:
     """Print a suite's entries in order, how long they take here, and what is left out.
 
     Args:
-        suite: What would be played.
-        store: The folder of runs, by which lengths are measured.
-        console: Where to print.
+        suite: The suite.
+        store: The folder of runs, whose lengths are the base of the estimates.
+        console: The terminal.
     """
     entries = ordered(entries_of(suite), waited={}, night="dry-run")
     plans = [each.plan(each.seed or 0) for each in entries]
@@ -65,15 +65,15 @@ def print_preview(suite: Suite, store: Path, console: Console) -> None:
 
 
 def left_out(suite: Suite, entries: list[Entry], plans: list[Plan]) -> Iterator[str]:
-    """Yield which combinations and which faults a night leaves out, and why, in sentences.
+    """Yield the combinations and faults that a night leaves out, with reasons, in sentences.
 
-    The seeds of a night are not known yet. Which faults have room in the main phase hangs on them
-    in narrow cases.
+    The seeds of a night are not known yet. In rare cases they decide which faults fit in the main
+    phase.
 
     Args:
-        suite: What would be played.
-        entries: Of the suite.
-        plans: Of the entries, in their order.
+        suite: The suite.
+        entries: The suite's entries.
+        plans: The entries' plans, in their order.
     """
     if count := excluded(suite):
         what = "combination" if count == 1 else "combinations"

@@ -1,4 +1,4 @@
-"""The night behind pytest's items: led by a thread, as `logquake suite run` leads it."""
+"""The night of a pytest session. A thread leads it, as `logquake suite run` does."""
 
 import threading
 from contextlib import ExitStack
@@ -17,17 +17,17 @@ from results.wording.inert import inert
 
 
 class EntryFailed(Exception):  # noqa: N818 - pytest prints the name
-    """An entry is not valid: why, for people."""
+    """An entry is not valid; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of an entry.
+    """The result of an entry.
 
     Attributes:
-        failure: Why it is not valid; empty if it is.
-        skipped: Why it was not played; empty if it was.
-        properties: Its run and seed, for reports.
+        failure: Why the entry is not valid; empty if it is.
+        skipped: Why the entry was not played; empty if it was.
+        properties: The entry's run and seed, for reports.
     """
 
     failure: str = ""
@@ -42,7 +42,7 @@ class PytestNight:
     Args:
         suite: The suite's file.
         store: The folder of runs.
-        mode: Whether a night that was killed goes on.
+        mode: Whether a killed night resumes.
         wanted: The names of the entries that pytest has selected.
     """
 
@@ -58,10 +58,10 @@ class PytestNight:
     _over: bool = False
 
     def start(self) -> None:
-        """Open the night, and have it led.
+        """Open the night, and start the thread that leads it.
 
         Raises:
-            SuiteError, StoreError: It cannot be.
+            SuiteError, StoreError: The night cannot be opened.
         """
         night = opened(
             self.suite, self.store, mode=self.mode, only=lambda each: each.name in self.wanted
@@ -73,15 +73,15 @@ class PytestNight:
         self._thread.start()
 
     def outcome(self, entry: str) -> Outcome:
-        """Wait for what becomes of an entry.
+        """Wait for the result of an entry.
 
         Raises:
-            EntryFailed: The night ended before it.
+            EntryFailed: The night ended before the entry.
         """
         assert self._lead is not None
         with self._changed:
             while not self._over and self._item(entry).phase not in OVER:
-                self._changed.wait(1.0)  # So that Ctrl-C is heard.
+                self._changed.wait(1.0)  # A timeout lets Ctrl-C through.
         if self._failed is not None:
             raise EntryFailed(f"the night ended: {self._failed}") from self._failed
         return outcome_of(self._item(entry))
@@ -90,7 +90,7 @@ class PytestNight:
         """Wait for the night's end, and release the suite.
 
         Args:
-            hurry: Start no more runs, and have those under way end their main phases.
+            hurry: Whether to start no more runs, and to end the main phases of current runs.
         """
         if self._lead is not None and self._thread is not None:
             if hurry:
@@ -101,13 +101,13 @@ class PytestNight:
 
     @property
     def valid(self) -> bool:
-        """Whether the night came to its end, and all that counts in it is valid."""
+        """Whether the night came to its end with only valid outcomes."""
         if self._lead is None or self._failed is not None:
             return False
         return exit_code(self._lead.conductor.state) == VALID
 
     def told(self) -> list[str]:
-        """Return lines for the end of the session: what is new, where the results are."""
+        """Return lines for the end of the session: what is new, and where the results are."""
         if self._lead is None:
             return []
         folder = self._lead.conductor.folder
@@ -140,7 +140,7 @@ class PytestNight:
         assert self._lead is not None
         try:
             self._lead.play()
-        except BaseException as failed:  # noqa: BLE001 - whoever waits is told
+        except BaseException as failed:  # noqa: BLE001 - raised by `outcome`
             self._failed = failed
         finally:
             with self._changed:
@@ -153,7 +153,7 @@ class PytestNight:
 
 
 def outcome_of(item: Item) -> Outcome:
-    """Return what an item of pytest says of an entry's item."""
+    """Return the result of an entry's item in a night."""
     properties = [("logquake_seed", str(item.planned.seed))]
     if item.run_id:
         properties.append(("logquake_run", item.run_id))

@@ -1,6 +1,6 @@
-"""Which repeats a failed run is owed, and why some of them say nothing.
+"""Decide which reruns a failed run needs, and explain why some reruns do not count.
 
-How repeats are counted is in `results.repeats`.
+`results.repeats` counts the reruns.
 """
 
 from collections import Counter
@@ -21,14 +21,14 @@ SEEDS = {Why.SAME_SEED: "the same seed", Why.FRESH_SEED: "new seeds"}
 
 
 def owed(state: NightState, repeat: Repeat) -> list[Planned]:
-    """Return the repeats that failed runs are owed and that are not planned yet.
+    """Return the reruns that failed runs still need and that are not planned yet.
 
-    Of each signature one run is repeated, the first: what fails everywhere for one reason is
-    measured once. What a repeat finds is filed, and not repeated in its turn.
+    The first failed run of each signature is rerun. So a failure that appears in many entries is
+    measured once. The failures of reruns are recorded, but not rerun.
 
     Args:
-        state: The night.
-        repeat: How often.
+        state: The night's state.
+        repeat: How many reruns the suite asks for.
     """
     held = Counter((each.planned.repeats, each.planned.why) for each in state.items.values())
     number = max(state.items, default=0)
@@ -64,38 +64,38 @@ def _measured(items: Iterable[Item], repeat: Repeat) -> Iterator[Item]:
 
 
 def plan_of(entry: Entry, planned: Planned, store: Path) -> Plan:
-    """Return the plan of a run that is planned.
+    """Return the plan of a planned run.
 
-    A repeat keeps what a swarm drew for the run that it repeats: another seed would draw otherwise,
-    and would measure something else.
+    A rerun keeps the swarm's choices of the failed run. A new seed would change them, and the rerun
+    would measure something else.
 
     Args:
-        entry: Of the suite.
-        planned: The run.
-        store: Where the run lies that it repeats, if it is a repeat.
+        entry: The suite's entry.
+        planned: The planned run.
+        store: The store with the failed run, if this is a rerun.
 
     Raises:
-        SuiteError: There can be no such run.
+        SuiteError: The values make no valid plan.
     """
     plan = entry.plan(planned.seed)
     if not (planned.repeats and plan.swarm):
         return plan
     try:
         stored = plan_from(load_plan(RunPaths(store / planned.repeats).plan))
-    except PlanError:  # It is gone, and with it what was drawn.
+    except PlanError:  # The stored plan is missing.
         return plan
     return stored.model_copy(update={"seed": planned.seed})
 
 
 def measured(state: NightState) -> set[str]:
-    """Return the runs whose repeats are all over: their pages can say how often they recurred."""
+    """Return the runs whose reruns are complete, so that their pages can show a recurrence rate."""
     repeats = [each for each in state.items.values() if each.planned.repeats]
     open_ = {each.planned.repeats for each in repeats if each.phase not in OVER}
     return {each.planned.repeats for each in repeats} - open_
 
 
 def failing(item: Item, *, unknown: bool) -> bool:
-    """Tell whether a run failed."""
+    """Return whether a run failed."""
     failures = {Validity.INVALID, Validity.UNKNOWN} if unknown else {Validity.INVALID}
     return item.phase is Phase.JUDGED and item.outcome in failures
 
@@ -108,7 +108,7 @@ def _wanted(item: Item, repeat: Repeat, night: str) -> Iterator[tuple[Why, int, 
 
 
 def trials(nights: Iterable[NightState]) -> list[Trial]:
-    """Return the runs of nights that count in rates: those that the store still has."""
+    """Return the runs that count in recurrence rates: those that the store still has."""
     known = list(nights)
     gone = {run_id for night in known for run_id in night.dropped}
     items = [item for night in known for item in night.items.values()]
@@ -126,11 +126,11 @@ def _trial(item: Item) -> Trial:
 
 
 def uncounted(state: NightState, key: str) -> list[str]:
-    """Return why repeats of a failure are missing from tonight's count, in sentences.
+    """Return why some reruns of a failure are missing from tonight's count, in sentences.
 
     Args:
-        state: The night.
-        key: The signature of the failure.
+        state: The night's state.
+        key: The failure's signature.
     """
     mine = [each for each in state.items.values() if each.judged and each.judged.signature == key]
     failed = {each.run_id for each in mine}
@@ -149,14 +149,14 @@ def uncounted(state: NightState, key: str) -> list[str]:
 
 
 def _never(items: Iterable[Item]) -> str:
-    """Return why a failure was owed no repeat at all."""
+    """Return why a failure got no rerun at all."""
     if all(each.repeated for each in items):
         return "it was not repeated: only a repeat of another failure had it"
     return "it was not repeated: the suite's [repeat] asks for no repeat of it"
 
 
 def _missing(item: Item, state: NightState, key: str) -> str:
-    """Return why a repeat does not count; empty if it does."""
+    """Return why a rerun does not count; empty if it counts."""
     match item.phase:
         case Phase.JUDGED:
             return "" if counts(_trial(item), key) else "came to no verdict"

@@ -1,4 +1,4 @@
-"""What a night leaves for others: `junit.xml` and `summary.md`, written anew after each verdict."""
+"""Write a night's results, `junit.xml` and `summary.md`, again after each verdict."""
 
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from results.record.terms import VALIDITY_RANK, Validity
 
 
 def write_results(store: Path, suite: str, folder: NightFolder) -> None:
-    """Write the results of a night as far as it is.
+    """Write the current results of a night.
 
     Raises:
         StoreError: The disk refuses.
@@ -44,7 +44,7 @@ def _begun(folder: NightFolder) -> Suite | None:
 
 
 def states_until(store: Path, suite: str, folder: NightFolder) -> list[NightState]:
-    """Return a suite's nights up to one, the oldest first."""
+    """Return the states of a suite's nights up to one night, the oldest first."""
     return [
         each.state() if each.night == folder.night else _past(each.journal)
         for each in _until(store, suite, folder)
@@ -52,23 +52,23 @@ def states_until(store: Path, suite: str, folder: NightFolder) -> list[NightStat
 
 
 def parts_before(store: Path, folder: NightFolder, part: NightState) -> list[NightState]:
-    """Return the parts of a hunt before one, also those that other stores have, the oldest first.
+    """Return the earlier parts of a hunt, the oldest first, including copies from other stores.
 
     Args:
         store: The folder of runs.
-        folder: The part's.
+        folder: The part's folder.
         part: The part.
     """
     nights = _until(store, folder.root.parent.name, folder)
     others = [each for each in nights if each.night != folder.night]
     kept = [journal for each in nights for journal in each.kept]
     found = distinct(map(_past, [*kept, *(each.journal for each in others)]))
-    # A copy that a crash cut off at its beginning is no part.
+    # A copy that a crash cut off at its begin is no part.
     return [each for each in found if each.night and identity(each) != identity(part)]
 
 
 def _files_before(store: Path, suite: str, folder: NightFolder) -> list[Path]:
-    """Return the folders of failures' files that lie beside these parts' journals."""
+    """Return the folders that may hold files of failures, for all nights up to one night."""
     nights = _until(store, suite, folder)
     return [each / FAILURES for night in nights for each in (night.root, night.before)]
 
@@ -78,7 +78,7 @@ def _until(store: Path, suite: str, folder: NightFolder) -> list[NightFolder]:
 
 
 def _past(journal: Path) -> NightState:
-    """Return an earlier night: a year of them is not read anew with each verdict."""
+    """Return an earlier night's state, from a cache: a year of nights takes long to read."""
     file = journal.stat()
     return _read_once(journal, file.st_size, file.st_mtime_ns)
 
@@ -89,12 +89,12 @@ def _read_once(journal: Path, _size: int, _changed_ns: int) -> NightState:
 
 
 def causes_until(store: Path, suite: str, folder: NightFolder) -> list[Cause]:
-    """Return the causes of a suite's nights up to one, what is new in it first."""
+    """Return the causes in a suite's nights up to one night; that night's new causes come first."""
     return causes_of(states_until(store, suite, folder))
 
 
 def exit_code(state: NightState) -> int:
-    """Return the exit code of a night: its worst verdict's; unknown at best if it was cut."""
+    """Return a night's exit code: that of its worst verdict, or of `unknown` if unfinished."""
     unfinished = bool(state.having(Phase.WAITING, Phase.UNDER_WAY, Phase.PLAYED))
     worst = max(
         state.worst,

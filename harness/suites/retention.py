@@ -1,7 +1,7 @@
-"""Which old runs of a suite go: by age and size.
+"""Delete old runs of a suite, by age and size.
 
-The first and the last run of a signature stay, and their repeats with them: a rate of which only
-the failures were left would be wrong.
+The first and the last run of each signature stay, with their reruns. Otherwise the recurrence rate
+would be wrong, because only failures would be left.
 """
 
 import os
@@ -24,18 +24,18 @@ from results.trust import is_own
 
 GIB = 1 << 30
 RETIRED = ".retired"
-"""Beside the runs, on the same disk: `STORE/<name>/.retired/<run>`."""
+"""The folder for runs to delete, on the same disk as the runs: `STORE/<name>/.retired/<run>`."""
 DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRun:
-    """A run of the suite that lies in the store.
+    """A run of the suite in the store.
 
     Attributes:
-        run_id: Which.
-        at: When its folder was written last, in seconds since 1970.
-        size_bytes: Of its folder.
+        run_id: The run.
+        at: When the run's folder was last written, in seconds since 1970.
+        size_bytes: The size of the run's folder.
     """
 
     run_id: str
@@ -46,12 +46,12 @@ class StoredRun:
 def to_drop(
     runs: Iterable[StoredRun], keep: Keep, *, spared: Collection[str], now_s: float
 ) -> list[str]:
-    """Return the runs that go, the oldest first.
+    """Return the runs to delete, the oldest first.
 
     Args:
-        runs: Of the suite.
-        keep: How old, and how large together, they may be.
-        spared: That never go; their size counts.
+        runs: The suite's runs.
+        keep: The limits for a run's age, and for the size of all runs together.
+        spared: Runs that are never deleted; their size counts.
         now_s: In seconds since 1970.
     """
     oldest_first = sorted(runs, key=lambda run: (run.at, run.run_id))
@@ -69,10 +69,11 @@ def to_drop(
 
 
 def spared_runs(store: Path, suite: str) -> set[str]:
-    """Return the runs that retention never drops.
+    """Return the runs that retention never deletes.
 
-    The first and the last of each signature, and their repeats; all of the last night. A hunt's
-    part may be larger than what is kept: its drawn runs that are valid go.
+    These are the first and the last run of each signature with their reruns, and all runs of the
+    last night. A part of a hunt may exceed the size limit, so its valid runs may be deleted, except
+    reruns.
     """
     nights = [folder.state() for folder in nights_of(store, suite)]
     spared: set[str] = set()
@@ -92,16 +93,16 @@ def spared_runs(store: Path, suite: str) -> set[str]:
 
 
 def _is_spent(item: Item) -> bool:
-    """Tell whether a hunt drew a run, and the journal has all that it needs of it."""
+    """Return whether a run is a hunt's valid run whose results are already in the journal."""
     drawn = bool(item.planned.plan) and not item.repeated and item.reached is not None
     return drawn and item.outcome is Validity.VALID
 
 
 def retire(store: Path, suite: Suite, *, now_s: float) -> list[str]:
-    """Drop old runs of a suite; return their ids.
+    """Delete old runs of a suite; return their ids.
 
-    Never touched: runs that are in no journal of the suite here, runs of other users, and runs that
-    lie in the store by a link only.
+    These runs are never deleted: runs in no journal of the suite in this store, runs of other
+    users, and runs that are only links in the store.
 
     Raises:
         StoreError: The store cannot be read.
@@ -117,17 +118,17 @@ def retire(store: Path, suite: Suite, *, now_s: float) -> list[str]:
     ]
     gone = to_drop(runs, suite.keep, spared=spared, now_s=now_s)
     dropped = [run_id for run_id in gone if _put_away(RunPaths(store / run_id))]
-    for folder in sorted(store.glob(f"*/{RETIRED}")):  # Also what a killed night left there.
+    for folder in sorted(store.glob(f"*/{RETIRED}")):  # A killed night may have left some, too.
         if is_own(RunPaths(folder)):
             shutil.rmtree(folder, ignore_errors=True)
     return dropped
 
 
 def _put_away(paths: RunPaths) -> bool:
-    """Move a run to where nobody takes it for one: a kill leaves all of it, or nothing, to be seen.
+    """Move a run out of the store in one step, so that a kill leaves the whole run or none of it.
 
     Returns:
-        Whether it is gone. One that somebody holds stays, as one does that cannot be moved.
+        Whether the run was moved. A locked run stays, and so does a run that cannot be moved.
     """
     hidden = paths.root.parent / RETIRED
     try:
@@ -145,20 +146,24 @@ def _known_runs(store: Path, suite: str) -> set[str]:
 
 
 def _lies_in(store: Path, paths: RunPaths) -> bool:
-    """Tell whether a run's own folder is the store's: a link would name it, or another's, twice."""
+    """Return whether a run's folder is in the store, and not only linked from it."""
     return paths.root.resolve() == store.resolve() / paths.run_id
 
 
 def _droppable(paths: RunPaths, suite: str) -> bool:
-    """Tell whether a run is the suite's and ours, played here, dead, and keeps no cluster."""
+    """Return whether a run may be deleted.
+
+    The run must belong to this suite and user, and must have been played here. It must have ended,
+    and keep no cluster.
+    """
     if (paths.root / MANIFEST).exists():
-        return False  # Somebody took it in from a bundle, to look at it.
+        return False  # It was imported from a bundle.
     if not is_own(paths):
         return False
     try:
         night = read_night(paths.night)
     except StoreError:
-        return False  # Nobody knows whose it is.
+        return False  # Its night is unknown.
     return night is not None and night.suite == suite and not (
         is_alive(paths) or paths.keeper.exists()
     )  # fmt: skip
@@ -170,7 +175,7 @@ def _stored(paths: RunPaths) -> StoredRun:
         for folder, _, names in os.walk(paths.root)
         for name in names
     )
-    # The folder's own time changes with every page that is written anew.
+    # The folder's own time changes whenever its page is rewritten.
     at = paths.night.stat().st_mtime
     return StoredRun(run_id=paths.run_id, at=at, size_bytes=sum(sizes))
 
@@ -178,5 +183,5 @@ def _stored(paths: RunPaths) -> StoredRun:
 def _size_bytes(file: Path) -> int:
     try:
         return file.lstat().st_size
-    except FileNotFoundError:  # The run is being judged, and it was a draft.
+    except FileNotFoundError:  # The file was a draft of a judgement in progress.
         return 0

@@ -1,4 +1,4 @@
-"""How many runs can be under way at once, and which of them not side by side."""
+"""Decide how many runs are in progress at once, and which runs must not share machines."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -12,14 +12,14 @@ from results.record.plan import Plan
 
 GIB = 1 << 30
 NODE_BYTES = int(0.7 * GIB)
-"""A broker with a heap of 512 MiB at most, and what the JVM needs beside it."""
+"""The memory of a broker: a heap of at most 512 MiB, and the JVM's own memory."""
 CLIENTS_BYTES = int(0.8 * GIB)
-"""The stage, the workers, the nodes' agents."""
+"""The memory of the stage, the workers and the nodes' agents."""
 JUDGE_BYTES = 3 * GIB
 
 
 class Part(StrEnum):
-    """How far a run is."""
+    """The phases of a run in progress."""
 
     STARTING = "starting"
     AT_WORK = "at work"
@@ -28,25 +28,25 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slots:
-    """How many runs are under way at once.
+    """How many runs are in progress at once.
 
     Attributes:
-        runs: Until their clients end.
-        ending: More whose clients have ended: they read to the end, stop and are collected while
-            the next ones start.
+        runs: The number of runs whose clients have not ended.
+        ending: How many more runs may be in progress if their clients have ended. They do final
+            reads, stop and collect files while the next runs start.
 
-    At most half of them start at the same time: what starts two clusters together starts none of
-    them sooner, and afterwards their main phases begin and end together, too.
+    At most half of the runs may be starting at the same time. Two clusters that start together do
+    not start faster, and their main phases would then begin and end together, too.
     """
 
     runs: int
     ending: int = 0
 
     def free(self, parts: Sequence[Part]) -> bool:
-        """Tell whether another run may begin now.
+        """Return whether another run may begin now.
 
         Args:
-            parts: How far each of those is that have begun, and are not over.
+            parts: The phase of each run in progress.
         """
         if parts.count(Part.STARTING) >= max(1, self.runs // 2):
             return False
@@ -54,11 +54,11 @@ class Slots:
 
 
 def slots(parallel: int | Literal["auto"], plans: Iterable[Plan]) -> Slots:
-    """Return how many runs are played at once here.
+    """Return how many runs are played at once on this machine.
 
     Args:
-        parallel: As the suite says: a number is never exceeded.
-        plans: Of all entries: the biggest cluster decides.
+        parallel: The suite's setting; a number is never exceeded.
+        plans: The plans of all entries; the biggest cluster decides.
     """
     if parallel != "auto":
         return Slots(runs=parallel)
@@ -68,16 +68,16 @@ def slots(parallel: int | Literal["auto"], plans: Iterable[Plan]) -> Slots:
 
 
 def auto_slots(*, cores: int, memory_bytes: int, nodes: int) -> Slots:
-    """Return how many runs fit: one a core, as far as memory lasts, and always one.
+    """Return how many runs fit: one for each core, as far as memory allows, and at least one.
 
-    A run's brokers are busy while they start and hardly afterwards, so that one a core leaves room
-    for the judge; more would starve clients, and a run without traffic is unknown. Memory that is
-    left then is for as many more that end.
+    A run's brokers are busy while they start, and hardly busy afterwards. So one run for each core
+    leaves room for the judge. More runs would slow down clients, and a run without traffic is
+    unknown. The remaining memory is for further runs that are ending.
 
     Args:
-        cores: That we may use.
-        memory_bytes: That is free.
-        nodes: Of the biggest cluster.
+        cores: The cores that Logquake may use.
+        memory_bytes: The free memory.
+        nodes: The number of nodes in the biggest cluster.
     """
     run_bytes = nodes * NODE_BYTES + CLIENTS_BYTES
     fitting = max(1, (memory_bytes - JUDGE_BYTES) // run_bytes)
@@ -86,10 +86,10 @@ def auto_slots(*, cores: int, memory_bytes: int, nodes: int) -> Slots:
 
 
 def place_of(plan: Plan) -> str:
-    """Return what a run has for itself: ssh hosts; empty if runs of its kind go side by side.
+    """Return the ssh hosts that a run needs for itself; empty for other kinds of hosts.
 
-    Namespaces, containers and processes of two runs do not see each other: networks, names and
-    ports are each run's own. Brokers on one ssh host would listen on the same port.
+    Two runs in namespaces, containers or processes do not disturb each other: each run has its own
+    networks, names and ports. Brokers on one ssh host would listen on the same port.
     """
     return plan.hosts if plan.hosts.startswith("ssh:") else ""
 

@@ -1,4 +1,4 @@
-"""Where the runs of a night come from: a suite's entries, or what a hunt draws."""
+"""The source of a night's runs: a suite's entries, or a hunt's random choice."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,23 +13,23 @@ from results.record.plan import Plan
 
 
 class Source(Protocol):
-    """What a night plays, and what follows from a verdict."""
+    """Provides the runs of a night, and the reruns that follow from verdicts."""
 
     def plan(self, planned: Planned) -> Plan | None:
-        """Return the plan of a run; None: this version of Logquake knows no such run.
+        """Return the plan of a run; None if this version of Logquake has no such entry.
 
         Raises:
-            PlanError: There can be no such run.
+            PlanError: The plan is not valid.
         """
 
     def draw(self, state: NightState) -> Planned | None:
-        """Return another run; None: all runs are planned."""
+        """Return another run; None if all runs are planned."""
 
     def owed(self, state: NightState) -> list[Planned]:
-        """Return the runs that follow from verdicts, and that are not planned yet."""
+        """Return the runs that follow from verdicts and are not planned yet."""
 
     def seen(self, item: Item, state: NightState, store: Path) -> list[Line]:
-        """Return what the journal says of a judged run beside its verdict."""
+        """Return further lines for the journal on a judged run, e.g. what a hunt's run reached."""
 
 
 class Entries:
@@ -38,7 +38,7 @@ class Entries:
     Args:
         entries: By name.
         repeat: How often failures are rerun.
-        store: Where the runs lie that are repeated.
+        store: The store with the failed runs.
     """
 
     def __init__(self, entries: Mapping[str, Entry], repeat: Repeat, store: Path) -> None:
@@ -50,13 +50,13 @@ class Entries:
         return None if entry is None else plan_of(entry, planned, self._store)
 
     def draw(self, state: NightState) -> Planned | None:  # noqa: ARG002 - as the protocol has it
-        """Return nothing: the night began with all of its runs."""
+        """Return None, because all runs are planned when the night begins."""
         return None
 
     def owed(self, state: NightState) -> list[Planned]:
-        """Return the repeats that failed runs are owed."""
+        """Return the reruns that failed runs still need."""
         return owed(state, self._repeat)
 
     def seen(self, item: Item, state: NightState, store: Path) -> list[Line]:  # noqa: ARG002 - as the protocol has it
-        """Return nothing more."""
+        """Return no further lines."""
         return []

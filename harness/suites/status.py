@@ -1,4 +1,4 @@
-"""A night on a terminal: what is done, under way, new tonight, and how much time is left."""
+"""Show a night on a terminal: runs that are done, runs in progress, new failures, time left."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,11 +35,11 @@ class Status:
     """A night at one moment.
 
     Attributes:
-        state: The night.
-        causes: Of the suite's nights up to it.
-        led: Whether a process leads it now.
+        state: The night's state.
+        causes: The causes in the suite's nights up to this one.
+        led: Whether a process leads the night now.
         now_s: The moment, in seconds since 1970.
-        reached: The last milestone of each run under way, by run id.
+        reached: The last milestone of each run in progress, by run id.
     """
 
     state: NightState
@@ -49,7 +49,7 @@ class Status:
     reached: dict[str, str]
 
     def __rich__(self) -> RenderableType:
-        """Return it for a terminal."""
+        """Return the night for a terminal."""
         parts = [self._head(), self._bar(), Text("")]
         for title, causes in ((self._new, self._broken(new=True)),
                               ("seen before", self._broken(new=False))):  # fmt: skip
@@ -66,7 +66,7 @@ class Status:
 
     @property
     def _new(self) -> str:
-        """What was new then is called so: of an old night nobody says tonight."""
+        """The title for new failures: "tonight" only for a recent night."""
         recent = self.now_s - self.state.begun_at < DAY_S
         return "new tonight" if recent else "new in that night"
 
@@ -78,7 +78,7 @@ class Status:
         ]
 
     def _uncounted(self, causes: Sequence[Cause]) -> list[Text]:
-        """Return why repeats are missing from the count, a line each."""
+        """Return a line for each reason why reruns are missing from the count."""
         state = self.state
         if not (self.led or state.ended or state.stopped):
             state = replace(state, stopped=KILLED)
@@ -106,7 +106,7 @@ class Status:
 
     @property
     def needs_s(self) -> float:
-        """How long the rest will take, by what runs took so far and how many went side by side."""
+        """The estimated time for the rest of the night, from the runs so far."""
         state = self.state
         waiting = sum(estimate_s(state, each) for each in state.having(Phase.WAITING))
         under_way = state.having(Phase.UNDER_WAY)
@@ -135,11 +135,11 @@ class Status:
 
 
 def status_of(store: Path, folder: NightFolder, *, now_s: float) -> Status:
-    """Look at a night.
+    """Return the current status of a night.
 
     Args:
         store: The folder of runs.
-        folder: The night's.
+        folder: The night's folder.
         now_s: In seconds since 1970.
     """
     nights = states_until(store, folder.root.parent.name, folder)
@@ -153,7 +153,7 @@ def status_of(store: Path, folder: NightFolder, *, now_s: float) -> Status:
 
 
 def verdict_line(item: Item) -> Text:
-    """Return the line that is printed as soon as an item is over."""
+    """Return the line that is printed as soon as a run is over."""
     text = Text(f"{item.tone:>8} ", style=STYLES.get(item.tone, "dim"))
     text.append(inert(item.entry), style="")
     if item.repeated:
@@ -189,7 +189,7 @@ def _called(item: Item) -> str:
 
 
 def _cells(*cells: str) -> list[Text]:
-    """Return cells in which nothing is rich's markup."""
+    """Return table cells whose text is never read as rich's markup."""
     return [Text(inert(each)) for each in cells]
 
 

@@ -1,4 +1,4 @@
-"""`SUITE.toml`: what is played in a night, and within what budget."""
+"""`SUITE.toml`: which runs a night plays, and with which time budget."""
 
 import difflib
 import re
@@ -15,30 +15,30 @@ from results.record.plan_parts import CLIENT_KINDS, FORMS
 from workloads.registry import WORKLOADS
 
 NONE = "none"
-"""Of the axis `nemeses`: no fault."""
+"""In the axis `nemeses`: no faults."""
 DEFAULT = "default"
-"""Of the axis `configurations`: the plan as it is."""
+"""In the axis `configurations`: the suite's plan without changes."""
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$"
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
 _PERIOD = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 PlanValues = dict[str, Any]
-"""Values of a plan, as a plan file has them; the plan itself validates them."""
+"""Values of a plan, as in a plan file. The plan itself validates them."""
 
 
 class SuiteError(PlanError):
-    """A suite that cannot be played, in one sentence with the remedy."""
+    """A suite that cannot be played. The message is one sentence with the remedy."""
 
 
 class Table(BaseModel):
-    """Strict base of a suite's tables: an unknown key is an error, not a silent default."""
+    """A strict base class of a suite's tables: an unknown key is an error, not a silent default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Axes(Table):
-    """What is combined, each with each."""
+    """The axes of the matrix; each value of an axis is combined with each value of the others."""
 
     systems: tuple[str, ...] = ("kafka:4.3.1",)
     """Systems under test, as a plan's `system`."""
@@ -47,14 +47,14 @@ class Axes(Table):
     hosts: tuple[str, ...] = ("auto",)
     """Kinds of hosts, as a plan's `hosts`."""
     workloads: tuple[str, ...] = ("log",)
-    """None: only scenarios."""
+    """An empty list means: only scenarios."""
     nemeses: tuple[str, ...] = ("partition+kill+pause",)
-    """Families with `+` between them; `none`; `all`."""
+    """Families joined with `+`, or `none`, or `all`."""
     scenarios: tuple[str, ...] = ()
-    """Patterns that match names of scenarios: `leader-epoch-*`; each is played on each kind of
-    hosts, with all its choices, on the systems that it names."""
+    """Patterns for names of scenarios: `leader-epoch-*`. Each scenario is played on each kind of
+    hosts, with all its choices, on the systems on which it works."""
     seeds: int | tuple[int, ...] = 1
-    """How many new seeds each night, or which ones."""
+    """The number of new seeds each night, or a list of seeds."""
 
     @field_validator("seeds")
     @classmethod
@@ -63,7 +63,7 @@ class Axes(Table):
 
 
 class HandEntry(Table):
-    """An entry by hand: a plan of its own."""
+    """An entry written by hand, with its own plan."""
 
     name: str = Field(pattern=r"^[^\s#:/][^\s#]{0,120}$")
     """The entry's name in reports."""
@@ -81,7 +81,7 @@ class HandEntry(Table):
 
 
 class Match(Table):
-    """Which entries are meant: all patterns (`*`, `?`) that are given have to match."""
+    """A selection of entries: all given patterns (`*`, `?`) must match."""
 
     entry: str = "*"
     """The entry's whole name."""
@@ -100,7 +100,7 @@ class Match(Table):
 
 
 class Weight(Match):
-    """How much more, or less, entries weigh than others."""
+    """The weight of the selected entries; the default weight is 1."""
 
     weight: float = Field(gt=0)
     """2: their turn comes twice as fast."""
@@ -114,13 +114,13 @@ class Repeat(Table):
     fresh_seeds: int = Field(default=3, ge=0, le=100)
     """Reruns with new seeds."""
     share: float = Field(default=0.3, ge=0, le=1)
-    """Of the budget, as long as there are entries that were not played."""
+    """The share of the budget for reruns, while some entries are not yet played."""
     unknown: bool = False
     """Whether a run without a verdict counts as failed, too."""
 
 
 class Keep(Table):
-    """Which runs of this suite stay; the first and the last of a signature always do."""
+    """Which runs of this suite are kept. The first and last run of a signature are always kept."""
 
     days: float | None = Field(default=None, gt=0)
     """Runs that are older are removed."""
@@ -129,35 +129,39 @@ class Keep(Table):
 
 
 class Hunt(Table):
-    """What is drawn, run after run, where a suite has no entries: see `harness/suites/hunting`."""
+    """The values from which a hunt chooses its runs; see `harness/suites/hunting`."""
 
     systems: tuple[str, ...] = Field(default=("kafka:4.3.1",), min_length=1)
     """Systems under test, as a plan's `system`."""
     controls: dict[str, str] = Field(default_factory=dict)
-    """By system: one without the bugs that are looked for; failures are played there, too."""
+    """For a system: a control system without the bugs in question. Failures are also played there.
+    """
     workloads: tuple[str, ...] = Field(default=("log", "txn", "groups"), min_length=1)
     """Workloads that runs draw from."""
     families: tuple[str, ...] = Field(default=(ALL,), min_length=1)
-    """Of faults, that runs draw from; `all`: those that can be played here."""
+    """The families of faults to choose from; `all`: all that can be played here."""
     most_families: int = Field(default=4, ge=1, le=40)
-    """So many a run has at most."""
+    """The most families of faults in one run."""
     clients: tuple[str, ...] = Field(default=("librdkafka",), min_length=1)
     """Kinds of clients that runs draw from, as a plan's `client_kind`."""
     hosts: str = "auto"
     """The kind of hosts, as a plan's `hosts`."""
     guided: bool = True
-    """Whether what was reached decides what is drawn; otherwise each value is as likely."""
+    """Whether earlier runs guide the choice; otherwise all values are equally likely."""
     escalate: bool = True
-    """Whether faults come denser as long as runs hold."""
+    """Whether faults become denser while runs are valid."""
     repeats: int = Field(default=5, ge=0, le=100)
-    """How often the first run of a failure is repeated, and its plans played on the control."""
+    """How often the first run of a failure is rerun, and its plan is played on the control system.
+    """
     main: float | None = Field(default=None, gt=0)
-    """Of main phases without repeats, in seconds; written as `4h`. None: the budget decides."""
+    """The total time of main phases without reruns, in seconds; written as `4h`. None: the budget
+    decides."""
 
     until_failure: bool | str = False
-    """Whether it ends with the first failure, or the anomaly with which it ends."""
+    """True: the hunt ends with the first failure. A name: it ends with that anomaly."""
     seed: int | None = Field(default=None, ge=0)
-    """What all is drawn from; None: from the part's id, so that each part draws otherwise."""
+    """The seed of all random choices; None: the part's id, so that each part chooses differently.
+    """
 
     @field_validator("main", mode="before")
     @classmethod
@@ -195,22 +199,22 @@ class Hunt(Table):
 
 
 class Suite(Table):
-    """A suite, as its file says."""
+    """A suite, as read from its file."""
 
     name: str = Field(pattern=_NAME)
     """The suite's folder in the store, below `.suites`."""
     budget: float = Field(default=1800, gt=0, le=7 * 86_400)
     """In seconds; written as `30m`, `8h`, `1h30m`."""
     parallel: int | Literal["auto"] = "auto"
-    """Runs at once; auto: as many as cores and memory allow."""
+    """The number of runs at once; auto: as many as cores and memory allow."""
     engine: Literal["auto", "spark", "local"] = "auto"
     """Who judges: Spark, or this machine alone. auto: as `logquake run` chooses."""
     plan: PlanValues = Field(default_factory=dict)
-    """Of all entries."""
+    """Plan values for all entries."""
     configurations: dict[str, PlanValues] = Field(default_factory=dict)
     """Keys of a plan by a name of yours; `axes.configurations` lists such names."""
     hosts: dict[str, PlanValues] = Field(default_factory=dict)
-    """What a kind of hosts needs: `[hosts.docker]` with an `image`."""
+    """Plan values for a kind of hosts, such as an `image` in `[hosts.docker]`."""
     axes: Axes | None = None
     entries: tuple[HandEntry, ...] = ()
     hunt: Hunt | None = None
@@ -249,10 +253,10 @@ class Suite(Table):
 
 
 def seconds_of(text: str) -> float:
-    """Return the seconds of `30m`, `8h`, `1h30m`, `45s`.
+    """Return the seconds of a text like `30m`, `8h`, `1h30m` or `45s`.
 
     Raises:
-        ValueError: It is written otherwise.
+        ValueError: The text has another form.
     """
     found = _PERIOD.fullmatch(text.strip())
     if found is None or not any(found.groups()):
@@ -265,7 +269,7 @@ def load_suite(path: Path) -> Suite:
     """Read a suite's file.
 
     Raises:
-        SuiteError: It cannot be read, or is none.
+        SuiteError: The file cannot be read, or is no suite.
     """
     try:
         return parse_suite(path.read_text(encoding="utf-8"), path)
@@ -279,7 +283,7 @@ def parse_suite(text: str, path: Path) -> Suite:
 
     Args:
         text: TOML.
-        path: For messages.
+        path: The file's path, for messages.
 
     Raises:
         SuiteError: One sentence with the key, the value and the remedy.
@@ -292,11 +296,11 @@ def parse_suite(text: str, path: Path) -> Suite:
 
 
 def suite_from(values: Mapping[str, object], what: str) -> Suite:
-    """Return a suite from values as its file has them.
+    """Return a suite from the values in its file.
 
     Args:
         values: By key.
-        what: For messages.
+        what: The suite's name in messages.
 
     Raises:
         SuiteError: One sentence with the key, the value and the remedy.
@@ -337,7 +341,7 @@ def _sentence(invalid: ValidationError) -> str:
 
 
 def _keys(table: list[str]) -> Iterator[str]:
-    """Return the keys of a table of the suite, by the way to it: `["entries", "0"]`."""
+    """Yield the keys of one of the suite's tables, given its path such as `["entries", "0"]`."""
     known: Mapping[str, type[Table]] = {
         "": Suite, "axes": Axes, "entries": HandEntry, "exclude": Match, "weights": Weight,
         "repeat": Repeat, "keep": Keep, "hunt": Hunt,

@@ -1,4 +1,4 @@
-"""A night in Markdown: what is new first."""
+"""Write a night as Markdown, with new failures first."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,11 +17,11 @@ _SIGNS = str.maketrans(
 
 
 def summary_markdown(state: NightState, causes: Sequence[Cause]) -> str:
-    """Return a night in Markdown.
+    """Return a night as Markdown.
 
     Args:
-        state: The night.
-        causes: Of the suite's nights up to this one, what is new first.
+        state: The night's state.
+        causes: The causes in the suite's nights up to this one, new ones first.
     """
     broken = [each for each in causes if each.tonight and each.valid == Validity.INVALID]
     parts = [
@@ -39,9 +39,9 @@ def summary_markdown(state: NightState, causes: Sequence[Cause]) -> str:
 
 
 def counts(state: NightState) -> dict[str, int]:
-    """Return how many entries came out how; repeats are not counted.
+    """Return how many entries had each outcome; reruns are not counted.
 
-    What is valid only because its anomalies are allowed counts as `allowed`.
+    A run that is valid only because its anomalies are allowed counts as `allowed`.
     """
     tones = (*Validity, ALLOWED, Phase.LEFT_OUT)
     found = {"valid": 0, ALLOWED: 0, "invalid": 0, "unknown": 0, "left out": 0, "not over": 0}
@@ -51,12 +51,11 @@ def counts(state: NightState) -> dict[str, int]:
 
 
 def beyond_main(state: NightState) -> float | None:
-    """Return the share of the night in which no run was in its main phase; None: none had one.
+    """Return the share of the night without a run in its main phase; None if no run had one.
 
-    The night is the time that somebody led it, from its first line to its last, the judging of the
-    last run included. Main phases that went side by side count once: their sum would hide starts
-    and ends, and could be more than the night. Of runs that were cut short nothing counts: they
-    were played anew, and their time was lost.
+    The night is the time during which a process led it, up to the verdict on the last run. Main
+    phases at the same time count once. Their sum would hide starts and ends, and could be longer
+    than the night. Runs that were cut short do not count, because they were played again.
     """
     phases = sorted((each.main_at, each.main_at + each.main_s) for each in _with_main(state))
     if not phases or not state.active_s:
@@ -141,23 +140,23 @@ def _gone(causes: Sequence[Cause]) -> list[str]:
 
 
 def _unplayed(state: NightState) -> list[str]:
-    """Return why entries were not played: the budget, as a rule."""
+    """Return the section with the reasons why entries were not played; usually the budget."""
     items = [each for each in state.planned if each.phase is Phase.LEFT_OUT]
     return _by_reason("Not played", ((each.entry, each.sentence) for each in items))
 
 
 def _dropped(state: NightState) -> list[str]:
-    """Return which faults schedules left out, and why."""
+    """Return the section on faults that schedules left out, with the reasons."""
     items = [(each.entry, sentence) for each in state.planned for sentence in each.dropped]
     return _by_reason("Faults that were left out", items)
 
 
 def _by_reason(title: str, items: Iterable[tuple[str, str]]) -> list[str]:
-    """Return a section that names the entries behind each reason.
+    """Return a section that lists the entries for each reason.
 
     Args:
-        title: Of the section.
-        items: (entry, reason).
+        title: The section's title.
+        items: Pairs (entry, reason).
     """
     entries: dict[str, list[str]] = {}
     for entry, reason in items:
@@ -198,5 +197,5 @@ def _figures(state: NightState) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """Return a text of others: nothing in it is Markdown, or HTML."""
+    """Return a text with all Markdown and HTML escaped."""
     return inert(text).translate(_SIGNS)

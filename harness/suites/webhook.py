@@ -1,4 +1,4 @@
-"""Tells a web address of a night that is over; the address is in the environment, and a secret."""
+"""Post a finished night to a web address. The address is a secret, from an environment variable."""
 
 import os
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _REFUSED_FROM = 300
 
 
 def message(state: NightState, causes: Sequence[Cause]) -> dict[str, object]:
-    """Return what is posted: JSON, with a `text` that chat services show."""
+    """Return the message to post: JSON, with a `text` that chat services show."""
     tonight = [each for each in causes if each.tonight and each.valid == Validity.INVALID]
     fresh = [each for each in tonight if each.new]
     told = ", ".join(f"{count} {word}" for word, count in counts(state).items() if count)
@@ -46,26 +46,26 @@ def _cause(cause: Cause) -> dict[str, object]:
 
 
 def post(state: NightState, causes: Sequence[Cause]) -> str:
-    """Post a night to the address in LOGQUAKE_WEBHOOK, if there is one.
+    """Post a night to the address in LOGQUAKE_WEBHOOK, if that is set.
 
     Returns:
-        A sentence on what became of it, without the address; empty if there is none.
+        A sentence on the result, without the address; empty if there is no address.
     """
     address = os.environ.get(VARIABLE, "").strip()
     if not address:
         return ""
     try:
-        # A redirect would take the message to where nobody asked for it.
+        # A redirect would send the message to another address.
         with requests.post(
             address,
             json=message(state, causes),
             timeout=TIMEOUT_S,
             allow_redirects=False,
-            stream=True,  # What it says beside its status is not read: that might never end.
+            stream=True,  # The body is not read, because it might never end.
         ) as answer:
             status = answer.status_code
     except (requests.RequestException, ValueError) as failed:
-        # Its text would name the address.
+        # The error's text would show the secret address.
         return f"the webhook could not be told: {type(failed).__name__}"
     if status >= _REFUSED_FROM:
         return f"the webhook refused the message: status {status}"

@@ -149,7 +149,7 @@ def test_a_big_component_is_told_by_its_smallest_circle() -> None:
     ring = [(op, op % 5 + 1, WR) for op in range(1, 6)]
     (told,) = said("G1c", group([*ring, (3, 1, WR)], AT_ONCE)).anomalies
     assert told.evidence["ops"] in ([1, 2, 3], [2, 3, 1], [3, 1, 2])
-    assert told.sentence.endswith(" (the smallest circle among 5 ops)")
+    assert told.sentence.endswith(" (the smallest cycle among 5 ops)")
 
 
 def test_an_edge_of_both_kinds_is_told_as_a_reading() -> None:

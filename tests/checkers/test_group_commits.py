@@ -173,18 +173,18 @@ def test_the_sentences_name_who_was_told_what() -> None:
     )
     assert ahead == (
         f"process 2 was told at 4.500 s, in op 98, that group {name}-0 had committed offset 12 of"
-        " log-0-0; nobody had tried to commit more than 9 (op 7)"
+        " log-0-0; no member had tried to commit more than 9 (op 7)"
     )
     later = [commit(3, 0, op=5), *rows, commit(1, 5, op=8)]
     assert sentences(LOST, group(about(), commits=later))[:1] == [lost]
     assert sentences(AHEAD, group(about(), commits=later))[:1] == [ahead]
     assert found(AHEAD, group(about(), commits=rows)).anomalies[0].broken_premises == ()
     (zero,) = sentences(AHEAD, group(about(), commits=[commit(0, 1, op=7), fetch(3, 3)]))
-    assert zero.endswith("nobody had tried to commit more than 0 (op 7)")
+    assert zero.endswith("no member had tried to commit more than 0 (op 7)")
     (nothing,) = sentences(LOST, group(about(), commits=[commit(9, 1, op=7), fetch(None, 3)]))
     assert "had committed nothing of log-0-0" in nothing
     (first,) = sentences(AHEAD, group(about(), commits=[fetch(3, 3)]))
-    assert first.endswith("offset 3 of log-0-0; nobody had tried to commit any")
+    assert first.endswith("offset 3 of log-0-0; no member had tried to commit any offset")
 
 
 def loss(*nodes: str, topic: str = OFFSETS, partition: int = 1, end_after: int = 3) -> DiskLoss:

@@ -274,9 +274,9 @@ def test_nobody_answers_as_leader_for_too_long() -> None:
         belief(4, -1),
     )  # fmt: skip
     assert sentence == (
-        "nobody led log-0-0 from 100.000 s to 116.000 s: no broker answered as its leader, and no"
-        " client was served; by their metadata, n1 named nobody; the budget is 15 s from the last"
-        " heal on, which was at 100.000 s"
+        "log-0-0 had no leader from 100.000 s to 116.000 s: no broker answered as its leader, and"
+        " no client was served; by their metadata, n1 named nobody; the budget is 15 s from the"
+        " last heal on, which was at 100.000 s"
     )
 
 
@@ -287,8 +287,8 @@ def test_a_look_that_ended_before_the_budget_without_a_leader_is_a_gap() -> None
         ).gaps
 
     told = (
-        "nobody was seen to lead log-0-0 after the last heal, and it was looked at for 4.000 s; the"
-        " budget is 15 s"
+        "no leader of log-0-0 was seen after the last heal, and the partition was observed for"
+        " 4.000 s; the budget is 15 s"
     )
     assert gap(belief(4, 1)) == (told,)
     assert gap(claim(-3), belief(4, 1)) == (told,)

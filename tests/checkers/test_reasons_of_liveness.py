@@ -248,10 +248,11 @@ def test_controllers_that_elected_nobody() -> None:
          ("the controllers, led by n101, had ended epoch 1 and elected no leader since, though n2"
           " was in the ISR and answered Metadata to the end")),
         ([3], {1: ("n101",), 2: ("n102",)},
-         ("the controllers had ended epoch 1 and elected no leader since: nobody of the ISR (n3)"
-          " answered Metadata")),
+         ("the controllers had ended epoch 1 and elected no leader since: no broker of the ISR"
+          " (n3) answered Metadata")),
         ([], {},
-         ("the controllers had ended epoch 1 and elected no leader since: nobody was in the ISR")),
+         ("the controllers had ended epoch 1 and elected no leader since: no broker was in the"
+          " ISR")),
     ],
 )  # fmt: skip
 def test_whether_an_election_lacked_a_candidate(
@@ -268,7 +269,7 @@ def test_a_broker_that_was_down_or_answered_long_before_is_not_said_to_be_up() -
     nobody = reign(-1, 2, 90, 900, topic="log-0")
     away = Absence(node="n2", from_ns=102 * S, until_ns=140 * S)
     in_isr = written(-1, 2, 7, 2)
-    less = "elected no leader since: nobody of the ISR (n2) answered Metadata to the end"
+    less = "elected no leader since: no broker of the ISR (n2) answered Metadata to the end"
     down = vacant(about(nobody, absences=(away,)), in_isr)
     assert down.endswith(less)
     assert not isinstance(down, Proved)

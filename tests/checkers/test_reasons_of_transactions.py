@@ -235,7 +235,7 @@ def test_one_marker_that_ends_what_was_shown_and_what_was_not() -> None:
     told = torn([*BOTH, marker("n1", 2)])
     assert told == (
         "one marker, at offset 2 of log-0-0, ends both the record at 0, which was shown, and the"
-        " one at 1, so both are committed; final reads left the second one out, and no"
+        " one at 1, so both are committed; final reads left the one at 1 out, and no"
         " read_committed reader was ever given it: n1, leader of log-0-0 in epoch 0, lists it"
         " as aborted, or the reader drops it"
     )
@@ -307,7 +307,7 @@ def test_a_marker_that_is_the_same_elsewhere_commits() -> None:
     told = torn(records, elsewhere(77), **hidden)
     assert told.startswith(
         "the marker at offset 1 of log-0-0 is the same, by its hash, as the one at 1 of log-0-1:"
-        " both commit; final reads left the record out"
+        " both commit; final reads left the one at 0 out"
     )
     other = torn(records, elsewhere(78), **hidden)
     assert "the record does not keep whether a marker commits or aborts" in other

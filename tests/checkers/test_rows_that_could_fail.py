@@ -278,7 +278,7 @@ CASES: list[Case] = [
      group(polls=[POLLED], leadership=[marked(3, at=9 * S)]), 1),
     *(
         (checker, across("dependencies", depends(WR if checker.name.startswith("G0") else WW)),
-         "so a circle could not show",
+         "so a cycle could not show",
          across("dependencies", depends(WW if checker.name.startswith("G0") else WR)), 1)
         for checker in cycles.CHECKERS
     ),

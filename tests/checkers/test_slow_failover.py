@@ -63,8 +63,8 @@ def told(*rows: Row, on: RunFacts | None = None, **tables: list[Row]) -> list[st
 def test_nobody_takes_over() -> None:
     (sentence,) = told()
     assert sentence == (
-        "nobody led log-0-0 from 20.000 s to 50.000 s, while n1 was down (kill) and n2 and n3 were"
-        " left in the ISR; the budget is 15 s"
+        "log-0-0 had no leader from 20.000 s to 50.000 s, while n1 was down (kill) and n2 and n3"
+        " were left in the ISR; the budget is 15 s"
     )
 
 
@@ -75,7 +75,7 @@ def test_who_takes_over_in_time_is_fine() -> None:
     assert found(CHECKER, group(about(), leadership=[*BEFORE, LAST, *steady])).rows == 1
     late = [leads(2, 1, at=at * S + 1) for at in range(36, 50, 2)]
     assert [each.partition(",")[0] for each in told(*late)] == [
-        "nobody led log-0-0 from 20.000 s to 36.000 s"
+        "log-0-0 had no leader from 20.000 s to 36.000 s"
     ]
 
 
@@ -165,8 +165,8 @@ def reign(leader: int, epoch: int) -> Reign:
     [
         ((reign(2, 1),), "the controllers elected n2 in epoch 1, and until the end of that time"),
         ((reign(2, 1), reign(3, 2)), "the controllers elected n3 in epoch 2, and until the end"),
-        ((reign(1, 1),), "the controllers elected nobody in its place"),
-        ((reign(-1, 1),), "the controllers elected nobody in its place"),
+        ((reign(1, 1),), "the controllers elected no broker in its place"),
+        ((reign(-1, 1),), "the controllers elected no broker in its place"),
     ],
 )
 def test_the_reason_is_what_the_controllers_decided(reigns: tuple[Reign, ...], why: str) -> None:
@@ -178,7 +178,7 @@ def test_the_reason_is_what_the_controllers_decided(reigns: tuple[Reign, ...], w
 def test_a_fault_that_is_never_healed_lasts_to_the_last_look() -> None:
     for_ever = replace(DOWN, healing_ns=-1, ended_ns=NEVER_NS)
     (sentence,) = told(on=about(for_ever))
-    assert sentence.startswith("nobody led log-0-0 from 20.000 s to 60.000 s")
+    assert sentence.startswith("log-0-0 had no leader from 20.000 s to 60.000 s")
 
 
 def test_each_of_two_outages_is_looked_at() -> None:

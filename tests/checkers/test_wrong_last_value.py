@@ -373,7 +373,7 @@ def test_a_tombstone_stays_for_the_least_retention_that_is_set(
 
 
 def test_a_tombstone_that_nobody_saw_hides_what_it_may_have_deleted_and_says_so() -> None:
-    why = "a tombstone whose place nobody knows may have deleted"
+    why = "a tombstone at an unknown offset may have deleted"
     for sends, log, lacks, told in (
         ([Sent(value=OLD), Sent(value=OTHER), LOST], [(1, OTHER)], [], "1 key"),
         ([Sent(value=OLD), Sent(value=OTHER), LOST, LOST_TOO], [], [], "2 keys"),

@@ -210,7 +210,7 @@ def test_a_node_without_one_and_an_order_that_nobody_knows_are_refused(hosted: H
     for deed in (hosts.mend_disk, hosts.quicken_disk, hosts.disk_counts, hosts.try_requests):
         with pytest.raises(ClusterError, match="n2 has no file system of its own below its data"):
             deed("n2")
-    with pytest.raises(ClusterError, match="nobody knows how to dance"):
+    with pytest.raises(ClusterError, match="dance is an unknown order"):
         hosts._order("n1", {"do": "dance"})
     with pytest.raises(ClusterError, match="there is no node n9"):
         hosts.provide("n9", [])

@@ -460,7 +460,7 @@ def test_it_needs_topics_that_can_be_made(world: World) -> None:
             "n1",
             "needs 2 nodes or more, and there are 1",
         ),
-        ({}, "all", "nobody would be left beside it"),
+        ({}, "all", "no other node would be left"),
         ({}, "n9", "n9"),
         ({"system": "kafka:3.9.1:zookeeper"}, "n1", "another broker must be left"),
         ({"system": "kafka:4.3.1:controllers"}, "n101", "works on brokers only"),

@@ -73,7 +73,7 @@ def _keeper_of(coordinated: Coordinated) -> str | None:
 def test_the_leader_of_a_partition_is_the_view_s(view: ClusterView, seed: int) -> None:
     leader = view.partitions["log-0", 1].leader
     if leader is None:
-        with pytest.raises(NoTargetError, match="nobody is leader of log-0-1 now"):
+        with pytest.raises(NoTargetError, match="no node is leader of log-0-1 now"):
             _resolved("leader(log-0,1)", view, seed)
     else:
         assert _resolved("leader(log-0,1)", view, seed) == (leader,)

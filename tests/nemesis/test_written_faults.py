@@ -39,7 +39,7 @@ def _schedule(plan: Plan, **fault: object) -> None:
         (Plan(nodes=2, replication=2), {"kind": "controller-failover", "target": "controller"},
          "another controller must be left to take over"),
         (Plan(replication=1, min_insync=1), {"kind": "kill", "target": "follower(log-0,0)"},
-         "with replication 1 nobody follows; use leader"),
+         "with replication 1 there is no follower; use leader"),
         (Plan(replication=2), {"kind": "unclean-election", "target": "leader(log-0,0)"},
          "means replicas or all; use that"),
         (Plan(), {"kind": "controller-failover", "target": "not-controller"},
@@ -51,7 +51,7 @@ def _schedule(plan: Plan, **fault: object) -> None:
         (Plan(system=APART), {"kind": "disputed-election", "target": "all"},
          r"about all who vote \(n101, n102, n103\); use quorum-voters"),
         (Plan(), {"kind": "one-way-in", "target": "all"},
-         "nobody would be left beside it; use majority"),
+         "no other node would be left; use majority"),
         *(
             (Plan(system=APART), {"kind": kind, "target": target}, r"on brokers only \(n1 to n3\)")
             for kind in ("isolate", "delay", "clock-offset", "wipe", "disk-full", "bit-flip")

@@ -366,7 +366,7 @@ HEALS: list[tuple[Any, str]] = [
     ),
     (
         QuickDiskEffect(took_s=1, flushes_s={}),
-        "a flush holds nobody up: no broker runs there",
+        "a flush holds no broker up: none runs there",
     ),
 ]
 OF_OLD = {

@@ -32,7 +32,7 @@ def verdict(valid: Validity, *because: str, **anomalies: AnomalySummary) -> Verd
 def test_from_when_on_nobody_watched_is_said_and_which_violation_stopped_a_run() -> None:
     blind = dataclasses.replace(verdict(Validity.VALID), stats={"watched_until_s": 31.5})
     assert headline(blind).sentence.endswith(
-        " From 31.5 s on nobody watched the run (watcher.log says why)."
+        " From 31.5 s on the run was not watched (watcher.log has the reason)."
     )
     assert "watched" not in headline(verdict(Validity.VALID)).sentence
 

@@ -590,7 +590,7 @@ def test_the_class_of_a_verdict_is_that_of_what_decided_it(
 def test_the_broken_promise_is_told_with_its_ids(make_run: MakeRun) -> None:
     breach = breach_of(headline(read_verdict(make_run().verdict)))
     assert breach is not None
-    assert breach.promise == "What was acknowledged stays in the log."
+    assert breach.promise == "An acknowledged message stays in the log."
     assert breach.where == (
         f"log-0-1, offset 121, value {LOST_VALUE}, broker 1 (n1), leader epoch 4, at 22.300 s"
     )
@@ -747,7 +747,7 @@ def test_sends_that_were_tried_in_vain_are_told_of_a_partition_that_was_out(
     assert sent[-1] == ("59.000 s", "clients", "tried 13 more sends until 71.000 s, in vain")
     assert "got no certain answer" in told_of(told, Kind.ACKED)[0][2]
     assert [what for _, _, what in told_of(told, Kind.TOLD)][-1] == (
-        "was served again, or nobody was asked any more"
+        "was served again, or no broker was asked any more"
     )
 
 

@@ -388,7 +388,7 @@ def test_a_player_whose_night_died_notes_that_its_run_was_cut_short(tmp_path: Pa
             argv, stdin=subprocess.DEVNULL, stdout=gone, stderr=subprocess.PIPE, timeout=240,
             check=False,
         )  # fmt: skip
-    assert b"nobody leads the night any more" in done.stderr, done.stderr
+    assert b"the night has no leader any more" in done.stderr, done.stderr
     assert [each.detail["kind"] for each in load_milestones(paths.milestones)] == ["cut-short"]
 
 

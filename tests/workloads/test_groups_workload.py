@@ -89,7 +89,7 @@ def test_with_one_process_more_than_workers_somebody_sends(workers: int) -> None
     plan = Plan(workload="groups", workers=workers, concurrency=workers + 1)
     assert [group_of(thread, plan, workers=workers) for thread in range(workers + 1)].count(None)
     assert any(isinstance(op, Send) for _, op in ops_of(plan, 0, 50))
-    with pytest.raises(ValidationError, match="nobody would send"):
+    with pytest.raises(ValidationError, match="none would send"):
         Plan(workload="groups", workers=workers, concurrency=workers)
 
 

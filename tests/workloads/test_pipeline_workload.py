@@ -108,7 +108,7 @@ def test_who_feeds_writes_to_the_inputs_only() -> None:
     ("values", "why"),
     [
         ({"topics": 1}, "topics: a pipeline reads all topics but the last"),
-        ({"concurrency": 3, "workers": 2}, "nobody would send: 4 are needed at least"),
+        ({"concurrency": 3, "workers": 2}, "none would send: at least 4 are needed"),
         ({"system": "kafka:2.4.1"}, "workload: pipeline needs Kafka 2.5 or newer"),
         ({"system": "reference"}, "the reference cluster has no transactions"),
     ],

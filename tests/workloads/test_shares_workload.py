@@ -133,7 +133,7 @@ def test_members_end_with_records_in_hand_and_without() -> None:
         ({"client_version": "2.15.0"}, "librdkafka 2.15.0 has no share consumer"),
         ({"client_kind": "java:4.1.1"}, "Kafka's Java client 4.1.1 has no share consumer"),
         ({"load": "heavy"}, "members acknowledge record by record"),
-        ({"concurrency": 3, "workers": 2}, "nobody would send: 4 are needed at least"),
+        ({"concurrency": 3, "workers": 2}, "none would send: at least 4 are needed"),
     ],
 )
 def test_where_there_are_no_share_groups_is_refused(values: dict[str, object], why: str) -> None:

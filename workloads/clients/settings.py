@@ -270,7 +270,7 @@ def check_client_settings(plan: Plan) -> None:
     if secures and _refusal(bare) is not None:  # librdkafka's message may contain a value.
         names = ", ".join(sorted(secures))
         raise PlanError(
-            f"librdkafka refuses the settings of security ({names}) of {plan.named.path}; mend them"
+            f"librdkafka refuses the settings of security ({names}) of {plan.named.path}; fix them"
         )
     for key, value in plan.client.items():
         if key in owned(plan):

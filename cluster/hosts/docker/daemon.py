@@ -61,8 +61,8 @@ def _knock(path: str) -> None:
         ) from refused
     except OSError as refused:
         raise UserError(
-            f"the Docker daemon does not run (nobody listens at {path}); type: sudo systemctl start"
-            " docker, or use --hosts namespace"
+            f"the Docker daemon does not run (no process listens at {path}); type: sudo systemctl"
+            " start docker, or use --hosts namespace"
         ) from refused
 
 

@@ -165,7 +165,7 @@ class CuttingHosts(ProcessHosts):
         try:
             wait_until(settled, timeout_s=BUSY_S, what=f"{node} to answer over its control socket")
         except WaitTimeoutError as silent:
-            raise ClusterError(f"{silent}; it runs, and nobody knows what it sends") from silent
+            raise ClusterError(f"{silent}; it runs, and it is unknown what it sends") from silent
         return said
 
     def _said(self, node: str, line: str, *, timeout_s: float) -> str | None:

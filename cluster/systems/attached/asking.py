@@ -105,7 +105,7 @@ class Attached:
             except WireError as silent:
                 failure = silent
         raise UserError(
-            f"{self.path}: no broker of the cluster answers ({failure}); start it, or mend"
+            f"{self.path}: no broker of the cluster answers ({failure}); start it, or fix"
             " `bootstrap` or `security.protocol`"
         )
 

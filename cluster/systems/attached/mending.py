@@ -161,9 +161,9 @@ class _Mending:
         ]
         if others:
             self.failed.append(
-                f"{others[0]} is of a run that this store does not know, and that may be under way:"
-                " no node was touched; wait for its end, or heal its store with --store, or, if"
-                " that is lost, delete the topic"
+                f"{others[0]} is of a run that this store does not know, and that may be in"
+                " progress: no node was touched. Wait for its end, or heal its store with"
+                " --store. If that store is lost, delete the topic"
             )
         return not others
 

@@ -1,4 +1,5 @@
-"""Hunts: runs that are drawn one after the other, where new behaviour was seen last.
+"""Hunts: suites that choose each next run at random, more often where new behaviour appeared.
 
-A hunt is a suite with `[hunt]` in place of entries. Its nights are the hunt's parts.
+A hunt is a suite with `[hunt]` in place of entries. Each of its nights is called a part of the
+hunt.
 """

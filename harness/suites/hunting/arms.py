@@ -1,9 +1,9 @@
-"""Which values a run of a hunt gets: a bandit for each choice, with a memory that fades.
+"""Choose the values of a hunt's next run, by a bandit for each choice whose memory fades.
 
-Thompson sampling (W. R. Thompson, Biometrika 1933; Chapelle and Li, NIPS 2011): each value has a
-beta distribution of how much its runs gained. A number is drawn from each distribution, and the
-highest wins. So what gained little is still tried at times. What a run gained counts less with each
-run that came after it, because behaviour is new only once.
+The method is Thompson sampling (W. R. Thompson, Biometrika 1933; Chapelle and Li, NIPS 2011). Each
+value has a beta distribution of its runs' gains. A number is drawn from each distribution, and the
+highest number wins. So a value with little gain is still tried at times. The gain of a run counts
+less with each later run, because behaviour is new only once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from random import Random
 
 FADES = 0.93
 RECENT = 12
-"""With so many earlier runs a run is compared."""
+"""A run is compared with so many earlier runs."""
 EVEN = 0.5
 
 
@@ -21,8 +21,8 @@ class Pull:
     """One run, as the bandits see it.
 
     Attributes:
-        choices: By choice (`system`, `workload`, ...): the values that the run had.
-        gain: How much it reached that was new, 0 to 1, as compared with the runs before it.
+        choices: The run's values for each choice (`system`, `workload`, ...).
+        gain: How much new behaviour the run reached, from 0 to 1, compared with the runs before it.
     """
 
     choices: Mapping[str, tuple[str, ...]]
@@ -32,14 +32,14 @@ class Pull:
 def best(
     choice: str, values: Sequence[str], pulls: Sequence[Pull], rng: Random, *, count: int = 1
 ) -> tuple[str, ...]:
-    """Return the values that come out highest, in the order of `values`.
+    """Return the values with the highest random numbers, in the order of `values`.
 
     Args:
-        choice: Which one.
-        values: That there are.
-        pulls: The runs so far, the oldest first; none: each value is as likely.
-        rng: Draws.
-        count: How many values.
+        choice: The choice, such as `system`.
+        values: All values of the choice.
+        pulls: The runs so far, the oldest first. Without runs, all values are equally likely.
+        rng: The source of random numbers.
+        count: How many values to return.
     """
     drawn = {value: rng.betavariate(*_seen(choice, value, pulls)) for value in values}
     chosen = sorted(values, key=lambda value: -drawn[value])[:count]
@@ -47,7 +47,7 @@ def best(
 
 
 def _seen(choice: str, value: str, pulls: Sequence[Pull]) -> tuple[float, float]:
-    """Return what a value gained and did not gain, with one of each to begin with."""
+    """Return a value's summed gains and summed missing gains; both start at 1."""
     gained, missed, weight = 1.0, 1.0, 1.0
     for pull in reversed(pulls):
         weight *= FADES
@@ -58,10 +58,10 @@ def _seen(choice: str, value: str, pulls: Sequence[Pull]) -> tuple[float, float]
 
 
 def gains(scores: Sequence[float]) -> list[float]:
-    """Return how each run compares with those just before it: 1 if it beats them all, 0 if none.
+    """Return each run's rank among the runs just before it: 1 if it beats all, 0 if it beats none.
 
     Args:
-        scores: What each run reached that was new, a minute; in their order.
+        scores: How much new behaviour each run reached a minute, in the order of the runs.
     """
     found = []
     for at, score in enumerate(scores):

@@ -1,9 +1,9 @@
-"""The failures of a hunt: how often each recurs, and whether the control system has it, too.
+"""The failures of a hunt: how often each recurs, and whether the control system shows it, too.
 
-Two runs failed alike if they are of one system and broke a promise in common, whatever faults they
-had: a hunt draws other faults for each run. What else one of them broke is another failure. The
-first run of a failure is repeated, with its own seed and with new ones. The same plans are played
-on the control system. What a repeat finds is counted, and not repeated in its turn.
+Two runs share a failure if they have the same system and broke a common promise, whatever faults
+they had: a hunt chooses new faults for each run. A further broken promise is another failure. The
+first run of a failure is rerun, with its own seed and with new seeds. The same plans are played on
+the control system. The failures of reruns are counted, but not rerun.
 """
 
 from collections import Counter
@@ -26,19 +26,19 @@ from results.record.terms import Validity
 from results.repeats import Rate
 
 FAILURES = "failures"
-"""The folder of their files."""
+"""The folder with the failures' files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What one system broke.
+    """A failure of one system.
 
     Attributes:
-        system: Which one.
-        broken: The promises.
-        runs: Drawn runs that broke them, the first one first.
-        repeats: Runs of the first one's plan, with its seed and new ones.
-        controls: The same on control systems.
+        system: The system.
+        broken: The broken promises, by the names of their anomalies.
+        runs: The hunt's own runs with this failure, the first one first.
+        repeats: Reruns of the first run's plan, with its seed and with new seeds.
+        controls: Reruns of that plan on control systems.
     """
 
     system: str
@@ -49,25 +49,25 @@ class Failure:
 
     @property
     def file_name(self) -> str:
-        """How its files are called, without their endings: as its first run's bundle."""
+        """The name of the failure's files without suffix, taken from the first run's bundle."""
         return bundle_name(RunPaths(Path(self.runs[0].run_id))).removesuffix(SUFFIX)
 
     @property
     def recurs(self) -> Rate:
-        """How many of the repeats with a verdict broke one of the promises again."""
+        """How many reruns with a verdict broke one of the promises again."""
         return self._rate(self.repeats)
 
     def on_control(self, system: str) -> Rate:
-        """Return the same of a control system's runs."""
+        """Return how many runs on a control system broke one of the promises."""
         return self._rate(self.controls_on(system))
 
     @property
     def control_systems(self) -> list[str]:
-        """The control systems of its runs, the first one first."""
+        """The control systems of this failure's reruns, the first one first."""
         return [*dict.fromkeys(str(each.planned.plan.get("system")) for each in self.controls)]
 
     def controls_on(self, system: str) -> list[Item]:
-        """Return the runs on a control system: a later part may have another one."""
+        """Return the reruns on one control system; the parts of a hunt may have different ones."""
         return [each for each in self.controls if each.planned.plan.get("system") == system]
 
     def _rate(self, items: Iterable[Item]) -> Rate:
@@ -75,17 +75,17 @@ class Failure:
         return Rate(times=sum(self.is_had_by(each) for each in judged), of=len(judged))
 
     def is_had_by(self, item: Item) -> bool:
-        """Tell whether a run broke one of the promises."""
+        """Return whether a run broke one of the promises."""
         return not {*_broken(item)}.isdisjoint(self.broken)
 
     def others_of(self, items: Iterable[Item]) -> dict[str, int]:
-        """Return the promises that are none of this failure's, with how many runs broke each."""
+        """Return the other promises that some runs broke, with the number of runs for each."""
         found = Counter(name for each in items for name in {*_broken(each)} - {*self.broken})
         return dict(sorted(found.items()))
 
 
 def failures(states: Sequence[NightState]) -> list[Failure]:
-    """Return the failures of a hunt's parts, the first one first."""
+    """Return the failures in all parts of a hunt, in the order in which they first appeared."""
     items = [item for state in states for item in state.items.values()]
     alike: list[tuple[str, set[str], list[Item]]] = []
     opened: set[str] = set()
@@ -106,7 +106,7 @@ def failures(states: Sequence[NightState]) -> list[Failure]:
         repeated.setdefault(item.planned.repeats, []).append(item)
     found = []
     for system, broken, runs in alike:
-        # The repeats of a run count for one failure: the one that it has first.
+        # The reruns of a run count only for the failure that it opened.
         others = opened - {runs[0].run_id}
         again = [item for run in runs if run.run_id not in others
                  for item in repeated.get(run.run_id, ())]  # fmt: skip
@@ -130,11 +130,11 @@ def _failure(
 
 
 def first_that_broke(states: Sequence[NightState], promise: str = "") -> Item | None:
-    """Return the drawn run that broke a promise first; None: none did.
+    """Return the first of the hunt's own runs that broke a promise; None if no run did.
 
     Args:
         states: The hunt's parts.
-        promise: The anomaly's name; empty: any.
+        promise: The anomaly's name; empty: any anomaly.
     """
     failed = [item for failure in failures(states) for item in failure.runs]
     mine = [each for each in failed if not promise or promise in _broken(each)]
@@ -155,15 +155,15 @@ def _fails(item: Item) -> bool:
 
 
 def owed(states: Sequence[NightState], hunt: Hunt) -> list[Planned]:
-    """Return the runs that failures are owed and that are not planned yet.
+    """Return the reruns that failures still need and that are not planned yet.
 
-    A run that came to no verdict does not count, so another one with a new seed is owed. After
-    twice as many as asked for, a failure is owed no more. Failures of systems that the hunt does
-    not have are owed nothing.
+    If a rerun ends without a verdict, another one with a new seed replaces it. A failure gets at
+    most twice as many reruns as the hunt asks for. Failures of systems that the hunt no longer has
+    get none.
 
     Args:
-        states: The hunt's parts; the last is the one that goes on.
-        hunt: Its systems and their controls, and how many repeats of each.
+        states: The hunt's parts; the last one is in progress.
+        hunt: The systems, their controls, and the number of reruns for each.
     """
     number, lines = max(states[-1].items, default=0), list[Planned]()
     for failure in failures([*map(_given_up, states[:-1]), states[-1]]):
@@ -179,7 +179,7 @@ def owed(states: Sequence[NightState], hunt: Hunt) -> list[Planned]:
 
 
 def _given_up(part: NightState) -> NightState:
-    """Return a part that does not go on: a run of it that is not over will never be."""
+    """Return a part that is over, with its unfinished runs marked as left out."""
     items = {
         number: each if each.phase in OVER else replace(each, phase=Phase.LEFT_OUT)
         for number, each in part.items.items()
@@ -188,7 +188,7 @@ def _given_up(part: NightState) -> NightState:
 
 
 def _left(failure: Failure, played: Sequence[Item], repeats: int) -> Iterator[Planned]:
-    """Yield the repeats that are left to be played."""
+    """Yield the reruns that a failure still needs."""
     first, counted = failure.runs[0], 0
     for copy in range(2 * repeats):
         if counted == repeats:
@@ -197,7 +197,7 @@ def _left(failure: Failure, played: Sequence[Item], repeats: int) -> Iterator[Pl
         mine = [each for each in played if each.planned.seed == seed]
         if any(_counts(each) for each in mine):
             counted += 1
-        elif all(each.phase is Phase.LEFT_OUT for each in mine):  # None, or the time was over.
+        elif all(each.phase is Phase.LEFT_OUT for each in mine):  # None, or all left out.
             counted += 1
             yield first.planned.model_copy(
                 update={
@@ -215,22 +215,25 @@ def _left_on(control: str, failure: Failure, repeats: int) -> Iterator[Planned]:
 
 
 def _counts(item: Item) -> bool:
-    """Tell whether a repeat has a verdict that counts, or may come to one."""
+    """Return whether a rerun has a verdict that counts, or may still get one."""
     return item.phase not in OVER or is_conclusive(item)
 
 
 def is_conclusive(item: Item) -> bool:
-    """Tell whether a run says if the failure is there; one that was cut off says so if it is."""
+    """Return whether a run shows that the failure is there or not.
+
+    A run that was cut off counts only if it shows the failure.
+    """
     if item.outcome is Validity.VALID:
         return not item.sentence
     return item.outcome is Validity.INVALID
 
 
 def _on_control(planned: Planned, system: str) -> Planned:
-    """Return a repeat on the control system, with what of its settings that system takes."""
+    """Return a rerun on the control system, without settings that this system does not have."""
     try:
         there = moved(plan_of(planned), system, run_id=planned.repeats)
-    except PlanError:  # Whoever plays it says why not.
+    except PlanError:  # The error comes when the run is played.
         values, otherwise = {**planned.plan, "system": system}, tuple[str, ...]()
     else:
         values, otherwise = values_of(there.plan), there.notes

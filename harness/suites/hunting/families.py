@@ -1,4 +1,4 @@
-"""Which families of faults a hunt can play here: an arm for each."""
+"""Find the families of faults that a hunt can play here; each is an arm of a bandit."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,17 +11,17 @@ from nemesis.schedule import played_families
 from results.record.plan import ALL, NEMESIS_KINDS
 
 Families = Mapping[str, Mapping[str, Sequence[str]]]
-"""By system, by family: its kinds."""
+"""For each system and fault family: the family's fault kinds."""
 
 
 def families_of(suite: Suite) -> Families:
     """Return the families of faults that can be played here.
 
     Args:
-        suite: With `[hunt]`.
+        suite: A suite with `[hunt]`.
 
     Raises:
-        SuiteError: A system cannot be played here, or none of the families can be on it.
+        SuiteError: A system cannot be played here, or no family can be played on it.
     """
     assert suite.hunt is not None
     asked = NEMESIS_KINDS if ALL in suite.hunt.families else suite.hunt.families

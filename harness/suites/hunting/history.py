@@ -1,4 +1,4 @@
-"""What a hunt knows from its journals: its runs, what each reached first, how often they held."""
+"""Read a hunt's runs from its journals: what each run reached first, and what it gained."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from results.record.plan_parts import PlannedFault
 PLAIN_CLIENT = "librdkafka"
 COUNT = "families at once"
 _TRANSITION, _SUCCESSION = 3, 1
-"""How much one weighs that no run of the hunt reached before."""
+"""The weight of a new transition, and of a new pair of successive transitions."""
 
 
-@dataclass(frozen=True, kw_only=True)  # Not slotted: what is worked out is kept.
+@dataclass(frozen=True, kw_only=True)  # No slots, because of the cached property.
 class Drawn:
-    """A run that a hunt drew and judged.
+    """A judged run whose plan the hunt chose.
 
     Attributes:
-        item: As the journal has it.
-        new_transitions, new_successions: What it reached first of all runs of the hunt.
+        item: The run in the journal.
+        new_transitions, new_successions: What this run reached before all other runs of the hunt.
     """
 
     item: Item
@@ -33,46 +33,46 @@ class Drawn:
 
     @cached_property
     def plan(self) -> Plan:
-        """Its plan.
+        """The run's plan.
 
         Raises:
-            PlanError: Another version of Logquake drew it.
+            PlanError: Another version of Logquake wrote the plan.
         """
         return plan_of(self.item.planned)
 
     @property
     def faults(self) -> tuple[PlannedFault, ...]:
-        """The faults that took effect in it."""
+        """The faults that took effect in the run."""
         return self.item.reached.faults if self.item.reached else ()
 
     @property
     def score(self) -> float:
-        """What it reached that was new, a minute of its main phase."""
+        """The weighted amount of new behaviour in a minute of the main phase."""
         new = _TRANSITION * len(self.new_transitions) + _SUCCESSION * len(self.new_successions)
         return 60 * new / self.plan.time_limit_s
 
     @property
     def choices(self) -> Mapping[str, tuple[str, ...]]:
-        """Its values by choice."""
+        """The run's values for each choice of the hunt."""
         return choices_of(self.plan)
 
 
 def main_s_of(item: Item) -> float:
-    """Return how long a drawn run's main phase is, or will be; 0: it had none.
+    """Return the length of a run's main phase in seconds; 0 if it had none.
 
-    In virtual time, and as long as the run is not over, the plan says so.
+    In virtual time, and while the run is not over, the length comes from the plan.
     """
     values = item.planned.plan
     if item.phase in {Phase.PLAYED, Phase.JUDGED} and values.get("hosts") != SIMULATED:
         return item.main_s
     try:
         return plan_of(item.planned).time_limit_s
-    except PlanError:  # Another version of Logquake drew it.
+    except PlanError:  # Another version of Logquake wrote the plan.
         return item.planned.lasts_s
 
 
 def choices_told(planned: Planned) -> Mapping[str, tuple[str, ...]]:
-    """Return the same of a run in a journal; of another version's plan, as far as it says them."""
+    """Return a planned run's values for each choice, as far as this version can read its plan."""
     try:
         return choices_of(plan_of(planned))
     except PlanError:
@@ -87,7 +87,7 @@ def choices_told(planned: Planned) -> Mapping[str, tuple[str, ...]]:
 
 
 def choices_of(plan: Plan) -> Mapping[str, tuple[str, ...]]:
-    """Return the values that a run has of what a hunt chooses, by choice."""
+    """Return a plan's values for each choice of a hunt."""
     kinds = [fault.kind for fault in plan.faults or ()]
     families = plan.nemesis if plan.faults is None else _families(kinds, plan.hosts)
     return {
@@ -104,12 +104,12 @@ def _families(kinds: Iterable[str], hosts: str) -> tuple[str, ...]:
 
 
 def history(states: Sequence[NightState]) -> list[Drawn]:
-    """Return the drawn runs of a hunt that were judged, in the order of their verdicts.
+    """Return the judged runs whose plans a hunt chose, in the order of their verdicts.
 
-    Runs of a plan that only another version of Logquake knows are left out.
+    Runs are left out if only another version of Logquake can read their plans.
 
     Args:
-        states: Its parts, the oldest first.
+        states: The hunt's parts, the oldest first.
     """
     transitions: set[str] = set()
     successions: set[tuple[str, str]] = set()
@@ -138,6 +138,6 @@ def _is_known(item: Item) -> bool:
 
 
 def pulls_of(runs: Sequence[Drawn]) -> list[Pull]:
-    """Return runs as the bandits see them."""
+    """Return runs in the form that the bandits use."""
     compared = gains([run.score for run in runs])
     return [Pull(choices=run.choices, gain=gain) for run, gain in zip(runs, compared, strict=True)]

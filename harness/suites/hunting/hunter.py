@@ -1,10 +1,10 @@
-"""Draws the runs of a hunt: a pure function of what its journals say.
+"""Choose the runs of a hunt at random, as a pure function of its journals.
 
-Each run draws a system, a workload, a client and some families of faults. Guided, bandits prefer
-what reached new behaviour of late (`arms.py`), and every second run takes the faults of a run that
-reached something new, and changes them (`mutation.py`). Blind, each value is as likely, and all
-faults are dealt anew. The settings come from the swarm in both. The level of the faults rises with
-each valid run of a system, and falls with each other (`nemesis/levels.py`).
+Each run gets a random system, workload, client and some families of faults. A guided hunt has
+bandits that prefer values with new behaviour lately (`arms.py`). Every second run takes the faults
+of a run that reached something new, and changes them (`mutation.py`). In a blind hunt, all values
+are equally likely, and all faults are new. In both, the swarm chooses the settings. The fault level
+rises after each valid run of a system, and falls after any other run (`nemesis/levels.py`).
 """
 
 from collections import Counter
@@ -35,27 +35,27 @@ from results.record.terms import Mode, Validity
 
 MUTATES, REDRAWS = 0.5, 0.5
 PARENTS = 10
-"""So many of the last runs that reached something new may be changed."""
+"""Only so many of the last runs with new behaviour may be changed."""
 MOST_REFUSED = 20
-"""After so many runs that could not be played a hunt draws no more."""
+"""A hunt ends after so many runs in a row that cannot be played."""
 VIRTUAL_SPEED = 5
-"""So much faster than time is a run in virtual time, as long as none of this part tells. Measured
-2026-11 on 2 cores, two at once: 8 runs of 305 s took 25 s to 61 s."""
+"""The assumed speed of virtual time, until a run of this part has measured it. Measured 2026-11 on
+2 cores, two at once: 8 runs of 305 s took 25 s to 61 s."""
 TRIES = 100
-"""Not each workload suits each system and client."""
+"""Attempts to find a plan, because not every workload suits every system and client."""
 
 
 class Hunter:
-    """Where the runs of a hunt come from.
+    """Provides the runs of a hunt.
 
     Args:
-        suite: With `[hunt]`.
-        families: Gives by system the families of faults that can be played, with their kinds; is
-            asked once something is drawn.
+        suite: A suite with `[hunt]`.
+        families: Returns for each system the playable families of faults with their kinds. It is
+            called when the first run is chosen.
         before: The hunt's earlier parts, the oldest first.
 
     Attributes:
-        before: As above.
+        before: The hunt's earlier parts, the oldest first.
     """
 
     def __init__(
@@ -74,15 +74,15 @@ class Hunter:
         """Return the plan of a run.
 
         Raises:
-            PlanError: There can be no such run: the control system cannot do what it asks for.
+            PlanError: The plan cannot be read, or the control system cannot play it.
         """
         return plan_of(planned)
 
     def draw(self, state: NightState) -> Planned | None:
-        """Return another run; None: the hunt has all the runs that it asked for.
+        """Return another random run; None if the hunt is complete.
 
         Raises:
-            SuiteError: No values of the hunt suit each other.
+            SuiteError: No valid combination of the hunt's values was found.
         """
         if self._is_over(state):
             return None
@@ -95,7 +95,7 @@ class Hunter:
         for _ in range(TRIES):
             try:
                 plan, parent = self._drawn(runs, pulls, rng)
-            except SuiteError:  # Whatever is drawn: a system has no faults here.
+            except SuiteError:  # A system has no faults here, whatever is chosen.
                 raise
             except PlanError as why_not:
                 refused = why_not
@@ -112,19 +112,19 @@ class Hunter:
         raise SuiteError(f"the hunt {self._suite.name} can draw no run: {refused}") from refused
 
     def owed(self, state: NightState) -> list[Planned]:
-        """Return the repeats and controls of failures that are not planned yet."""
+        """Return the reruns and control runs that failures still need."""
         return owed([*self.before, state], self._hunt)
 
     def seen(self, item: Item, state: NightState, store: Path) -> list[Line]:
-        """Return what a run reached first of all drawn runs of this part, and what it broke."""
+        """Return a journal line: what a run reached first in this part, and what it broke."""
         before = [each.reached for each in state.planned if each.reached]
         line = reached_by(RunPaths(store / item.run_id), item.number, before=before)
-        # What a repeat reaches is no merit of the search.
+        # A rerun is not part of the search.
         none: dict[str, object] = {"transitions": (), "successions": ()} if item.repeated else {}
         return [line.model_copy(update=none)]
 
     def _is_over(self, state: NightState) -> bool:
-        """Tell whether no run is to be drawn any more."""
+        """Return whether the hunt is complete."""
         hunt, drawn = self._hunt, [each for each in state.planned if each.planned.plan]
         refused = [each.phase is Phase.UNPLAYED for each in drawn[-MOST_REFUSED:]]
         if len(refused) == MOST_REFUSED and all(refused):
@@ -138,7 +138,7 @@ class Hunter:
         return hunt.main is not None and took_s >= hunt.main
 
     def _drawn(self, runs: Sequence[Drawn], pulls: Sequence[Pull], rng: Random) -> tuple[Plan, str]:
-        """Return a plan, and the run whose faults it changes; empty: they are dealt."""
+        """Return a plan, and the id of the run whose faults it changes; empty if faults are new."""
         parents = self._parents(runs)[-PARENTS:] if self._hunt.guided else []
         if parents and rng.random() < MUTATES:
             ((parent, _),) = rng.choices(parents, weights=[likely for _, likely in parents])
@@ -146,10 +146,10 @@ class Hunter:
         return self._dealt(runs, pulls, rng), ""
 
     def _parents(self, runs: Sequence[Drawn]) -> list[tuple[Drawn, float]]:
-        """Return the runs that may be changed, and how likely each is.
+        """Return the runs whose faults may be changed, each with its weight.
 
-        What a run gained counts less with each change of it: all runs have much that is new where
-        little was reached before, and the first run would stay the parent of most others.
+        A run's gain counts less with each change of it. Early runs reach much that is new. Without
+        this rule, the first run would be the parent of most others.
         """
         children = Counter(run.item.planned.parent for run in runs)
         return [
@@ -159,7 +159,7 @@ class Hunter:
         ]
 
     def _is_parent(self, run: Drawn) -> bool:
-        """Tell whether a run reached something new by faults that this hunt may play."""
+        """Return whether a run reached something new by faults that this hunt may play."""
         hunt, plan = self._hunt, run.plan
         client = plan.client_kind or PLAIN_CLIENT
         if plan.system not in hunt.systems or plan.workload not in hunt.workloads:
@@ -183,9 +183,9 @@ class Hunter:
         return self._whole(values, rng)
 
     def _changed(self, parent: Drawn, rng: Random) -> Plan:
-        """Return the plan of a run with its faults changed a little, and another seed.
+        """Return the plan of a run with slightly changed faults and another seed.
 
-        Half of them have settings of their own, too.
+        Half of these plans also get new settings.
         """
         plan = parent.plan
         kinds = [kind for each in self._families[plan.system].values() for kind in each]
@@ -207,13 +207,13 @@ class Hunter:
 
 
 def refuse_unplayable(suite: Suite) -> None:
-    """Refuse a hunt that could draw no run here, or that has a control on which none can be played.
+    """Raise an error for a hunt that can play no run here, or whose control system can play none.
 
     Args:
-        suite: With `[hunt]`.
+        suite: A suite with `[hunt]`.
 
     Raises:
-        SuiteError: It is one.
+        SuiteError: The hunt cannot be played.
     """
     assert suite.hunt is not None
     Hunter(suite, partial(families_of, suite), []).draw(NightState())
@@ -231,7 +231,7 @@ def refuse_unplayable(suite: Suite) -> None:
 
 
 def _same_mode(control: Plan, mode: Mode) -> str:
-    """Return what to type for a control in another mode."""
+    """Return advice on how to name the control system in the right mode."""
     same = replace(control.named, mode=mode).text
     try:
         plan_from({"system": same})
@@ -241,12 +241,12 @@ def _same_mode(control: Plan, mode: Mode) -> str:
 
 
 def level_of(verdicts: Iterable[Validity]) -> int:
-    """Return the level of the next run of a system.
+    """Return the fault level of a system's next run.
 
-    Each valid run leads one level up, and each other run one level down.
+    Each valid run raises the level by one, and any other run lowers it by one.
 
     Args:
-        verdicts: Of the system's runs, also of those whose faults were changed.
+        verdicts: The verdicts of the system's runs, including runs with changed faults.
     """
     level = 0
     for verdict in verdicts:

@@ -1,4 +1,4 @@
-"""What a hunt leaves: its table, its page, and of each failure the plan and the run in one file."""
+"""Write the results of a hunt: its table, its page, and for each failure a plan and a bundle."""
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,9 +18,9 @@ from results.record.plan import PlanError, dump_plan
 
 MAX_BUNDLE_BYTES = 5_000_000
 TOO_LARGE = ".too-large.txt"
-"""How the file ends that says why a failure has no bundle."""
+"""The suffix of the file that explains why a failure has no bundle."""
 WITHOUT_LOGS = ".without-logs.txt"
-"""How the file ends that says that a failure's bundle has no logs of nodes."""
+"""The suffix of the file that reports a bundle without the nodes' logs."""
 _MB = 1_000_000
 
 
@@ -32,14 +32,14 @@ def write_results_of_hunt(
     store: Path | None,
     files: Sequence[Path] = (),
 ) -> None:
-    """Write a hunt's table and page, and the files of its failures that are not there yet.
+    """Write a hunt's table and page, and the missing files of its failures.
 
     Args:
-        suite: With `[hunt]`.
-        states: Its parts, the oldest first.
-        folder: Where to.
-        store: With the runs; None: they are not at hand.
-        files: Folders with files of failures of these parts, which are taken along.
+        suite: A suite with `[hunt]`.
+        states: The hunt's parts, the oldest first.
+        folder: The folder to write to.
+        store: The store with the runs; None if the runs are not on this machine.
+        files: Folders with files of these parts' failures, to be copied.
 
     Raises:
         StoreError: The disk refuses.
@@ -82,12 +82,13 @@ def _take_along(wanted: Iterable[Path], folders: Sequence[Path]) -> None:
 
 
 def _write_bundle(run: RunPaths, path: Path, why_none: Path, without: Path) -> str:
-    """Write a run's bundle, or why it has none: it is too large to be committed.
+    """Write a run's bundle, or a note that the bundle is too large to be committed.
 
-    If it is, the logs of nodes are left out first: no check reads them.
+    If the bundle is too large, it is first written again without the nodes' logs, because no check
+    reads them.
 
     Returns:
-        Why there can be no bundle now; empty: nothing kept it from being written.
+        Why there can be no bundle now; empty if nothing prevented it.
     """
     size = 0
     for with_logs in (True, False):
@@ -95,7 +96,7 @@ def _write_bundle(run: RunPaths, path: Path, why_none: Path, without: Path) -> s
             try:
                 with draft.open("wb") as file:
                     write_bundle(run, file, with_logs=with_logs)
-            except StoreError as refused:  # The run is under way, or damaged.
+            except StoreError as refused:  # The run is in progress, or damaged.
                 draft.unlink(missing_ok=True)
                 return str(refused)
             if (size := draft.stat().st_size) > MAX_BUNDLE_BYTES:
@@ -114,7 +115,7 @@ def _write_bundle(run: RunPaths, path: Path, why_none: Path, without: Path) -> s
 
 @contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """Give a draft that takes a file's place, unless it is removed; a killed one is overwritten."""
+    """Yield a draft file that replaces the file at the end, unless the caller removes the draft."""
     draft = path.with_name(f".{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

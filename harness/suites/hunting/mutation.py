@@ -1,11 +1,12 @@
-"""Changes a schedule of faults a little: what reached something new is tried with a difference.
+"""Change a schedule of faults a little, if its run reached something new.
 
-The changes are those that a person would try: a fault earlier or later, longer or shorter, on
-another target, of another kind; one more, one less; the same one again, just after its heal.
+The changes are those that a person would try. A fault comes earlier or later, lasts longer or
+shorter, or has another target or kind. One fault is added or removed. Or one fault comes again,
+just after its heal.
 
-Faults that take records are left out. Dealt, they wait until all else is whole
-(`nemesis/turns.py`). Faults by hand come at their times, and beside another fault they could cost
-acknowledged records that no broker is to blame for.
+Faults that destroy records are left out. In a random schedule, they wait until the cluster is whole
+(`nemesis/turns.py`). In a written schedule, they come at their times. Beside another fault, they
+could destroy acknowledged records without any broker's mistake.
 """
 
 import math
@@ -30,17 +31,17 @@ Change = Callable[["Mutation", Faults], Faults]
 
 
 def changeable(faults: Faults) -> Faults:
-    """Return the faults that may be changed: those that take no records."""
+    """Return the faults that may be changed: those that destroy no records."""
     return tuple(each for each in faults if not KINDS[each.kind].when_whole)
 
 
 class Mutation:
-    """Changes schedules of one plan.
+    """Changes the schedules of one plan.
 
     Args:
-        plan: Its nodes, partitions and main phase bound what there can be.
-        kinds: Of faults that there may be.
-        rng: Draws.
+        plan: Its nodes, partitions and main phase limit the faults.
+        kinds: The allowed kinds of faults.
+        rng: The source of random numbers.
     """
 
     def __init__(self, plan: Plan, kinds: Sequence[str], rng: Random) -> None:
@@ -50,7 +51,7 @@ class Mutation:
         self._longest_s = 0.8 * plan.delivery_timeout_s
 
     def of(self, faults: Faults) -> Faults:
-        """Return a schedule with one to three changes, in the order of its faults' times."""
+        """Return a schedule with one to three changes, ordered by the faults' times."""
         faults = changeable(faults)
         for _ in range(self._rng.randint(1, MOST_CHANGES)):
             change = self._rng.choice(_CHANGES)
@@ -64,7 +65,7 @@ class Mutation:
         return self._with(faults, lambda fault: self._at(fault, fault.at_s + by_s))
 
     def stretch(self, faults: Faults) -> Faults:
-        """Hold a fault for longer, or for a shorter time."""
+        """Make a fault last longer or shorter."""
         factor = self._rng.uniform(*STRETCH)
 
         def held(fault: PlannedFault) -> PlannedFault:
@@ -74,7 +75,7 @@ class Mutation:
         return self._with(faults, held)
 
     def aim(self, faults: Faults) -> Faults:
-        """Aim a fault at another target: at that of another fault, half of the time."""
+        """Give a fault another target; half of the time it is another fault's target."""
         others = [each.target for each in faults]
 
         def aimed(fault: PlannedFault) -> PlannedFault:
@@ -85,18 +86,18 @@ class Mutation:
         return self._with(faults, aimed)
 
     def exchange(self, faults: Faults) -> Faults:
-        """Play another kind of fault instead of one."""
+        """Replace a fault by one of a random kind."""
         return self._with(faults, lambda fault: self._new(fault.at_s, fault.hold_s))
 
     def add(self, faults: Faults) -> Faults:
-        """Play one more fault, at any time."""
+        """Add a fault at a random time."""
         if len(faults) >= MOST_FAULTS:
             return faults
         hold_s = self._rng.choice([each.hold_s for each in faults] or [SHIFT_S])
         return (*faults, self._new(self._rng.uniform(0, self._until_s), hold_s))
 
     def repeat(self, faults: Faults) -> Faults:
-        """Strike whom has just recovered: the same fault again, soon after its heal."""
+        """Add a copy of a fault, soon after that fault's heal."""
         if not faults or len(faults) >= MOST_FAULTS:
             return faults
         first = self._rng.choice(faults)
@@ -104,7 +105,7 @@ class Mutation:
         return (*faults, self._at(first, at_s))
 
     def drop(self, faults: Faults) -> Faults:
-        """Leave a fault out; never the last one."""
+        """Remove a fault, but never the last one."""
         if len(faults) <= 1:
             return faults
         left = self._rng.randrange(len(faults))
@@ -123,7 +124,7 @@ class Mutation:
         return self._at(fault, at_s)
 
     def _at(self, fault: PlannedFault, at_s: float) -> PlannedFault:
-        """Return a fault at a time, or as near to it as the main phase allows."""
+        """Return a fault at a time, or at the nearest time that the main phase allows."""
         latest_s = max(0.0, self._until_s - fault.hold_s)
         return fault.model_copy(update={"at_s": min(max(at_s, 0.0), latest_s)})
 
@@ -135,7 +136,7 @@ _CHANGES: tuple[Change, ...] = (
 
 
 def _rounded(fault: PlannedFault) -> PlannedFault:
-    """Return a fault with whole milliseconds; rounded up it could end after the main phase."""
+    """Return a fault with times rounded down to milliseconds, so that it ends in the main phase."""
 
     def down(seconds: float) -> float:
         return math.floor(seconds * MILLI) / MILLI

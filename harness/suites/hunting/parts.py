@@ -1,4 +1,4 @@
-"""The parts of a hunt, also those that other machines played."""
+"""Read and collect the parts of a hunt, also those that other machines played."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,11 +17,12 @@ Identity = tuple[str, str, float]
 
 
 def part_of(journal: Path) -> NightState:
-    """Return the part of a hunt that a journal tells.
+    """Return the part of a hunt that a journal records.
 
     Raises:
-        SuiteError: It is none; or a plan in it names a system with files of its own, or can be a
-            stranger's and reaches beyond its run: its repeats would be played.
+        SuiteError: The journal is not a hunt's. Or one of its plans names a system with files of
+            its own. Or others can write the journal, and a plan reaches beyond its run. Such plans
+            are rejected, because reruns would play them.
     """
     state = state_of(journal)
     if not state.night or not all(item.planned.plan for item in state.items.values()):
@@ -38,14 +39,14 @@ def part_of(journal: Path) -> NightState:
             key, value = next(iter(beyond.items()))
             raise SuiteError(
                 f"the journal {journal} can be a stranger's, and by the {key} {value} its run"
-                f" {item.entry} reaches beyond the run; if you mean that, make the file yours"
+                f" {item.entry} reaches beyond the run. If you mean that, make the file yours"
                 " (chown), and writable by you only (chmod go-w)"
             )
     return state
 
 
 def distinct(parts: Iterable[NightState]) -> list[NightState]:
-    """Return each part once, the oldest first; of two copies the one that goes further."""
+    """Return each part once, the oldest first; of two copies, the longer one."""
     found: dict[Identity, NightState] = {}
     for part in parts:
         key = identity(part)
@@ -55,7 +56,7 @@ def distinct(parts: Iterable[NightState]) -> list[NightState]:
 
 
 def identity(part: NightState) -> Identity:
-    """Return what all copies of a part have, and no other: two machines may begin in one second."""
+    """Return a part's identity, with its begin: two machines may use the same night id."""
     return part.suite, part.night, part.begun_at
 
 
@@ -64,10 +65,10 @@ def _last_at(part: NightState) -> float:
 
 
 def keep(journals: Sequence[Path], folder: NightFolder) -> None:
-    """Copy parts that other stores have into a part's folder, with the files of their failures.
+    """Copy parts from other stores into a part's folder, with the files of their failures.
 
     Raises:
-        SuiteError: A journal is none of a hunt.
+        SuiteError: A journal is not a hunt's.
         StoreError: The disk refuses.
     """
     try:
@@ -83,7 +84,7 @@ def _keep(journals: Sequence[Path], folder: NightFolder) -> None:
         if part in known or identity(part) == own:
             continue
         known.append(part)
-        # The journal is last: with it the part counts as kept.
+        # The journal comes last, because with it the part counts as kept.
         for file in sorted((journal.parent / FAILURES).glob("[!.]*")):
             write_atomically(folder.before / FAILURES / file.name, file.read_bytes())
         copy = folder.before / f"{len(folder.kept) + 1}.jsonl"
@@ -91,7 +92,7 @@ def _keep(journals: Sequence[Path], folder: NightFolder) -> None:
 
 
 def differences(begun: Suite, asked: Suite) -> list[str]:
-    """Return what was asked for otherwise than a part was begun, a sentence each."""
+    """Return each difference between a part's suite and the suite now, in a sentence."""
     then, now = _values(begun), _values(asked)
     return [
         f"{key} was {_text(then.get(key))}, and now is {_text(now.get(key))}"

@@ -1,4 +1,4 @@
-"""What a judged run of a hunt reached and broke, and which faults took effect in it."""
+"""Read what a judged run of a hunt reached and broke, and which of its faults took effect."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -18,17 +18,17 @@ from results.tables import DAMAGES, RunTables
 from results.verdict_json import read_verdict
 
 UNNAMED = "unnamed"
-"""What broke in a run whose verdict names nothing, or cannot be read."""
+"""The broken promise of a run whose verdict names no anomaly or cannot be read."""
 _SHORTEST_S = 0.1
 
 
 def reached_by(paths: RunPaths, item: int, *, before: Iterable[Reached]) -> Reached:
-    """Return the journal's line of a judged run; what cannot be read is left out.
+    """Return the journal's line for a judged run, without what cannot be read.
 
     Args:
-        paths: The run.
-        item: Its number in the night.
-        before: Lines of this night. What they have is left out: a journal stays small.
+        paths: The run's folder.
+        item: The run's number in the night.
+        before: Lines of this night. Their content is not repeated, so that the journal stays small.
     """
     tables, now, known = RunTables(paths), reached(paths), list(before)
     transitions = now.transitions.difference(*(each.transitions for each in known))
@@ -61,7 +61,7 @@ def _read_faults(tables: RunTables) -> tuple[PlannedFault, ...]:
 
 
 def _faults(tables: RunTables) -> tuple[PlannedFault, ...]:
-    """Return the faults that were confirmed, as a plan has them: by time in the main phase."""
+    """Return the confirmed faults in the form of a plan, with times in the main phase."""
     reached = {each.name: each.at_ns for each in load_milestones(tables.paths.milestones)}
     found = []
     columns = ["spec", "targets", "requested_ns", "confirmed_ns", "healed_ns"]
@@ -85,5 +85,5 @@ def _faults(tables: RunTables) -> tuple[PlannedFault, ...]:
 
 
 def _target(told: str, nodes: Sequence[str]) -> str:
-    """Return a fault's target as a plan has it: whom an aftermath meant only the record knows."""
+    """Return a fault's target for a plan. For an aftermath, only the run's record has the node."""
     return nodes[0] if told in {*Strikes} and nodes else told

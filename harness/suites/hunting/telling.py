@@ -1,4 +1,4 @@
-"""What a hunt's journals add up to, for its table and its page."""
+"""Compute a hunt's table and page from its journals."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -19,12 +19,12 @@ MINUTE_S = 60
 def hunt_story(
     suite: Suite, states: Sequence[NightState], *, bundles: Mapping[str, Bundle]
 ) -> HuntStory:
-    """Return what a hunt's parts add up to.
+    """Return the content of a hunt's table and page.
 
     Args:
-        suite: With `[hunt]`.
-        states: Its parts, the oldest first.
-        bundles: Of failures' first runs, by run id.
+        suite: A suite with `[hunt]`.
+        states: The hunt's parts, the oldest first.
+        bundles: The bundle of each failure's first run, by run id.
     """
     assert suite.hunt is not None
     runs = history(states)
@@ -52,20 +52,20 @@ def hunt_story(
 
 
 def minutes_of(runs: Sequence[Drawn]) -> dict[str, float]:
-    """Return the minutes of main phases up to the end of each run, by its id."""
+    """Return for each run id the minutes of main phases up to the end of that run."""
     ends_s = accumulate(main_s_of(run.item) for run in runs)
     return {run.item.run_id: end_s / MINUTE_S for run, end_s in zip(runs, ends_s, strict=True)}
 
 
 def _way(part: NightState) -> str:
-    """Return how a part was drawn; of an older one only its changed runs tell."""
+    """Return whether a part was guided or blind. An old part was guided if it has changed runs."""
     changed = any(each.planned.parent for each in part.planned)
     guided = changed if part.guided is None else part.guided
     return "guided" if guided else "blind"
 
 
 def _clean(runs: Sequence[Drawn], broken: Collection[str]) -> list[tuple[str, float, int]]:
-    """Return the systems on which nothing was found: minutes of main phases, and runs."""
+    """Return the systems without a failure, each with minutes of main phases and number of runs."""
     counts = Counter(run.plan.system for run in runs)
     times_s: dict[str, float] = {}
     for run in runs:
@@ -106,7 +106,7 @@ def _find(
 
 
 def _control(failure: Failure, system: str) -> str:
-    """Return what a control's runs say: how many had the failure, and what they lack."""
+    """Return a sentence on a control system's runs: how many had the failure, and what differs."""
     items = failure.controls_on(system)
     otherwise = dict.fromkeys(note for each in items for note in each.planned.otherwise)
     words = f"{system}: {failure.on_control(system).words}{_others(failure, items)}"
@@ -133,7 +133,7 @@ def _unknown(drawn: Sequence[Item]) -> list[tuple[str, int]]:
 
 
 def growth_of(runs: Sequence[Drawn], minutes: Mapping[str, float]) -> list[tuple[float, int, int]]:
-    """Return after each run: minutes of main phases, transitions and pairs reached so far."""
+    """Return for each run: minutes of main phases, and transitions and pairs reached so far."""
     found, transitions, successions = [], 0, 0
     for run in runs:
         transitions += len(run.new_transitions)
