@@ -34,7 +34,7 @@ _METAVARS = {"RUN": "runs", "SCENARIO": "scenarios", "TOPIC": "topics"}
 
 def spec() -> dict[str, Any]:
     """Return what there is to complete, as it is stored."""
-    context = click.Context(logquake, info_name="logquake")
+    context = click.Context(logquake, info_name="logquake", **logquake.context_settings)
     return {"values": _values(), **_command(logquake, context)}
 
 
@@ -54,7 +54,8 @@ def _command(command: click.Command, context: click.Context) -> dict[str, Any]:
 
 
 def _param(param: click.Parameter) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": param.name, "completes": _completes(param)}
+    name = "help" if "--help" in param.opts else param.name  # click names its own as it likes.
+    told: dict[str, Any] = {"name": name, "completes": _completes(param)}
     if isinstance(param.type, click.Choice):
         told["choices"] = [str(each) for each in param.type.choices]
     if isinstance(param, click.Option):

@@ -173,7 +173,7 @@ def test_a_missing_run_and_a_story_by_name_are_mistakes(
 ) -> None:
     assert bisect(tmp_path) == 254
     assert exit_code(["repro", "leader-epoch-1", "--bisect", "--store", str(tmp_path)]) == 254
-    assert "name one that told this story" in capsys.readouterr().err
+    assert "name one of this scenario" in capsys.readouterr().err
 
 
 def played(

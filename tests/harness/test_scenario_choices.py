@@ -240,7 +240,7 @@ def test_a_story_is_told_step_by_step_before_it_is_played(tmp_path: Path) -> Non
             ["leader-epoch-1", "--system", "reference", "--set", "truncation=leader-epoch"],
             "the rule of leader-epoch-1-high-watermark is high-watermark; choose another one",
         ),
-        (["leader-epoch-1", "--all"], "--all takes neither"),
+        (["leader-epoch-1", "--all"], "--all takes no scenario"),
         (["--all", "--only", "nothing"], "no scenario matches"),
         ([], "name a scenario"),
         (["leader-epoch-1", "--only", "x"], "--only and --markdown need --all"),
