@@ -1,10 +1,10 @@
-"""pytest's plugin, as far as every session has it: `pytest --logquake nightly.toml`.
+"""The part of the pytest plugin that every session loads: `pytest --logquake nightly.toml`.
 
-Tests of one's own may play plans, too, by the fixture `logquake_run`. pytest imports this module in
-all sessions of an environment that has Logquake, also those of projects that have a package
-`harness` or `results` of their own. So it has a name that is nobody else's, and nothing of ours is
-imported by sessions that ask for no suite (`harness.suites.plugin` is for those that do) and have
-no test that plays a plan.
+Your own tests can run plans through the fixture `logquake_run`. pytest imports this module in every
+session of an environment that has Logquake installed. Some of these sessions belong to projects
+with a package of their own named `harness` or `results`. So this module has a unique name. It
+imports other Logquake packages only if the session asks for a suite (`harness.suites.plugin`) or
+has a test that runs a plan.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 PLUGIN = "harness.suites.plugin"
 PACKAGES = ("logquake", "harness", "workloads", "nemesis", "checkers", "cluster", "results")
 _ROOT = Path(__file__).resolve().parent
-"""Where our packages lie, installed or not."""
+"""The folder that contains the Logquake packages, installed or not."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add our options."""
+    """Add the options of Logquake."""
     group = parser.getgroup("logquake", "Logquake: suites of fault-injection runs")
     group.addoption(
         "--logquake",
@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the rest of us in, if a suite was asked for."""
+    """Register the rest of the plugin if the session asks for a suite."""
     if config.getoption("--logquake"):
         _import_ours()
         config.pluginmanager.register(importlib.import_module(PLUGIN), "logquake-suites")
@@ -57,12 +57,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def logquake_run(
     request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
 ) -> Callable[..., Verdict]:
-    """Play plans as `logquake.run` does, into the folder of `--logquake-store`.
+    """Return a function that runs plans like `logquake.run`, in the store `--logquake-store`.
 
-    Each run and its seed are properties of the test, for reports.
+    Each run and its seed become properties of the test, for reports.
 
     Raises:
-        UsageError: The session has imported a package of another that is called as one of ours.
+        UsageError: The session has imported a foreign package with the name of a Logquake package.
     """
     _import_ours()
     ours = importlib.import_module("logquake")
@@ -78,10 +78,10 @@ def logquake_run(
 
 
 def _import_ours() -> None:
-    """Import our packages, whatever lies in the folder that pytest was started in.
+    """Import the Logquake packages, whatever folder pytest was started in.
 
     Raises:
-        UsageError: Others of the same name were imported before.
+        UsageError: Foreign packages with the same names were imported before.
     """
     sys.path.insert(0, str(_ROOT))
     try:

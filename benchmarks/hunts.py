@@ -100,7 +100,7 @@ MECHANISMS = {
     ),
     "KAFKA-15468": Mechanism(
         breaks=("slow-election", "unavailable"),
-        pattern=r"IllegalStateException: TransactionMetadata",
+        pattern=r"Error applying topics delta[^\n]*\n[^\n]*IllegalStateException: Transaction",
         means="a coordinator that loads its state while it writes fails at a state of before",
     ),
     "KAFKA-6119": Mechanism(

@@ -41,6 +41,7 @@ from results.record.plan import Plan
 from results.record.runtime import Event, all_of
 from results.record.shares import has_shares
 from results.record.topics import CreatedTopic, dump_topics
+from results.wording.amounts import size
 from workloads.crashes import Crash
 from workloads.draining import Drain, done_with, drain_recorder, last_member
 from workloads.final_reads import read_to_end
@@ -353,13 +354,13 @@ class Arena:
         free = shutil.disk_usage(self.paths.root).free
         if free < ENOUGH_DISK_BYTES:
             raise FullDiskError(
-                f"the disk of {self.paths.root} is full ({free >> 20} MiB left); free some room (a"
-                " default run takes about 100 MiB), or name another folder with --store"
+                f"the disk of {self.paths.root} is full ({size(free)} left); free some room (a"
+                " default run takes about 100 MB), or name another folder with --store"
             )
         elsewhere = self.hosts.room() if isinstance(self.hosts, TellsRoom) else {}
         for node, left in elsewhere.items():
             if left < ENOUGH_DISK_BYTES:
                 raise FullDiskError(
-                    f"the disk of {node} is full ({left >> 20} MiB left); free some room on its"
+                    f"the disk of {node} is full ({size(left)} left); free some room on its"
                     " host, or name another folder in the file of hosts"
                 )

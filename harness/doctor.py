@@ -16,6 +16,7 @@ from cluster.hosts.namespace import search_path
 from cluster.java import find_java
 from cluster.protocol import UserError
 from cluster.systems.registry import releases_at_hand
+from results.wording.amounts import size
 
 ENOUGH_DISK_BYTES = 2 << 30
 LAB_PROGRAMS = {
@@ -128,6 +129,6 @@ def _disk(store: Path) -> Finding:
     return Finding(
         what=f"store {store}",
         works=free > ENOUGH_DISK_BYTES and writable,
-        detail=f"{free >> 30} GiB free at {folder}" + ("" if writable else ", not writable"),
+        detail=f"{size(free)} free at {folder}" + ("" if writable else ", not writable"),
         remedy="name a folder with room that you may write to: --store DIR",
     )

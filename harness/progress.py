@@ -11,14 +11,17 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from results.record.clock import pause_until, stopwatch_s
+from results.wording.amounts import duration
 from results.wording.plural import many
 
 LINE_INTERVAL_S = 10.0
 REFRESH_INTERVAL_S = 0.25
+_BAR_COLUMNS = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class Progress:
         self._look = look
         self._phase = "preparing"
         self._ends_s: float | None = None
+        self._lasts_s: float | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
 
@@ -79,9 +83,9 @@ class Progress:
 
     def phase(self, name: str, *, lasts_s: float | None = None) -> None:
         """Say that a phase begins, and how long it lasts where that is known."""
-        self._phase = name
+        self._phase, self._lasts_s = name, lasts_s
         self._ends_s = None if lasts_s is None else stopwatch_s() + lasts_s
-        limit = "" if lasts_s is None else f" ({lasts_s:g} s)"
+        limit = "" if lasts_s is None else f" ({duration(lasts_s)})"
         self.say(f"{name}{limit}")
 
     def say(self, sentence: str) -> None:
@@ -100,16 +104,29 @@ class Progress:
         while not pause_until(stopwatch_s() + LINE_INTERVAL_S, self._stop):
             shown = self._look()
             if shown.total:
-                self.say(f"  {self._left()}{_rates(shown)}{_faults(shown)}")
+                left = f"{self._left()}, " if self._left() else ""
+                self.say(f"  {left}{_rates(shown)}{_faults(shown)}")
+
+    def _left_s(self) -> float | None:
+        return None if self._ends_s is None else max(0.0, self._ends_s - stopwatch_s())
 
     def _left(self) -> str:
-        if self._ends_s is None:
-            return ""
-        return f"{max(0.0, self._ends_s - stopwatch_s()):.0f} s left, "
+        left_s = self._left_s()
+        return "" if left_s is None else f"{duration(left_s)} left"
+
+    def _bar(self) -> ProgressBar:
+        """Return how far the phase is; it pulses if nobody knows how long the phase lasts."""
+        left_s, lasts_s = self._left_s(), self._lasts_s
+        if left_s is None or not lasts_s:
+            return ProgressBar(width=_BAR_COLUMNS, pulse=True)
+        return ProgressBar(total=lasts_s, completed=lasts_s - left_s, width=_BAR_COLUMNS)
 
     def _panel(self, shown: Snapshot) -> Table:
+        bar = Table.grid(padding=(0, 2))
+        bar.add_row(self._bar(), Text(self._left()))
         grid = Table.grid(padding=(0, 2))
-        grid.add_row(Text("  phase", style="dim"), Text(f"{self._phase}  {self._left()}"))
+        grid.add_row(Text("  phase", style="dim"), Text(self._phase))
+        grid.add_row("", bar)
         grid.add_row(Text("  clients", style="dim"), Text(_rates(shown)))
         for sentence in shown.faults or ("none",):
             grid.add_row(Text("  fault", style="dim"), Text(sentence, style="yellow"))
@@ -119,9 +136,10 @@ class Progress:
 
 
 def _rates(shown: Snapshot) -> str:
-    parts = [f"{outcome} {count}/s" for outcome, count in sorted(shown.rates.items())]
+    parts = [f"{outcome} {count:,}" for outcome, count in sorted(shown.rates.items())]
     counts = f"{many(shown.total, 'op')}, {many(shown.missed, 'arrival')} missed"
-    return f"{', '.join(parts) or 'idle'}; {counts}"
+    rate = f"{sum(shown.rates.values()):,} ops/s ({', '.join(parts)})" if parts else "idle"
+    return f"{rate}; {counts}"
 
 
 def _faults(shown: Snapshot) -> str:

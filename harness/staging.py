@@ -53,6 +53,7 @@ from results.record.plan import Plan, dump_plan
 from results.record.story import dump_story
 from results.record.systems import SystemKind
 from results.store import Store, typed
+from results.wording.amounts import duration
 from results.wording.swarm import swarm_words
 
 
@@ -250,7 +251,9 @@ class Staging:
                 if plan.is_simulated:
                     took_s = stopwatch_s() - began_s
                     lasted_s = clock.now_ns() / NS_PER_S
-                    self._say(f"{lasted_s:.0f} s of virtual time took {took_s:.1f} s")
+                    self._say(
+                        f"{duration(round(lasted_s))} of virtual time took {duration(took_s)}"
+                    )
                 yield Played(
                     plan=plan,
                     paths=paths,

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from results.record.clock import seconds
 from results.record.verdict import as_sentence
+from results.wording.amounts import size
 from results.wording.inert import inert, shortened
 from results.wording.naming import said
 from results.wording.plural import many
@@ -33,7 +34,7 @@ def new_engine() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     engine.filters["listed"] = _listed
-    engine.filters["size"] = size_words
+    engine.filters["size"] = size
     engine.filters["sentence"] = as_sentence
     engine.filters["said"] = said
     engine.filters["plain"] = inert
@@ -65,13 +66,3 @@ def _listed(value: object, key: str) -> str:
 
 def _seconds(time_ns: object) -> str:
     return seconds(time_ns) if isinstance(time_ns, int) else "?"
-
-
-def size_words(size_bytes: int) -> str:
-    """Return a size in bytes as readable text: `1.2 MB`."""
-    size = float(size_bytes)
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:  # noqa: PLR2004 - SI prefixes
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"

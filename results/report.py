@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from results.engine import size_words, template_engine
+from results.engine import template_engine
 from results.environment import read_environment
 from results.page.bundles import bundle_link
 from results.page.facts import facts_of
@@ -45,6 +45,7 @@ from results.samples import SAMPLE_PREFIX, is_sample
 from results.signature import reason_for
 from results.tables import RunTables
 from results.trust import is_own
+from results.wording.amounts import size
 from results.wording.faults import FaultLine, fault_lines
 from results.wording.glossary import GLOSSARY, terms_in
 from results.wording.headline import Headline, clauses, ranked_anomalies
@@ -306,7 +307,7 @@ def _environment(paths: RunPaths) -> tuple[dict[str, object], list[tuple[str, st
     rows = []
     for key, value in values.items():
         if key == "memory_bytes" and isinstance(value, int):
-            rows.append(("memory", size_words(value)))
+            rows.append(("memory", size(value)))
         elif isinstance(value, dict):
             rows.append((key, "; ".join(f"{name} {each}" for name, each in value.items())))
         elif value is not None and key != "schema_version":

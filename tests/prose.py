@@ -13,13 +13,13 @@ LEAST_WORDS_OF_MESSAGE = 5
 _FENCED = re.compile(r"^ *(```|~~~).*?^ *\1[^\n]*$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _NO_PROSE = re.compile(r" *(#|\||!\[|<)|.*::$|    ")
-_ITEM = re.compile(r" *([-*]|\d+\.) +")
+_ITEM = re.compile(r"^ *([-*]|\d+\.) +")
 _SECTION = re.compile(r"(Args|Returns|Yields|Raises|Attributes|Examples?):$")
 _FIELD = re.compile(r"    \S")
 _CODE = re.compile(r"`[^`\n]+`")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _URL = re.compile(r"<?https?://\S+")
-_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[\"'(*]*[A-Z`0-9])")
+_END = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=[\"'(*]*[A-Z`0-9])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def modules() -> list[Path]:
 
 def blocks_of_page(page: Path) -> Iterator[Block]:
     """Yield paragraphs and items of a Markdown page. Code, tables and headings are no prose."""
-    text = _blanked(_COMMENT, _blanked(_FENCED, page.read_text(encoding="utf-8")))
+    text = _blanked(_COMMENT, without_code(page.read_text(encoding="utf-8")))
     yield from (Block(page, line, some) for line, some in _blocks(text.splitlines()))
 
 
@@ -94,6 +94,11 @@ def words(text: str) -> list[str]:
     """Return the words of a text. A piece of code, or an address, counts as one."""
     plain = _URL.sub("address", _CODE.sub("code", text))
     return [each for each in plain.split() if any(map(str.isalnum, each))]
+
+
+def without_code(text: str) -> str:
+    """Return a page with its blocks of code as empty lines."""
+    return _blanked(_FENCED, text)
 
 
 def _blanked(pattern: re.Pattern[str], text: str) -> str:

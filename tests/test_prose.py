@@ -16,6 +16,7 @@ from tests.prose import (
     modules,
     pages,
     sentences,
+    without_code,
     words,
 )
 
@@ -59,7 +60,7 @@ def test_a_flaw_is_found(text: str, flaw: str) -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_has_short_lines_blocks_and_sentences(page: Path) -> None:
-    lines = page.read_text(encoding="utf-8").splitlines()
+    lines = without_code(page.read_text(encoding="utf-8")).splitlines()
     long = [
         f"{page.name}:{number}: a line of {len(line)} characters"
         for number, line in enumerate(lines, 1)

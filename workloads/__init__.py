@@ -1,17 +1,20 @@
-"""What clients do, and how it is recorded.
+"""The clients of a run: what they do, and how it is recorded.
 
-A workload is a pure generator (`log.py`, `txn.py`, `groups.py`): from the time, the phase and what
-was observed it gives the next op for a process that is free. `allotment.py` deals the values and
-`assigning.py` the partitions. `worker.py` is an operating system process that carries the ops of
-many logical processes out (`crew.py`), on the recording clients of `clients/`, and writes the live
-streams (`recorder.py`); what waits for a coordinator, as transactions do, is done `aside`;
-`fleet.py` is how the controlling side starts, steers and counts the workers; `final_reads.py` reads
-every partition to its end once the workers have stopped.
+A workload is a pure generator (`log.py`, `txn.py`, `groups.py`). It gets the time, the phase and
+the observations, and returns the next op for a free process. The other modules execute and record
+ops:
 
-Only `harness` and `benchmarks` import this package. It imports `results.record` and nothing else of
-ours: clients know a cluster by its bootstrap addresses alone. confluent_kafka stays in `clients/`.
+- `allotment.py` gives out values, and `assigning.py` gives out partitions.
+- `worker.py` is an operating system process. It executes the ops of many logical processes
+  (`crew.py`) on the recording clients of `clients/`, and writes the live streams (`recorder.py`).
+- `aside.py` runs calls that wait for a coordinator, such as transactions, in separate tasks.
+- `fleet.py` starts, controls and counts the workers for the harness.
+- `final_reads.py` reads every partition to its end when the workers have stopped.
 
-To add a workload: write its generator (`Generator` in `protocol.py`) and its `WORKLOAD` in a module
-of its own, its test beside those of `tests/workloads`, and a line in `registry.WORKLOADS`. Ops
-of a new kind take more.
+Only `harness` and `benchmarks` import this package. From Logquake it imports only `results.record`:
+clients know a cluster only by its bootstrap addresses. Only `clients/` uses confluent_kafka.
+
+To add a workload, write its generator (`Generator` in `protocol.py`) and its `WORKLOAD` in a new
+module, and its test beside those of `tests/workloads`. Add a line to `registry.WORKLOADS`. A new
+kind of op needs more changes.
 """

@@ -1,4 +1,4 @@
-"""Which values a worker may use: ranges of sequences that no other worker takes from."""
+"""The values that a worker may send: ranges of sequence numbers that no other worker uses."""
 
 import numpy as np
 
@@ -7,16 +7,16 @@ from results.record.values import SEQUENCE_BITS, pack_value
 from workloads.protocol import Key, Reservation, Send
 
 BLOCK = 1 << 17
-"""Sequences that are reserved at once; more than the most sends of one op (100,000)."""
+"""Sequence numbers reserved at once; more than the largest number of values in one op (100,000)."""
 
 
 class Allotment:
-    """One worker's values, partition by partition.
+    """The unused values of one worker, by partition.
 
     Args:
-        plan: Its topics and partitions, and how many values a send has.
+        plan: Has the topics, the partitions, and the number of values in a send.
         worker: The worker's number.
-        workers: How many share the sequences.
+        workers: The number of workers that share the sequence numbers.
     """
 
     def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
@@ -25,11 +25,11 @@ class Allotment:
         self._ranges = {key: _Range(worker=worker, workers=workers) for key in self._numbers}
 
     def send_to(self, key: Key, count: int | None = None) -> Send:
-        """Return a send to a partition, of values that were never used.
+        """Return a send to a partition, with values that were never used.
 
         Args:
             key: The partition.
-            count: How many values; None: as many as the plan says.
+            count: The number of values; None: as in the plan.
         """
         number, count = self._numbers[key], count or self._count
         first, block = self._ranges[key].take(count)
@@ -42,7 +42,7 @@ class Allotment:
 
 
 class _Range:
-    """The sequences of one partition that one worker may use: every `workers`-th block."""
+    """The sequence numbers of one partition for one worker: every `workers`-th block."""
 
     def __init__(self, *, worker: int, workers: int) -> None:
         self._block = worker - workers
@@ -50,7 +50,7 @@ class _Range:
         self._next = self._end = 0
 
     def take(self, count: int) -> tuple[int, tuple[int, int] | None]:
-        """Return the first of `count` sequences, and the block that was opened for them."""
+        """Return the first of `count` sequence numbers, and a newly opened block, if any."""
         opened = None
         if self._next + count > self._end:
             self._block += self._workers

@@ -1,4 +1,4 @@
-"""Work that waits: done in tasks aside, its results taken in the crew's own loop."""
+"""Run blocking calls in separate tasks, and handle their results in the crew's own loop."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,14 +9,14 @@ from results.record.runtime import Queue, new_queue, start
 
 _Result = TypeVar("_Result")
 _Work = Callable[[], Callable[[], None]]
-"""Does something, and returns what is to be done with the result."""
+"""A blocking call; it returns the function that handles its result."""
 
 
 class Aside:
-    """Tasks for calls that wait for a broker, so that the loop never does.
+    """Tasks for calls that wait for a broker, so that the crew's loop never waits.
 
     Args:
-        tasks: How many at most; none is started before there is work for it.
+        tasks: The most tasks. None is started before there is work for it.
     """
 
     def __init__(self, tasks: int) -> None:
@@ -26,7 +26,7 @@ class Aside:
         self._ended: Queue[Callable[[], None]] = new_queue()
 
     def do(self, work: Callable[[], _Result], done: Callable[[_Result], None]) -> None:
-        """Start some work; `done` is called with its result, from `serve`, exactly one time."""
+        """Start some work; `serve` later calls `done` with its result, exactly once."""
         self._open += 1
         if self._started < min(self._most, self._open):
             self._started += 1
@@ -34,7 +34,7 @@ class Aside:
         self._works.put(lambda: partial(done, work()))
 
     def serve(self, timeout_s: float) -> None:
-        """Wait for results, at most that long, and hand on all that are there."""
+        """Wait for results up to a timeout, and handle all that have arrived."""
         while True:
             try:
                 hand_on = self._ended.get(block=timeout_s > 0, timeout=timeout_s or None)
@@ -55,5 +55,5 @@ class Aside:
 
 
 def _raise(error: Exception) -> NoReturn:
-    """Raise what some work raised: a bug must not be lost with its task."""
+    """Raise an error of a finished task in the crew's loop, so that no error is lost."""
     raise error

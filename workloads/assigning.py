@@ -1,4 +1,7 @@
-"""Which partitions a thread reads, and from where: assignments by hand, dealt anew now and then."""
+"""Choose the partitions that a thread reads, and the offsets from which it reads them.
+
+Partitions are assigned manually, without a consumer group, and change from time to time.
+"""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -9,25 +12,25 @@ from workloads.protocol import Assign, Key, Observed
 
 EXTRA_PARTITIONS = 2
 READ_AGAIN_LIMIT = 5000
-"""A reader may start a partition over as long as not more records than this were read of it."""
+"""A partition may be read again from its start if at most this many records were read of it."""
 START_OVER_SHARE = 0.5
 START_OVER_FAR_SHARE = 0.125
 HEAVY_EXTRA_SHARE = 0.25
-"""Of the assignments under heavy load that have a partition beside the thread's own."""
+"""Under heavy load, the share of assignments with a partition beside the thread's own."""
 HEAVY_AGAIN_SHARE = 0.25
-"""Under heavy load partitions start over as long as that reads at most this much of all again."""
+"""Under heavy load, the share of all records read so far that may be read again."""
 
 
 class Assigner:
-    """Deals partitions to the threads of a worker.
+    """Assigns partitions to the threads of a worker.
 
-    Each thread always reads its own share of the partitions, so that all are covered, and some
-    more that are dealt anew at each assignment. Under heavy load these are few, and start over
-    within a budget: what is read is about what is sent.
+    Each thread always reads its own share of the partitions, so that every partition is read. It
+    also reads some others, which change with each assignment. Under heavy load these are few, and
+    reading again from the start has a budget. So the amount read is about the amount sent.
 
     Args:
-        plan: Its topics, partitions and concurrency.
-        random: The workload's.
+        plan: Has the topics, the partitions and the concurrency.
+        random: The workload's random source.
     """
 
     def __init__(self, plan: Plan, random: Random) -> None:
@@ -39,33 +42,34 @@ class Assigner:
         self._again = 0
 
     def note(self, positions: Mapping[Key, int]) -> None:
-        """Remember how far each partition was read."""
+        """Record how far each partition was read."""
         for key, position in positions.items():
             self._furthest[key] = max(position, self._furthest.get(key, 0))
 
     def assign(self, observed: Observed, *, kept: Sequence[Key] | Mapping[Key, int]) -> Assign:
-        """Return an assignment: the thread's share and some more; kept partitions go on."""
+        """Return a thread's next assignment: its share and some more; kept partitions continue."""
         keys = self.share_of(observed.thread)
         keys += [key for key in self._extras() if key not in keys]
         return Assign(starts={key: self._start(key, observed, kept=key in kept) for key in keys})
 
     def share_of(self, thread: int) -> list[Key]:
-        """Return the partitions that a thread always reads; over all threads: every partition."""
+        """Return the partitions that a thread always reads; all threads together read every one."""
         own = {thread % len(self._keys), *range(thread, len(self._keys), self._concurrency)}
         return [self._keys[index] for index in sorted(own)]
 
     def _extras(self) -> Sequence[Key]:
         if not self._heavy:
             return self._random.sample(self._keys, min(EXTRA_PARTITIONS, len(self._keys)))
-        # How far another worker has read a partition is not known, and all of it may be much.
+        # Only partitions with a known position: another one may have very many records.
         known = sorted(self._furthest)
         more = known and self._random.random() < HEAVY_EXTRA_SHARE
         return [self._random.choice(known)] if more else []
 
     def _start(self, key: Key, observed: Observed, *, kept: bool) -> int | None:
-        """Where to read on: a kept partition goes on, another may start over while that is cheap.
+        """Return the offset from which to read a partition; None: from its start.
 
-        What was read before must be read again alike, so starting over is worth its cost.
+        A kept partition continues. Another one may be read again from its start while that is
+        cheap. This is useful, because the same records must be read again.
         """
         known = observed.positions.get(key)
         if kept and known is not None:
@@ -77,12 +81,12 @@ class Assigner:
             return None if self._random.random() < START_OVER_SHARE else known
         if known is not None:
             return known
-        # After an error the thread knows nothing, and the end may have been truncated far back.
+        # After an error the position is unknown, and the log may have been truncated far back.
         start_over = self._random.random() < START_OVER_FAR_SHARE
         return None if start_over else furthest - READ_AGAIN_LIMIT
 
     def _start_under_load(self, known: int | None, furthest: int) -> int | None:
-        """Where to read on under heavy load: seldom from the start, or else close to the end."""
+        """Under heavy load: return None, the start, rarely; otherwise an offset near the end."""
         most = HEAVY_AGAIN_SHARE * sum(self._furthest.values())
         if self._again + furthest <= max(READ_AGAIN_LIMIT, most):
             self._again += furthest

@@ -1,4 +1,4 @@
-"""Workers that crash: their own program ended them by a signal, which a client library can do."""
+"""Recognize workers that crashed: a signal of their own program, e.g. by a client library's bug."""
 
 import signal
 from collections.abc import Mapping
@@ -9,18 +9,18 @@ CRASHES: Mapping[int, str] = {
     int(getattr(signal, name)): name
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
 }
-"""A failed assertion, a wrong access, and the like; nobody sends them from outside by accident."""
+"""Signals of a failed assertion, an invalid memory access and the like, which no user sends."""
 _MOST_LINES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
-    """The end of a worker.
+    """The crash of a worker.
 
     Attributes:
-        worker: Its number.
-        signal: By name: `SIGSEGV`.
-        said: Its last words, line by line, without what librdkafka logs of its doing.
+        worker: The worker's number.
+        signal: The signal's name, such as `SIGSEGV`.
+        said: Its last output lines, without librdkafka's ordinary log lines.
     """
 
     worker: int
@@ -29,12 +29,12 @@ class Crash:
 
 
 def crash_of(worker: int, code: int | None, log: Path) -> Crash | None:
-    """Return how a worker crashed; None: it goes on, or ended in another way.
+    """Return how a worker crashed; None if it runs or ended in another way.
 
     Args:
-        worker: Its number.
-        code: As `Popen.returncode`.
-        log: Has its own words.
+        worker: The worker's number.
+        code: Its exit code, as in `Popen.returncode`.
+        log: The file with its output.
     """
     name = CRASHES.get(-code) if code is not None else None
     return Crash(worker=worker, signal=name, said=_last_words(log)) if name else None

@@ -1,8 +1,9 @@
-"""The logical processes of one worker: each one op at a time, none with a thread of its own.
+"""The logical processes of one worker: each executes one op at a time, without its own thread.
 
-An op that ends as info retires its process: the thread goes on as the next one
-(`process = thread + k * concurrency`), with a new consumer. Producers are shared by all, but for
-transactional ones: each thread has its own. What waits for a broker is done aside (`aside.py`).
+An op that ends as `info` ends its process. Its thread number continues as the next process
+(`process = thread + k * concurrency`), with a new consumer. All processes share a producer, but
+each thread has its own transactional producer. Calls that wait for a broker run in separate tasks
+(`aside.py`).
 """
 
 from collections import Counter, deque
@@ -44,19 +45,19 @@ from workloads.recorder import Recorder
 
 WORKER_BITS = 40
 MEMBER_WAIT_S = 0.005
-"""For records, of a member's poll, which is done aside: so that members do not spin."""
+"""Seconds that a group member's poll waits for records, so that the poll is not a busy loop."""
 REST_NS = 250_000_000
-"""After a poll that failed: an error that lasts must not cost a new consumer for each op."""
+"""Pause after a failed poll, so that a lasting error does not cost a new consumer for each op."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """How a crew comes by its clients.
+    """Creates the clients of a crew.
 
     Attributes:
-        reader: For a process.
-        sender: The producer that all share; None: there are only transactions.
-        transactor: For a thread; None: there are no transactions.
+        reader: Creates the consumer of a process.
+        sender: Creates the shared producer; None if there are only transactions.
+        transactor: Creates a thread's transactional producer; None without transactions.
     """
 
     reader: Callable[[int], Reader]
@@ -71,27 +72,27 @@ class _Thread:
     reader: Reader
     transactor: Transactor | None = None
     member: Member | None = None
-    """Its reader, once that has joined a group."""
+    """The process's consumer, after it has joined a group."""
     assigned: bool = False
     rest_until_ns: int = 0
     starts: dict[Key, int | None] = field(default_factory=dict)
-    """The process's assignment, by hand."""
+    """The process's manual assignment."""
     positions: dict[Key, int] = field(default_factory=dict)
     unhandled: Batch | None = None
-    """What a member read, and no transaction has handled yet; only where members have one."""
+    """Records that a group member has read and no transaction has handled; only in pipelines."""
 
 
 class Crew:
-    """The threads of a worker, and what they have in flight.
+    """The threads of a worker, with their ops in flight.
 
     Args:
         threads: Their numbers, below the plan's concurrency.
-        concurrency: Of the whole run: how far a thread's process numbers lie apart.
+        concurrency: The run's concurrency: the distance between a thread's process numbers.
         worker: The worker's number: the high bits of its op ids.
-        generator: The workload.
-        clients: Make the clients.
-        recorder: Gets every invocation before the request leaves, and every completion.
-        clock: The run's.
+        generator: The workload's generator.
+        clients: Creates clients.
+        recorder: Gets each invocation before its request is sent, and each completion.
+        clock: The run's clock.
     """
 
     def __init__(
@@ -128,25 +129,25 @@ class Crew:
         self._in_flight: Counter[Key] = Counter()
         self._transacting = 0
         self.in_flight = 0
-        """How many ops have begun and not ended."""
+        """Number of ops that have begun and not ended."""
         self.ops: Counter[tuple[F, Outcome]] = Counter()
         self.latencies_ns: list[int] = []
-        """Of sends and transactions that ended ok, since whoever shows them emptied the list."""
+        """Latencies of successful sends and transactions since the list was last emptied."""
         self.taken: set[Key] = set()
-        """Partitions that took a message, since whoever asks for them emptied the set."""
+        """Partitions that acknowledged a message since the set was last emptied."""
         self.read: set[tuple[str, Key]] = set()
-        """Groups, and partitions of which a member of theirs read something; emptied alike."""
+        """Pairs of a group and a partition that a member has read; emptied in the same way."""
 
     @property
     def free(self) -> int:
-        """How many processes have no op in flight."""
+        """Number of processes without an op in flight."""
         return len(self._free)
 
     def invoke(self, phase: Phase) -> bool:
-        """Start the next op of the process that has been free for longest.
+        """Start the next op of the process that has been free longest.
 
         Returns:
-            Whether it did anything: False for a poll that found nothing.
+            False for a poll that found nothing, otherwise True.
         """
         thread = self._free.popleft()
         op = self._generator.next_op(self._observed(thread, phase))
@@ -160,7 +161,7 @@ class Crew:
         return self._carry_out(thread, op_id, op, invoked_ns)
 
     def serve(self, timeout_s: float) -> None:
-        """Wait for reports and results, at most that long; replace a producer that is broken."""
+        """Wait for reports and results up to a timeout; replace a broken producer."""
         if self._sender is None:
             self._aside.serve(timeout_s)
         else:
@@ -172,7 +173,7 @@ class Crew:
             self._free.append(self._resting.popleft())
 
     def end(self) -> None:
-        """Record what members asked of their groups, and had no answer to."""
+        """Record the members' requests to their groups that got no answer."""
         for thread in self._threads:
             self._note_group_offsets(thread, self._next_op_id, last=True)
 
@@ -266,16 +267,16 @@ class Crew:
         self._aside.do(work, done)
 
     def _settle(self, thread: _Thread, result: TxnResult) -> None:
-        """Move the process on behind what it read, or back if its transaction was aborted.
+        """Set a process's position after a transaction: forward, or back if it was aborted.
 
-        What an aborted transaction has read was read in vain: as every application that reads,
-        works and writes in transactions does, the reader goes back to where it began.
+        An aborted transaction has read in vain. So the reader returns to where the transaction
+        began, as applications that read, work and write in transactions do.
         """
         if any(batch.error is not None for _, batch in result.batches):
             self._fail_to_read(thread)
         elif result.outcome is Outcome.FAIL and any(batch.spans for _, batch in result.batches):
             error = thread.reader.assign({**thread.starts, **thread.positions})
-            # If it did not go back, only an assignment that is recorded can tell where it reads on.
+            # If it failed to go back, only a new recorded assignment can define its position.
             thread.assigned = error is None
         elif result.outcome is Outcome.OK:
             for _, batch in result.batches:
@@ -283,7 +284,7 @@ class Crew:
 
     def _poll(self, thread: _Thread, op_id: int, op: Poll, invoked_ns: int) -> bool:
         if thread.member is not None:
-            # A poll in which the group gives it partitions waits for what the group has committed.
+            # This poll may wait for the group's committed offsets, if the group assigns partitions.
             work = partial(_poll_and_commit, thread.member, op, op_id)
             self._aside.do(work, partial(self._polled, thread, op_id, invoked_ns))
             return True
@@ -326,7 +327,7 @@ class Crew:
 
         def done(settled: Settled) -> None:
             self._recorder.settled(op_id, held, settled, process=thread.process)
-            # What one broker refused, or did not answer, the group delivers again.
+            # If a broker refused it or did not answer, the group delivers the record again.
             self._end(thread, op_id, F.ACKNOWLEDGE, Outcome.OK, error=settled.error)
 
         self._aside.do(partial(sharer.acknowledge, held, op.acts), done)
@@ -337,9 +338,9 @@ class Crew:
             self._recorder.group_offsets(op_id, process=thread.process, offsets=told)
 
     def _fail_to_read(self, thread: _Thread) -> None:
-        """Let a thread rest, and forget where it was.
+        """Let a thread pause, and forget its positions.
 
-        Where the next process starts must not repeat the error, as behind a truncated end.
+        The next process must not repeat the error, for example after a truncation of the log.
         """
         thread.positions.clear()
         thread.rest_until_ns = self._clock.now_ns() + REST_NS
@@ -368,7 +369,7 @@ class Crew:
 
     def _seek(self, thread: _Thread, op_id: int, op: Seek) -> None:
         assert thread.member is not None, "only who has joined a group seeks"
-        # It may have to ask what the group has committed.
+        # The call may have to ask for the group's committed offsets.
         work = partial(thread.member.seek, op.back)
         self._aside.do(work, partial(self._sought, thread, op_id))
 
@@ -412,7 +413,7 @@ class Crew:
 
     def _retire(self, thread: _Thread, *, leave: bool) -> None:
         reader = thread.reader
-        # In a task of its own: one that never ends would keep the next members in their groups.
+        # In its own task, because a close that hangs would keep the next members from their groups.
         start(reader.close if leave else cast("Member", reader).abandon, "closing")
         thread.process += self._concurrency
         thread.reader, thread.member = self._clients.reader(thread.process), None
@@ -432,7 +433,10 @@ _F: dict[type[Op], F] = {
 
 
 def _taken_meanwhile(batch: Batch) -> str | None:
-    """Return why a member must not handle what it read: another one may read it, too."""
+    """Return why a member must not handle the records it has read; None if it may.
+
+    If a partition was revoked meanwhile, another member may read the same records.
+    """
     read = {key for key, _ in batch.spans}
     taken = {
         key
@@ -444,9 +448,10 @@ def _taken_meanwhile(batch: Batch) -> str | None:
 
 
 def _outcome(op: Txn, result: TxnResult) -> Outcome:
-    """Return how an op ends: a member that handled in vain is thrown away, which only info does.
+    """Return the outcome of a transaction; a group member that handled in vain gets `info`.
 
-    It stands behind what it read, and the next process reads that again.
+    Its position is behind what it has read. Only `info` ends its process, and the next process
+    reads the records again.
     """
     return Outcome.INFO if op.handles and result.outcome is Outcome.FAIL else result.outcome
 

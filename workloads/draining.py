@@ -1,7 +1,7 @@
-"""The end of a share group: a last member accepts what is left, until the group is done with all.
+"""The end of a share group's run: a last member accepts the remaining records.
 
-A group's coordinator counts the records below the end of each partition that are neither accepted,
-rejected nor given up: its lag (KIP-1226). At a lag of 0 what was never delivered is lost.
+The group's coordinator counts the records before each partition's end that are neither accepted,
+rejected nor given up: the lag (KIP-1226). With lag 0, a record that was never delivered is lost.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,19 +27,19 @@ POLL_LIMIT = 100
 _WAIT_S = 0.2
 _ASK_S = 1.0
 REST_S = 0.25
-"""After an error."""
+"""Pause in seconds after an error."""
 MOST_ERRORS = 8
-"""In a row, of one member: each that joins is one more that may have lost a record."""
+"""Most errors in a row of one member. Each new member may also lose a record."""
 
 
 class Drain:
-    """The last member of a share group, and its successors.
+    """The last member of a share group, and its successors after errors.
 
     Args:
-        member: Makes the consumer of a process.
-        topics: What the group reads.
+        member: Creates the consumer of a process.
+        topics: The topics that the group reads.
         recorder: Gets the ops.
-        clock: The run's.
+        clock: The run's clock.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Drain:
     def drain(
         self, is_done: Callable[[], bool], timeout_s: float, stop: Event | None = None
     ) -> bool:
-        """Accept records until the group is done with all; tell whether it came to that.
+        """Accept records until the group has finished all; return whether it did.
 
         Args:
-            is_done: Is asked each second.
-            timeout_s: The limit.
-            stop: Ends it.
+            is_done: Called every second; returns whether the group has finished.
+            timeout_s: The time limit.
+            stop: Ends the draining early.
         """
         deadline_s, ask_at_s, done = stopwatch_s() + timeout_s, 0.0, False
         member, self._errors = self._joined(), 0
@@ -85,7 +85,7 @@ class Drain:
         return done
 
     def _take(self, member: Sharer) -> None:
-        """Accept what one poll returns; the member's last error in a row ends its process."""
+        """Accept the records of one poll; too many errors in a row end the process."""
         asked_ns, op_id = self._clock.now_ns(), self._begin(F.POLL)
         batch = member.poll(POLL_LIMIT, _WAIT_S)
         self._recorder.delivered(
@@ -125,13 +125,13 @@ class Drain:
         return op_id
 
     def _end(self, op_id: int, error: str | None, *, last: bool = False) -> None:
-        """Record an op's end; `info` only as the last op of its process."""
+        """Record an op's end; `info` only for the last op of a process."""
         outcome = Outcome.INFO if last else Outcome.OK
         self._recorder.completed(op_id, at_ns=self._clock.now_ns(), outcome=outcome, error=error)
 
 
 def drain_recorder(plan: Plan, topics: Sequence[CreatedTopic], live: Path) -> Recorder:
-    """Return the recorder of the last member; its streams are named `drain`."""
+    """Return the recorder of the last member, whose streams are named `drain`."""
     streams = [*(each for each in STREAMS if each not in {"arrivals", "reservations"}), SHARED]
     return Recorder(
         live, WRITER, worker=DRAIN_WORKER, topics=topics, acks=plan.acks, streams=streams
@@ -139,7 +139,7 @@ def drain_recorder(plan: Plan, topics: Sequence[CreatedTopic], live: Path) -> Re
 
 
 def last_member(plan: Plan, bootstrap: str, clock: RunClock) -> Callable[[int], Sharer]:
-    """Return what makes the last member, of a process; it is librdkafka's."""
+    """Return a function that creates a process's last member, with librdkafka."""
     (group,) = groups(plan)
 
     def member(process: int) -> Sharer:
@@ -156,12 +156,13 @@ def done_with(
     ends: Mapping[Key, int],
     lags: Callable[[Collection[Key]], Mapping[Key, int]],
 ) -> Callable[[], bool]:
-    """Return what tells whether a group is done with all records.
+    """Return a function that tells whether a group has finished all records.
 
     Args:
-        places: All partitions that it reads. Where one's end is not known, it is never done.
-        ends: Where each ends.
-        lags: Asks how many records of each the group is not done with, as far as is known.
+        places: All partitions that the group reads. If a partition's end is unknown, the group
+            never counts as finished.
+        ends: The end offset of each partition.
+        lags: Returns the number of unfinished records of each partition, as far as known.
     """
     written = [place for place in places if ends.get(place) != 0]
 

@@ -1,8 +1,8 @@
-"""The final reads: fresh consumers read every partition from its beginning to its end.
+"""The final reads: new consumers read every partition from its beginning to its end.
 
 They run when the workers have stopped and the cluster has recovered. A read is complete only if its
-position has really reached the target, the leader's last stable offset after the last send ended.
-Where clients write in transactions it is read_committed.
+position reaches the target: the leader's last stable offset after the last send ended. If clients
+write in transactions, the final reads are read_committed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,13 +32,13 @@ _WRITER = "final"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalRead:
-    """How far one partition was read.
+    """The result of reading one partition.
 
     Attributes:
-        topic: Its topic.
-        partition: Its number.
-        target_end: The offset that had to be reached: the first one that need not be read.
-        reached: The position after the last record (or the end that the leader told).
+        topic: The topic.
+        partition: The partition's number.
+        target_end: The offset to reach: the first one that need not be read.
+        reached: The position after the last record, or the end that the leader reported.
         complete: Whether the target was reached.
     """
 
@@ -53,7 +53,7 @@ class FinalRead:
 class _Reader:
     process: int
     goals: dict[Key, int]
-    """What it still has to reach."""
+    """The partitions that this reader must still read, each with its target offset."""
     positions: dict[Key, int]
     client: Reader | None = None
     rest_until_s: float = 0
@@ -61,13 +61,13 @@ class _Reader:
 
 
 class FinalReader:
-    """Reads on with several consumers in turn until all goals are reached.
+    """Reads with several consumers in turn until all targets are reached.
 
     Args:
-        reader: Makes the consumer of a process.
-        targets: The end to reach, by partition.
+        reader: Creates the consumer of a process.
+        targets: The target offset of each partition.
         recorder: Gets the ops.
-        clock: The run's.
+        clock: The run's clock.
     """
 
     def __init__(
@@ -94,7 +94,10 @@ class FinalReader:
         self._stride = count
 
     def read(self, timeout_s: float) -> dict[Key, int]:
-        """Return the positions that were reached within the limit."""
+        """Read all partitions until their targets or the time limit.
+
+        Return the positions reached.
+        """
         deadline_s = stopwatch_s() + timeout_s
         flush_at_s = 0.0
         while (now_s := stopwatch_s()) < deadline_s:
@@ -123,7 +126,7 @@ class FinalReader:
         return len(batch.offsets) > 0
 
     def _assign(self, reader: _Reader) -> bool:
-        """Give a process its consumer; a later process reads on where the one before it was."""
+        """Create a process's consumer; it continues at the positions of the previous one."""
         reader.client = self._made(reader.process)
         starts = {key: reader.positions[key] or None for key in reader.goals}
         op_id = self._begin(reader, F.ASSIGN)
@@ -160,7 +163,7 @@ class FinalReader:
 
 
 def final_reader(plan: Plan, bootstrap: str) -> Callable[[int], Reader]:
-    """Return what makes the consumer of a process of the final reads; it is librdkafka's."""
+    """Return a function that creates a process's consumer for final reads, with librdkafka."""
     return lambda process: ProcessConsumer(
         for_librdkafka(plan),
         bootstrap=bootstrap,
@@ -171,7 +174,7 @@ def final_reader(plan: Plan, bootstrap: str) -> Callable[[int], Reader]:
 
 
 def final_isolation(plan: Plan) -> Isolation:
-    """Return how the final reads read."""
+    """Return the isolation level of the final reads."""
     return Isolation.READ_COMMITTED if plan.transactional else Isolation.READ_UNCOMMITTED
 
 
@@ -185,15 +188,15 @@ def read_to_end(
     live: Path,
     timeout_s: float,
 ) -> list[FinalRead]:
-    """Read every partition to its target, and record the ops and how far it came.
+    """Read every partition to its target; record the ops, and return the results.
 
     Args:
-        plan: The run's.
-        topics: As created.
-        reader: Makes the consumer of a process, as `final_reader` does.
-        targets: The leader's last stable offset, by (topic, partition), taken after the last send
+        plan: The run's plan.
+        topics: The created topics.
+        reader: Creates the consumer of a process, as `final_reader` does.
+        targets: The leader's last stable offset by (topic, partition), taken after the last send
             ended.
-        clock: The run's.
+        clock: The run's clock.
         live: The folder of the live streams; the writer's name is `final`.
         timeout_s: The limit for all partitions together.
 

@@ -1,6 +1,6 @@
-"""The controlling side of the workers: start, steer, count, stop.
+"""Start, control, count and stop the workers, from the harness's side.
 
-A worker that ends by itself makes the run's verdict unknown; `Fleet.died` says which, and why.
+If a worker ends by itself, the run's verdict is unknown. `Fleet.died` reports which worker and why.
 """
 
 import json
@@ -30,25 +30,25 @@ from workloads.worker import READY_TIMEOUT_S, WorkerConfig
 _START_TIMEOUT_S = READY_TIMEOUT_S * 2 + 10
 _RECENT_S = 1.0
 _EXIT_GRACE_S = 3.0
-"""Between a worker's limit for ops in flight and SIGKILL."""
+"""Seconds between a worker's limit for ops in flight and SIGKILL."""
 
 Touched = tuple[str, int] | tuple[str, str, int]
-"""A partition; or a group, and a partition."""
+"""A partition, or a group with a partition."""
 OpCounts = Mapping[tuple[F, Outcome], int]
 
 
 class FleetError(Exception):
-    """The workers could not be started, in one sentence."""
+    """The workers could not be started. The message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What happened within a stretch of time.
+    """Counts of a period of time.
 
     Attributes:
-        ops: Ended ops by f and outcome.
+        ops: Ended ops by kind (f) and outcome.
         offered: Arrivals.
-        missed: Of them, those that found no free process.
+        missed: Arrivals that found no free process.
     """
 
     ops: OpCounts = field(default_factory=dict)
@@ -56,26 +56,26 @@ class Counts:
     missed: int = 0
 
     def of_outcome(self, outcome: Outcome) -> int:
-        """Return how many ops ended so."""
+        """Return the number of ended ops with an outcome."""
         return sum(count for (_, ended), count in self.ops.items() if ended is outcome)
 
     def of_f(self, f: F) -> int:
-        """Return how many ops of this kind ended."""
+        """Return the number of ended ops of a kind."""
         return sum(count for (kind, _), count in self.ops.items() if kind is f)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCounts:
-    """The workers' counts, as they last told them.
+    """The counts of all workers, as last reported.
 
     Attributes:
-        total: Since the start.
-        recent: Within the `recent_s` seconds before the last status.
-        recent_s: About one second; 0 before there were two statuses.
-        in_flight: Ops that have begun and not ended.
-        latency_ms: Median and 99th percentile of sends that ended ok within the last 0.2 s, of
-            the slowest worker, in milliseconds; None if there was none.
-        age_s: Seconds since the worker that is silent for longest last told anything.
+        total: The counts since the start.
+        recent: The counts of the `recent_s` seconds before the last status.
+        recent_s: About one second; 0 before the second status.
+        in_flight: Number of ops that have begun and not ended.
+        latency_ms: Median and 99th percentile, in milliseconds, of successful sends of the last 0.2
+            s, from the slowest worker; None if there was none.
+        age_s: Seconds since the last report of the worker that has been silent longest.
     """
 
     total: Counts
@@ -87,7 +87,7 @@ class FleetCounts:
 
     @property
     def sent_ok(self) -> int:
-        """How many sends and transactions ended ok since the start."""
+        """Number of successful sends and transactions since the start."""
         return sum(self.total.ops.get((f, Outcome.OK), 0) for f in (F.SEND, F.TXN))
 
 
@@ -103,10 +103,10 @@ class FleetWorker(Protocol):
     """One worker, as its fleet sees it.
 
     Attributes:
-        number: Which.
-        log: Where its last words are.
-        stopping: Whether it was told to stop.
-        told: What it has told of itself.
+        number: The worker's number.
+        log: The file with its output.
+        stopping: Whether it was asked to stop.
+        told: Its reports.
     """
 
     number: int
@@ -115,37 +115,43 @@ class FleetWorker(Protocol):
     told: "Told"
 
     def is_ready(self) -> bool:
-        """Tell whether it is at work."""
+        """Return whether the worker has started its work."""
 
     def ended(self) -> bool:
-        """Tell whether it is gone."""
+        """Return whether the worker has ended."""
 
     def obituary(self) -> str:
-        """Say of what it ended."""
+        """Return a sentence about why the worker ended."""
 
     def exit_code(self) -> int | None:
-        """Return how its process ended, as `Popen.returncode`; None: it goes on, or has none."""
+        """Return the worker's exit code, as in `Popen.returncode`.
+
+        Return None if the worker still runs or has no process.
+        """
 
     def tell(self, command: dict[str, object]) -> None:
-        """Hand it a command, if it is there."""
+        """Send a command to the worker, if the worker still runs."""
 
     def end(self, deadline_s: float) -> bool:
-        """Wait for its end; end it at the deadline, and tell whether it ended by itself."""
+        """Wait for the worker's end; return whether it ended by itself.
+
+        Kill the worker at the deadline.
+        """
 
 
 class Fleet:
     """The workers of a run.
 
     Args:
-        plan: The run's.
-        topics: As created.
-        bootstrap: `host:port,...`.
-        clock: The run's; workers share its zero.
-        paths: Streams go to `live`, the workers' own words to `workers/worker-<i>.log`.
-        worker: Starts a worker; it is told where words go. None: as a process.
-        library: A folder that comes first on the path of such processes: another version of the
-            client library. None: it is our own.
-        java: Starts the JVM of Kafka's own clients; none: the clients are librdkafka's.
+        plan: The run's plan.
+        topics: The created topics.
+        bootstrap: The addresses `host:port,...`.
+        clock: The run's clock; workers use the same zero.
+        paths: The run's paths. Streams go to `live`, workers' output to `workers/worker-<i>.log`.
+        worker: Starts a worker, given the folder for its output; None: start a process.
+        library: A folder to put first on the Python path of worker processes, with another version
+            of the client library; None: use the installed one.
+        java: The command line of the JVM with Kafka's own clients; empty: use librdkafka.
     """
 
     def __init__(
@@ -170,12 +176,13 @@ class Fleet:
         self._workers: list[FleetWorker] = []
 
     def start(self) -> None:
-        """Start the workers, in phase warmup; return when all are ready, and at work.
+        """Start the workers in phase warmup; return when all of them work.
 
-        Call it from a thread that lives as long as the run: Linux ends the workers with it.
+        Call this from a thread that lives as long as the run, because Linux kills the workers when
+        the thread ends.
 
         Raises:
-            FleetError: A worker ended, or did not become ready in time.
+            FleetError: A worker ended, or was not ready in time.
         """
         self._paths.live.mkdir(parents=True, exist_ok=True)
         count = self._plan.crews
@@ -199,17 +206,17 @@ class Fleet:
                 raise FleetError(worker.obituary())
 
     def phase(self, phase: Phase) -> None:
-        """Tell the workers in which phase the ops are that they invoke from now on."""
+        """Set the phase of the ops that workers begin from now on."""
         for worker in self._workers:
             worker.told.enter()
             worker.tell({"phase": phase.value})
 
     def untouched(self) -> frozenset[Touched]:
-        """Return what nothing came of since the recovery was entered last.
+        """Return the partitions that have shown no activity since the recovery phase began.
 
         Returns:
-            Partitions that took no message; and with a group before them, those of which its
-            members were given none.
+            Partitions that acknowledged no message. Also pairs of a group and a partition of which
+            the group's members got no record.
         """
         places = self._plan.topic_partitions
         wanted: set[Touched] = {*places}
@@ -219,7 +226,7 @@ class Fleet:
         return frozenset(wanted.difference(*(worker.told.touched() for worker in self._workers)))
 
     def counts(self) -> FleetCounts:
-        """Return what the workers have told of themselves so far."""
+        """Return the workers' last reported counts."""
         now_s = stopwatch_s()
         pairs = [worker.told.statuses(now_s - _RECENT_S) for worker in self._workers]
         last = [new for _, new in pairs]
@@ -234,24 +241,24 @@ class Fleet:
         )
 
     def died(self) -> list[str]:
-        """Return a sentence for each worker that ended without having been told to."""
+        """Return a sentence for each worker that ended without being asked to."""
         return [
             worker.obituary() for worker in self._workers if not worker.stopping and worker.ended()
         ]
 
     def crashes(self) -> list[Crash]:
-        """Return which workers a crash has ended, also while they stopped."""
+        """Return the workers' crashes, also those during the stop."""
         found = [crash_of(each.number, each.exit_code(), each.log) for each in self._workers]
         return [each for each in found if each is not None]
 
     def stop(self, timeout_s: float) -> list[str]:
-        """Start no new ops, wait for those in flight, and end the workers. Idempotent.
+        """Start no new ops, wait for ops in flight, and end the workers. Idempotent.
 
         Args:
-            timeout_s: For ops in flight; what is open after it stays open in the record.
+            timeout_s: The time limit for ops in flight. Ops open after it stay open in the record.
 
         Returns:
-            A sentence for each worker that had to be killed, or had died before.
+            A sentence for each worker that was killed, or that had died before.
         """
         troubles = self.died()
         for worker in self._workers:
@@ -277,7 +284,7 @@ class Fleet:
         )
 
     def _with_room(self, java: tuple[str, ...]) -> tuple[str, ...]:
-        """Have a JVM unpack its libraries in the run's folder, where nothing of it is left over."""
+        """Let a JVM unpack its native libraries in the run's folder, so that none is left."""
         program, *rest = java
         return (program, f"-Djava.io.tmpdir={self._paths.root.absolute() / 'workers'}", *rest)
 
@@ -292,7 +299,7 @@ def _is_ready_or_ended(worker: FleetWorker) -> bool:
 
 
 class Told:
-    """What a worker has told of itself."""
+    """The reports of a worker."""
 
     def __init__(self) -> None:
         self._lock = new_lock()
@@ -301,34 +308,34 @@ class Told:
         self._statuses: deque[_Status] = deque([_Status(at_s=stopwatch_s())])
 
     def enter(self) -> None:
-        """Count what is touched anew: the worker is about to be told of another phase."""
+        """Clear the set of active partitions, because the worker will get another phase."""
         with self._lock:
             self._phases += 1
             self._touched.clear()
 
     def touched(self) -> frozenset[Touched]:
-        """Return what its processes sent to, or read, since the recovery was entered last."""
+        """Return the partitions with activity of its processes since the recovery phase began."""
         with self._lock:
             return frozenset(self._touched)
 
     def statuses(self, since_s: float) -> tuple[_Status, _Status]:
-        """Return the last status that is not younger than `since_s`, and the newest one."""
+        """Return the newest status that is at least as old as `since_s`, and the newest of all."""
         with self._lock:
             while len(self._statuses) > 1 and self._statuses[1].at_s <= since_s:
                 self._statuses.popleft()
             return self._statuses[0], self._statuses[-1]
 
     def note(self, line: object) -> None:
-        """Take a status line, as it was read."""
+        """Record a status line."""
         told = _Line.model_validate(line)
         with self._lock:
             self._statuses.append(_status(told))
-            if told.phases == self._phases:  # What was said before is of another phase.
+            if told.phases == self._phases:  # Earlier reports belong to another phase.
                 self._touched.update(told.taken, told.read)
 
 
 def environment_with(library: Path | None) -> dict[str, str] | None:
-    """Return what a worker's environment is, for another client library; None: ours as it is."""
+    """Return the environment of a worker with another client library; None: unchanged."""
     if library is None:
         return None
     rest = os.environ.get("PYTHONPATH")
@@ -336,7 +343,7 @@ def environment_with(library: Path | None) -> dict[str, str] | None:
 
 
 class _Worker:
-    """One worker's process, its pipe, and the thread that reads what it tells."""
+    """A worker's process, its pipe, and the thread that reads its reports."""
 
     def __init__(self, config: WorkerConfig, folder: Path, *, library: Path | None) -> None:
         self.number = config.worker
@@ -386,10 +393,10 @@ class _Worker:
             stdin.write(json.dumps(command).encode() + b"\n")
             stdin.flush()
         except BrokenPipeError:
-            return  # It has just ended; `died` tells.
+            return  # The worker has just ended; `died` reports it.
 
     def end(self, deadline_s: float) -> bool:
-        """Wait for the process; kill it at the deadline, and tell whether it ended by itself."""
+        """Wait for the process, and kill it at the deadline; return whether it ended by itself."""
         try:
             self._process.wait(max(0, deadline_s - stopwatch_s()))
             by_itself = True

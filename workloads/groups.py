@@ -1,8 +1,8 @@
-"""The groups workload: the log workload, and beside it consumers whose partitions a group deals.
+"""The groups workload: the log workload, plus consumers that are group members.
 
-Every other thread of a worker belongs to a group; the others send and read as in the log workload.
-Members join, leave and crash, commit what they have read, are given other partitions, and go back
-to read again.
+Every second thread of a worker belongs to a group. The others send and read as in the log workload.
+Members join, leave, crash, commit what they have read, get other partitions in rebalances, and go
+back to read again.
 """
 
 from random import Random
@@ -15,14 +15,14 @@ from workloads.protocol import Commit, Crash, Observed, Op, Poll, Seek, Subscrib
 
 MEAN_CRASH_S = 8.0
 LEAVE_SHARE = 0.5
-"""Of the members that end; the others vanish without a word."""
+"""Share of ending members that send LeaveGroup; the others end without it."""
 COMMIT_SHARE = 0.3
-"""Of the polls."""
+"""Share of polls that commit."""
 SYNC_SHARE = 0.5
-"""Of the commits."""
+"""Share of commits that wait for the answer."""
 MEAN_SEEK_S = 3.0
 TO_COMMITTED_SHARE = 0.5
-"""Of the seeks; the others go back by up to `MOST_BACK` records."""
+"""Share of seeks to the committed offset; the others go back by up to `MOST_BACK` records."""
 MOST_BACK = 500
 POLL_LIMIT = 2000
 
@@ -31,9 +31,9 @@ class GroupsGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: Its seed, topics, partitions, concurrency and sends of an op.
+        plan: Has the seed, topics, partitions, concurrency and sends of an op.
         worker: The worker's number; it decides the random stream and the ranges of values.
-        workers: How many workers share the sequences.
+        workers: The number of workers that share the sequence numbers.
     """
 
     def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
@@ -48,7 +48,7 @@ class GroupsGenerator:
         self._seek = Recurring(self._seeks, mean_s=MEAN_SEEK_S)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return the op of a member, or of a process that sends and reads by itself."""
+        """Return the next op of a group member, or of a process outside of groups."""
         if group_of(observed.thread, self._plan, workers=self._workers) is None:
             return self._log.next_op(observed)
         if not observed.assigned:

@@ -1,9 +1,9 @@
-"""The keyed workload: few keys, tombstones, topics that are compacted, in transactions and not.
+"""The keyed workload: few keys, tombstones and compacted topics, with and without transactions.
 
-A message's key follows from its value, and so does whether it is a tombstone
-(`results.record.keys`); the plan's brokers close segments after seconds, and clean them at once
+A message's key follows from its value, and so does whether the message is a tombstone
+(`results.record.keys`). The plan's brokers close segments after seconds and clean them at once
 (`results.record.cleaning`). Some ops are plain sends of a shared producer. The others are those of
-the txn workload: transactions that end in a commit, an abort, a crash, or after a pause.
+the txn workload: transactions that end in a commit, an abort or a crash, some after a pause.
 """
 
 from collections.abc import Mapping
@@ -16,16 +16,16 @@ from workloads.protocol import Key, Observed, Op, Send, Txn, Workload
 from workloads.txn import Feeds, Pauses, TxnGenerator
 
 SEND_SHARE = 0.5
-"""Of a writing thread's ops: plain sends. Of the others about half are transactions."""
+"""Share of a writing thread's ops that are plain sends; of the others, half are transactions."""
 
 
 class KeyedGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: Its seed, topics, partitions, concurrency and sends of an op.
+        plan: Has the seed, topics, partitions, concurrency and sends of an op.
         worker: The worker's number; it decides the random stream and the ranges of values.
-        workers: How many workers share the sequences.
+        workers: The number of workers that share the sequence numbers.
     """
 
     def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
@@ -34,7 +34,7 @@ class KeyedGenerator:
         self._workers = workers
         threads = range(worker, plan.concurrency, workers)
         writers = sum(not watches(thread, workers=workers) for thread in threads)
-        # A partition without a leader must not hold up every process.
+        # A partition without a leader must not block all processes.
         self._most_in_flight = max(1, writers // 3)
         self._allotment = Allotment(plan, worker=worker, workers=workers)
         feeds = Feeds(keys=self._keys, threads=threads, allotment=self._allotment)

@@ -1,4 +1,4 @@
-"""The log workload: unique values are sent to partitions, and read again by assigned consumers.
+"""The log workload: send unique values to partitions, and read them with assigned consumers.
 
 Every process sends and reads.
 """
@@ -14,7 +14,7 @@ from workloads.readers import Readers
 
 SEND_SHARE = 0.5
 HEAVY_SEND_SHARE = 0.75
-"""Under heavy load: a poll takes a moment, and what is read is bounded by what is sent."""
+"""Share of sends under heavy load. A poll takes longer, and sends limit what can be read."""
 POLL_LIMIT = 2000
 
 
@@ -22,10 +22,10 @@ class LogGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: Its seed, topics, partitions, concurrency and sends of an op.
+        plan: Has the seed, topics, partitions, concurrency and sends of an op.
         worker: The worker's number; it decides the random stream and the ranges of values.
-        workers: How many workers share the sequences.
-        threads: How many of the worker's threads are this generator's; None: all.
+        workers: The number of workers that share the sequence numbers.
+        threads: How many of the worker's threads use this generator; None: all.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class LogGenerator:
         self._keys = plan.topic_partitions
         if threads is None:
             threads = len(range(worker, plan.concurrency, workers))
-        # Partitions without a leader must not hold up every process of a paced worker: those that
-        # are left go on with the others, and read.
+        # Partitions without a leader must not block all processes of a paced worker. The remaining
+        # processes continue with the other partitions, and read.
         heavy = plan.load is Load.HEAVY
         self._send_share = HEAVY_SEND_SHARE if heavy else SEND_SHARE
         paced, apart = plan.rate > 0 or heavy, 2 if heavy else 4
@@ -46,7 +46,7 @@ class LogGenerator:
         self._readers = Readers(plan, self._random)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return an assign for a new process, else what is due: crash, assign, send or poll."""
+        """Return the assign of a new process, or the crash, assign, send or poll that is due."""
         if (due := self._readers.due(observed)) is not None:
             return due
         send = self._random.random() < self._send_share

@@ -1,7 +1,6 @@
-"""A member of a group: what its group gave it, took from it, kept for it and told it.
+"""A group member: its assignments, revocations, committed offsets and answers.
 
-The client below it speaks the protocol: librdkafka (`workloads.clients.member`), or one that is
-simulated.
+A client below it uses the protocol: librdkafka (`workloads.clients.member`), or a simulated client.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,22 +12,23 @@ from results.record.terms import AssignmentKind, GroupAct, Outcome
 from workloads.protocol import Batch, GroupOffset, Key, Rebalance, Sought
 
 FETCH_S = 5.0
-"""For the answer on what a group has committed; the group misses a member after twice that."""
+"""Seconds to wait for a group's committed offsets; half of the poll interval
+(`max.poll.interval.ms`) after which a group removes a member."""
 
 
 class GroupError(Exception):
-    """A request as a whole failed; its only argument is the error as the record has it."""
+    """A whole request failed. The only argument is the error's text for the record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a coordinator answered on one partition.
+    """A coordinator's answer for one partition.
 
     Attributes:
-        key: Which.
-        offset: The committed one; None: none, or it is a commit's answer.
-        metadata: What the commit carries.
-        error: None if it is good.
+        key: The partition.
+        offset: The committed offset; None if there is none, or in the answer to a commit.
+        metadata: The metadata of the commit.
+        error: The error; None if there is none.
     """
 
     key: Key
@@ -38,20 +38,20 @@ class Answer:
 
 
 class Listener(Protocol):
-    """Who is told of its client's group, inside of a poll."""
+    """Gets reports of a client's group, during a poll."""
 
     def given(self, keys: Sequence[Key]) -> None:
-        """Take partitions, and call the client's `assign`."""
+        """Handle assigned partitions, and call the client's `assign`."""
 
     def taken(self, keys: Sequence[Key]) -> None:
-        """Learn that partitions are the client's no more."""
+        """Handle revoked partitions."""
 
     def committed(self, error: str | None, answers: Sequence[Answer]) -> None:
-        """Take the end of a commit that nobody waited for; an error of all, or each one's."""
+        """Handle the answer to an asynchronous commit: one error for all, or each one's answer."""
 
 
 class GroupClient(Protocol):
-    """A consumer that subscribes."""
+    """A consumer that subscribes to topics as a group member."""
 
     def subscribe(self, topics: Sequence[str], listener: Listener) -> None:
         """Join the group.
@@ -61,32 +61,35 @@ class GroupClient(Protocol):
         """
 
     def poll(self, limit: int, timeout_s: float) -> Batch:
-        """Tell the listener, and return what was fetched, waiting for it at most that long."""
+        """Report rebalances to the listener.
+
+        Return the fetched records, waiting up to a timeout.
+        """
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Read partitions that were given; None: from where the client hears by itself."""
+        """Start reading assigned partitions; None: from the offset that the client looks up."""
 
     def committed(self, keys: Sequence[Key], timeout_s: float) -> Sequence[Answer]:
-        """Ask what the group has committed.
+        """Return the offsets that the group has committed.
 
         Raises:
-            GroupError: Nobody answered in time.
+            GroupError: No answer came in time.
         """
 
     def commit(
         self, positions: Mapping[Key, int], *, metadata: str, wait: bool
     ) -> Sequence[Answer]:
-        """Commit positions; return the answers, if they were waited for.
+        """Commit positions; return the answers if `wait` is set.
 
         Raises:
-            GroupError: It failed as a whole.
+            GroupError: The whole commit failed.
         """
 
     def seek(self, starts: Mapping[Key, int]) -> None:
-        """Read on from other offsets of partitions that it has been given.
+        """Continue from other offsets of assigned partitions.
 
         Raises:
-            GroupError: The client refused, with some of them moved perhaps.
+            GroupError: The client refused, perhaps after it moved some partitions.
         """
 
     def membership(self) -> object:
@@ -96,20 +99,20 @@ class GroupClient(Protocol):
         """Leave the group."""
 
     def abandon(self) -> None:
-        """Vanish."""
+        """End without leaving the group."""
 
 
 class GroupMember:
     """Implements `workloads.protocol.Member`.
 
-    Its positions after a rebalance are those that the group has committed: it asks for them itself,
-    so that the record has the answer. Its client tells of a rebalance inside of a poll, which so
-    may wait for `FETCH_S`. Each commit carries the number of its op as metadata.
+    After a rebalance, its positions are the group's committed offsets. The member asks for them
+    itself, so that the record has the answer. The client reports a rebalance during a poll, so a
+    poll may wait for `FETCH_S`. Each commit has its op's number as metadata.
 
     Args:
-        client: Speaks with the group; nobody else uses it.
+        client: The group client, used by this member only.
         group: The group's id.
-        clock: The run's.
+        clock: The run's clock.
     """
 
     def __init__(self, client: GroupClient, *, group: str, clock: RunClock) -> None:
@@ -119,10 +122,10 @@ class GroupMember:
         self._told: list[GroupOffset] = []
         self._waiting: dict[tuple[int, Key], GroupOffset] = {}
         self._positions: dict[Key, int | None] = {}
-        """Of what it has been given; None: it has read nothing of that yet."""
+        """The position in each assigned partition; None if nothing of it was read yet."""
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
-        """Refuse: the group assigns.
+        """Raise: the group assigns partitions.
 
         Raises:
             TypeError: Always.
@@ -138,10 +141,10 @@ class GroupMember:
         return None
 
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
-        """Return what was fetched, and what the group gave and took meanwhile."""
+        """Return the fetched records, and the partitions assigned or revoked meanwhile."""
         batch = self._client.poll(limit, timeout_s)
         rebalances, self._rebalances = self._rebalances, []
-        # What it read of these it may have read before they moved.
+        # Records of these partitions may have been read before the rebalance.
         moved = {key for each in rebalances for key in each.starts}
         for key, position in batch.positions.items():
             if key in self._positions and key not in moved:
@@ -149,7 +152,7 @@ class GroupMember:
         return replace(batch, rebalances=rebalances)
 
     def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
-        """Commit positions, and wait for the answer or not; return the error, if there is one."""
+        """Commit positions, waiting for the answer if `wait` is set; return the error, if any."""
         asked_ns, act = self._clock.now_ns(), GroupAct.COMMIT
         for key, offset in positions.items():
             self._waiting[op_id, key] = GroupOffset(
@@ -165,9 +168,10 @@ class GroupMember:
         return next((each.error for each in answers if each.error is not None), None)
 
     def seek(self, back: int | None) -> Sought:
-        """Read again what the group has not committed, or so many records.
+        """Go back to the group's committed offsets, or by `back` records.
 
-        It asks what is committed as it does at an assignment, so that the record has the answer.
+        As at an assignment, the member asks for the committed offsets itself, so that the record
+        has the answer.
         """
         at_ns = self._clock.now_ns()
         read = {key: stood for key, stood in self._positions.items() if stood is not None}
@@ -184,10 +188,10 @@ class GroupMember:
         return Sought(starts=starts, at_ns=at_ns)
 
     def told(self, *, last: bool = False) -> list[GroupOffset]:
-        """Return the group's positions, as committed and as told, since this was asked before.
+        """Return the commits and committed offsets since the last call.
 
         Args:
-            last: Whether the member is not used any more: also what was not answered.
+            last: Whether the member is no longer used; unanswered commits are then returned, too.
         """
         told, self._told = self._told, []
         if last:
@@ -204,11 +208,11 @@ class GroupMember:
         self._client.close()
 
     def abandon(self) -> None:
-        """Vanish: the group learns of it by the session's timeout."""
+        """End without leaving; the group notices it by the session timeout."""
         self._client.abandon()
 
     def given(self, keys: Sequence[Key]) -> None:
-        """Ask what the group has committed of partitions that it gave, and read on from there."""
+        """Handle assigned partitions: ask for their committed offsets, and read from there."""
         asked_ns = self._clock.now_ns()
         starts = self._starts(keys, asked_ns)
         self._positions.update(dict.fromkeys(keys))
@@ -216,13 +220,13 @@ class GroupMember:
         self._client.assign(starts)
 
     def taken(self, keys: Sequence[Key]) -> None:
-        """Note what the group took."""
+        """Record revoked partitions."""
         for key in keys:
             self._positions.pop(key, None)
         self._note(AssignmentKind.REBALANCE_REVOKED, dict.fromkeys(keys), self._clock.now_ns())
 
     def committed(self, error: str | None, answers: Sequence[Answer]) -> None:
-        """Note how commits ended."""
+        """Record the answers to commits."""
         told_ns = self._clock.now_ns()
         for each in answers:
             why = error or each.error
@@ -232,10 +236,10 @@ class GroupMember:
                 self._told.append(replace(asked, told_ns=told_ns, outcome=outcome, error=why))
 
     def _starts(self, keys: Sequence[Key], asked_ns: int) -> dict[Key, int | None]:
-        """Ask what the group has committed, and return from where to read on.
+        """Return the offsets from which to read, after asking for the committed ones.
 
-        Where it has committed nothing that is the beginning; where nobody answered, the client asks
-        again by itself, and tells nobody what it heard.
+        Without a committed offset, that is the beginning. If no answer comes, the client asks again
+        by itself, and does not report its answer.
         """
         try:
             answers = self._client.committed(keys, FETCH_S) if keys else []
@@ -263,5 +267,5 @@ class GroupMember:
 
 
 def _op_of(metadata: str | None) -> int | None:
-    """Return the op that made a commit, by what the commit carries."""
+    """Return the id of the op that made a commit, from the commit's metadata."""
     return int(metadata) if metadata and metadata.isdecimal() else None

@@ -1,7 +1,8 @@
-"""Open-loop pacing: arrivals on a schedule, whether or not a process is free to take them.
+"""Open-loop pacing: arrivals on a schedule, whether or not a process is free for them.
 
-A closed loop would offer less just when the cluster is slow, and so hide it (coordinated omission).
-Here an arrival that finds no free process waits a moment, and is then counted as missed.
+A closed loop would offer less exactly when the cluster is slow, and so hide the slowness
+(coordinated omission). Here an arrival without a free process waits a moment, and then counts as
+missed.
 """
 
 from collections import deque
@@ -23,7 +24,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivalCount:
-    """Arrivals of one phase within one window: what was offered, and missed of it."""
+    """The arrivals of one phase in one time window: how many were offered and missed."""
 
     window_ns: int
     phase: Phase
@@ -32,11 +33,11 @@ class ArrivalCount:
 
 
 class Arrivals:
-    """The schedule of one worker; pure: it is told the time.
+    """The schedule of one worker's arrivals; pure, as callers pass the time.
 
     Args:
-        rate: Ops a second that this worker offers; 0: whatever can be taken.
-        start_ns: The first arrival.
+        rate: The worker's ops per second; 0: as many as possible.
+        start_ns: The time of the first arrival.
     """
 
     def __init__(self, rate: float, *, start_ns: int) -> None:
@@ -49,7 +50,7 @@ class Arrivals:
         self.missed = 0
 
     def offer(self, now_ns: int, phase: Phase) -> None:
-        """Let the arrivals come whose time has come, and give up those that waited too long."""
+        """Add the arrivals that are due, and drop those that have waited too long."""
         if self._rate == 0:
             return
         due_ns = self.next_ns()
@@ -63,7 +64,10 @@ class Arrivals:
             self._miss(*self._waiting.popleft())
 
     def take(self, now_ns: int, phase: Phase) -> bool:
-        """Take the oldest arrival that waits, if there is one; without a rate there always is."""
+        """Remove the oldest waiting arrival.
+
+        Return whether there was one. Always True at rate 0.
+        """
         if self._rate == 0:
             self._count(now_ns, phase).offered += 1
             self.offered += 1
@@ -74,7 +78,7 @@ class Arrivals:
         return True
 
     def give_up(self) -> None:
-        """Miss all that wait: no further op is started."""
+        """Count all waiting arrivals as missed, because no further op starts."""
         while self._waiting:
             self._miss(*self._waiting.popleft())
 
@@ -83,7 +87,7 @@ class Arrivals:
         return self._start_ns + int(self._scheduled * NS_PER_S / self._rate) if self._rate else 0
 
     def closed(self, now_ns: int | None = None) -> list[ArrivalCount]:
-        """Return, once each, the windows that no arrival can change any more (None: all)."""
+        """Return the windows that can no longer change, each once (None: all windows)."""
         limit_ns = None if now_ns is None else now_ns - WINDOW_NS - 2 * PATIENCE_NS
         done = [key for key in self._windows if limit_ns is None or key[0] <= limit_ns]
         counts = []
@@ -105,11 +109,11 @@ class Arrivals:
 
 
 class Recurring:
-    """Something that happens at drawn times, as often at any rate.
+    """An event at random times, with a frequency independent of the rate of ops.
 
     Args:
-        random: The workload's.
-        mean_s: From one time to the next, on average.
+        random: The workload's random source.
+        mean_s: The average seconds between two events.
     """
 
     def __init__(self, random: Random, *, mean_s: float) -> None:
@@ -118,7 +122,7 @@ class Recurring:
         self._due_ns = self._drawn_ns(0)
 
     def due(self, now_ns: int) -> bool:
-        """Tell whether its time has come; if so, draw the next one."""
+        """Return whether the event is due; if so, choose its next time at random."""
         if now_ns < self._due_ns:
             return False
         self._due_ns = self._drawn_ns(now_ns)

@@ -1,10 +1,10 @@
-"""The pipeline workload: members of a group read, transform and write, each batch in a transaction.
+"""The pipeline workload: group members read, transform and write, one transaction for each batch.
 
-Every fourth thread of a worker is a member of the one group. It reads the inputs (all topics but
-the last), sends one value to the output (the last topic) for each record that it read, and commits
-its positions in the same transaction (KIP-98, KIP-447). So each input takes effect exactly once,
-whatever happens to members, coordinators and leaders. The other threads feed the inputs, and watch,
-as in the txn workload.
+Every fourth thread of a worker is a member of the single group. It reads the inputs (all topics
+except the last). For each record it sends one value to the output (the last topic). It commits its
+positions in the same transaction (KIP-98, KIP-447). So each input takes effect exactly once,
+whatever happens to members, coordinators and leaders. The other threads write to the inputs, and
+watch, as in the txn workload.
 """
 
 from itertools import cycle
@@ -19,22 +19,23 @@ from workloads.protocol import Crash, End, Observed, Op, Poll, Subscribe, Txn, W
 from workloads.txn import ABORT_SHARE, CRASH_SHARE, Feeds, Pauses, TxnGenerator
 
 MEAN_CRASH_S = 15.0
-"""A group that misses a member deals nothing for a session's time: it must get to work between."""
+"""Average seconds between ends of members. After an unannounced end, the group assigns nothing
+until the session timeout. It must have time to work in between."""
 LEAVE_SHARE = 0.7
-"""Of the members that end; the others vanish without a word."""
+"""Share of ending members that send LeaveGroup; the others end without it."""
 MOST_READ = 40
-"""Records of one transaction: few, so that many transactions are under way around each fault."""
+"""Most records of one transaction: few, so that many transactions are open around each fault."""
 MOST_SENDS = 3
-"""Partitions that a transaction writes to."""
+"""Most partitions to which one transaction writes."""
 
 
 class PipelineGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: Its seed, topics, partitions and concurrency.
+        plan: Has the seed, topics, partitions and concurrency.
         worker: The worker's number; it decides the random stream and the ranges of values.
-        workers: How many workers share the sequences.
+        workers: The number of workers that share the sequence numbers.
     """
 
     def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
@@ -44,7 +45,7 @@ class PipelineGenerator:
         inputs = {*plan.inputs}
         self._outputs = [key for key in plan.topic_partitions if key[0] not in inputs]
         self._random.shuffle(self._outputs)
-        self._turn = cycle(self._outputs)  # So that each soon takes a message.
+        self._turn = cycle(self._outputs)  # So that each partition soon gets a message.
         self._allotment = Allotment(plan, worker=worker, workers=workers)
         threads = range(worker, plan.concurrency, workers)
         feeds = Feeds(
@@ -57,7 +58,7 @@ class PipelineGenerator:
         self._crash = Recurring(self._random, mean_s=MEAN_CRASH_S)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return the op of a member, or of a process that feeds the inputs, or watches."""
+        """Return the op of a group member, or of a process that feeds the inputs or watches."""
         if group_of(observed.thread, self._plan, workers=self._workers) is None:
             return self._feed.next_op(observed)
         if not observed.assigned:
@@ -70,11 +71,11 @@ class PipelineGenerator:
         return Poll(limit=MOST_READ)
 
     def _transformed(self, count: int, *, ends: bool) -> Txn:
-        """Return a transaction that sends a value for each record, to a few partitions in turn.
+        """Return a transaction that sends one value for each record, to a few partitions in turn.
 
         Args:
-            count: How many records there are.
-            ends: Whether it may end its member: who recovers must not be disturbed.
+            count: The number of records.
+            ends: Whether it may end its member. During the recovery no member should end.
         """
         most = min(MOST_SENDS, count, len(self._outputs))
         keys = [next(self._turn) for _ in range(self._random.randint(1, most))]

@@ -1,4 +1,4 @@
-"""What a workload is made of: ops, what a generator may look at, and the clients it drives."""
+"""The parts of a workload: ops, a generator's observations, and the clients that execute ops."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,15 +23,15 @@ from results.record.terms import (
 )
 
 Key = tuple[str, int]
-"""A topic and a partition of it."""
+"""A topic and the number of one of its partitions."""
 Values = NDArray[np.int64]
 Column = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.int8] | Sequence[int | None]
-"""An array where every record has a number."""
+"""A column of numbers. It is an array if every record has a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """Values that a worker may use: `value_from` up to, and without, `value_to`."""
+    """Values that a worker may use: from `value_from` to `value_to`, excluding the latter."""
 
     value_from: int
     value_to: int
@@ -42,9 +42,9 @@ class Send:
     """Send consecutive values to one partition.
 
     Attributes:
-        key: Where to.
-        values: Each used once in a run, ascending without a gap.
-        reserved: To be on disk before any of the values leaves; None if that was written earlier.
+        key: The partition.
+        values: Unique in the run, ascending without a gap.
+        reserved: Must be on disk before any value is sent; None if it was written earlier.
     """
 
     key: Key
@@ -53,7 +53,7 @@ class Send:
 
 
 class Commit(Enum):
-    """What a member of a group does with its positions after a poll."""
+    """How a group member commits its positions after a poll."""
 
     NONE = "none"
     ASYNC = "async"
@@ -62,7 +62,7 @@ class Commit(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poll:
-    """Take what the consumer has fetched, `limit` records at most, and commit the positions."""
+    """Take the records that the consumer has fetched, at most `limit`, and commit the positions."""
 
     limit: int
     commit: Commit = Commit.NONE
@@ -77,17 +77,17 @@ class Assign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribe:
-    """Join the process's group, and read whatever partitions of these topics it is given."""
+    """Join the process's group, and read the partitions of these topics that the group assigns."""
 
     topics: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seek:
-    """Read again, as a member of a group, from each partition that it was given and has read.
+    """Go back, as a group member, in each assigned partition that was read.
 
     Attributes:
-        back: So many records before its position; None: from what its group has committed.
+        back: The number of records to go back; None: to the group's committed offset.
     """
 
     back: int | None
@@ -95,22 +95,23 @@ class Seek:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
-    """Throw the process's consumer away; the op ends as info, and the next process takes over.
+    """End the process's consumer. The op ends as `info`, and the next process continues.
 
     Attributes:
-        leave: Whether a group is told; otherwise it learns of it by the session's timeout.
+        leave: Whether to leave the group; otherwise the group notices it by the session timeout.
     """
 
     leave: bool = True
 
 
 class End(Enum):
-    """How a transaction is meant to end."""
+    """The planned end of a transaction."""
 
     COMMIT = "commit"
     ABORT = "abort"
     CRASH = "crash"
-    """Its producer is thrown away with the transaction open, and fenced by the next one."""
+    """The transaction's producer is dropped while the transaction is open. The next producer fences
+    it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,16 +119,15 @@ class Txn:
     """One transaction.
 
     Attributes:
-        mops: What it does, in order.
-        end: How it is meant to end.
-        commits_positions: Whether what it read becomes a part of it
+        mops: Its micro-operations (sends and polls), in order.
+        end: Its planned end.
+        commits_positions: Whether the positions of what it read are committed in it
             (`send_offsets_to_transaction`).
-        pause_s: How long the client does nothing in the middle, in seconds. The coordinator may
-            abort the transaction meanwhile; the client goes on as if it did not know.
-        pause_after: So many mops come before the pause.
-        handles: Whether it handles what its process, a member of a group, read last: its sends
-            have a value for each of those records, in order, and their positions become a part
-            of it.
+        pause_s: Seconds that the client pauses in the middle. The coordinator may abort the
+            transaction meanwhile; the client then continues as if nothing had happened.
+        pause_after: The number of micro-operations before the pause.
+        handles: Whether it handles the records that its process, a group member, read last. Its
+            sends then have one value for each record, in order, and it commits their positions.
     """
 
     mops: Sequence[Send | Poll]
@@ -139,12 +139,15 @@ class Txn:
 
     @property
     def sends(self) -> list[Send]:
-        """Those of its mops that send."""
+        """The micro-operations that send."""
         return [mop for mop in self.mops if isinstance(mop, Send)]
 
     @property
     def numbers(self) -> list[int]:
-        """The number of each mop in the record: a send takes as many as it has values."""
+        """The number of each micro-operation in the record.
+
+        A send uses one number for each value.
+        """
         numbers, free = [], 0
         for mop in self.mops:
             numbers.append(free)
@@ -154,7 +157,7 @@ class Txn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledge:
-    """Say what becomes of each record that a member of a share group holds: `acts` take turns."""
+    """Acknowledge the records that a share group member holds, with `acts` in turn."""
 
     acts: Sequence[ShareAct]
 
@@ -164,17 +167,17 @@ Op = Send | Poll | Assign | Subscribe | Seek | Crash | Txn | Acknowledge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What a generator may look at when it gives an op.
+    """The observations on which a generator may base an op.
 
     Attributes:
         now_ns: Nanoseconds since the run's start.
         phase: The phase of the run.
-        thread: The number of the thread that is free, below the plan's concurrency.
-        assigned: Whether its process has an assignment.
+        thread: The number of the free thread, below the plan's concurrency.
+        assigned: Whether the thread's process has an assignment.
         positions: The next offset to read, by partition, as far as this thread knows.
-        in_flight: Sends of this worker that have not ended, by partition.
-        transacting: How many transactions of this worker have not ended.
-        unhandled: How many records it has read that no transaction has handled, or nobody settled.
+        in_flight: Number of this worker's open sends, by partition.
+        transacting: Number of this worker's open transactions.
+        unhandled: Number of records read but neither acknowledged nor handled by a transaction.
     """
 
     now_ns: int
@@ -188,28 +191,28 @@ class Observed:
 
 
 class Generator(Protocol):
-    """A workload: pure, with a random stream of its own."""
+    """A workload's generator: pure, with its own random stream."""
 
     def next_op(self, observed: Observed) -> Op:
-        """Return the next op for the process that is free."""
+        """Return the next op for the free process."""
 
 
 class GeneratorMaker(Protocol):
-    """Makes the generator of one worker."""
+    """Creates the generator of one worker."""
 
     def __call__(self, plan: Plan, *, worker: int, workers: int) -> Generator:
-        """Return the ops of one of so many workers."""
+        """Return the generator of one of `workers` workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What can be asked of clients; `registry` lists all by name.
+    """A workload; `registry` lists all of them by name.
 
     Attributes:
-        generator: Makes its ops.
+        generator: Creates the generator of its ops.
         brief: What clients do, in a few words.
-        does: The same in sentences, for the table of `docs/workloads.md`.
-        finds: What it can find beside losses and duplicates, for that table.
+        does: What clients do, in sentences, for the table of `docs/workloads.md`.
+        finds: What it can find besides losses and duplicates, for that table.
         ops: What an op is, for the table of `docs/architecture.md`.
     """
 
@@ -222,12 +225,12 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendResult:
-    """What came of a `Send`, in the order of its values.
+    """The results of a `Send`, in the order of its values.
 
     Attributes:
-        offsets: -1 where none is known.
-        outcomes: None if all are ok.
-        errors: None if all are ok.
+        offsets: The offsets; -1 where unknown.
+        outcomes: The outcomes; None if all are ok.
+        errors: The errors; None if all are ok.
     """
 
     offsets: Values
@@ -236,14 +239,14 @@ class SendResult:
 
     @property
     def worst(self) -> Outcome:
-        """The outcome of the op."""
+        """The outcome of the op: the worst outcome of its values."""
         if not self.outcomes:
             return Outcome.OK
         return max(self.outcomes, key=OUTCOME_RANK.__getitem__)
 
     @property
     def error(self) -> str | None:
-        """The first error of an op whose outcome is the worst one."""
+        """The first error among the values with the worst outcome."""
         for outcome, error in zip(self.outcomes or (), self.errors or (), strict=True):
             if outcome is self.worst:
                 return error
@@ -252,18 +255,18 @@ class SendResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffset:
-    """What a member told its group's coordinator of a partition's position, or was told.
+    """A position that a group member committed or got as an answer, for one partition.
 
     Attributes:
         act: A commit, or the question at an assignment.
         key: The partition.
-        offset: The position; None if the group has committed none, or the question got no answer.
-        asked_ns: When the request left at the earliest, in nanoseconds since the run's start.
-        told_ns: When the answer was taken; None if none came.
-        outcome: ok, or info: an error may be that of a second try, after a first that was heard.
-        error: The answer's.
-        op_id: Of the op that committed; None of a question.
-        committed_by: The op that made the commit that a question was answered with.
+        offset: The position; None if the group has committed none, or if no answer came.
+        asked_ns: The earliest time of the request, in nanoseconds since the run's start.
+        told_ns: The time of the answer; None if none came.
+        outcome: ok or info. An error may be of a second attempt, after a first that succeeded.
+        error: The answer's error.
+        op_id: The op that committed; None for a question.
+        committed_by: The op whose commit the question's answer reports.
     """
 
     act: GroupAct
@@ -279,12 +282,12 @@ class GroupOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
-    """What a poll was told of its group: partitions that were given to the consumer, or taken.
+    """Partitions that a group assigned to the consumer or revoked from it, as a poll reported.
 
     Attributes:
-        kind: Assigned or revoked; a partition that was lost is revoked too.
-        starts: Which; and from where the consumer reads them on, None if nobody told it yet.
-        at_ns: When, in nanoseconds since the run's start.
+        kind: Assigned or revoked; lost partitions count as revoked.
+        starts: The partitions, each with the offset from which the consumer reads; None if unknown.
+        at_ns: The time, in nanoseconds since the run's start.
     """
 
     kind: AssignmentKind
@@ -294,12 +297,12 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
-    """From where a member reads on after a `Seek`.
+    """The offsets from which a member continues after a `Seek`.
 
     Attributes:
-        starts: Offsets, by partition; none of a partition that it reads on as before.
-        at_ns: When, in nanoseconds since the run's start.
-        error: Why the client did not move, or not in each of them; None if it did.
+        starts: Offsets by partition, without those that continue as before.
+        at_ns: The time, in nanoseconds since the run's start.
+        error: Why the client did not move all partitions; None if it did.
     """
 
     starts: Mapping[Key, int]
@@ -309,22 +312,22 @@ class Sought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one poll returned: columns of equal length, in the order of the records.
+    """The result of one poll: columns of equal length, in the order of the records.
 
     Attributes:
-        spans: Partitions, each with how many records of it follow one another.
+        spans: Runs of records of the same partition, each with its number of records.
         offsets: The offset of each record.
-        values: Its value; None where the payload is too short to hold one.
-        leader_epochs: The epoch of its batch; None where the broker did not say.
-        ends: Partitions whose end was reached, with the end (only if asked for).
-        error: Why the poll did not end well, None if it did.
-        isolation: The consumer's.
-        rebalances: What happened to its assignment meanwhile, in order.
-        commit_error: Why its positions were not committed; the records were read all the same.
-        damage: What of each record is not as it was sent (`results.record.contents`); None: nobody
-            looked.
-        delivery_counts: Of a share group: how often it has delivered each record.
-        acquired_after_ns: Then: none was acquired before, in nanoseconds since the run's start.
+        values: The value of each record; None if the payload is too short for one.
+        leader_epochs: The epoch of each record's batch; None if the broker sent none.
+        ends: Partitions whose end was reached, each with the end (only if requested).
+        error: Why the poll failed; None if it succeeded.
+        isolation: The consumer's isolation level.
+        rebalances: The changes of the consumer's assignment during the poll, in order.
+        commit_error: Why the positions were not committed. The records were still read.
+        damage: The damage of each record (`results.record.contents`); None: not checked.
+        delivery_counts: For a share group: how often it has delivered each record.
+        acquired_after_ns: For a share group: a time, in nanoseconds since the run's start, before
+            which none of the records was acquired.
     """
 
     spans: Sequence[tuple[Key, int]]
@@ -352,12 +355,12 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """What a member of a share group said of the records of its last poll, and was answered.
+    """A share group member's acknowledgements for its last poll, with the answers.
 
     Attributes:
-        acts: What became of each, in order.
-        errors: Of each; None if the broker confirmed it.
-        asked_ns, told_ns: When, in nanoseconds since the run's start.
+        acts: The acknowledgement of each record, in order.
+        errors: The error of each; None if the broker confirmed it.
+        asked_ns, told_ns: The times of request and answer, in nanoseconds since the run's start.
     """
 
     acts: Sequence[ShareAct]
@@ -373,12 +376,12 @@ class Settled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What the delivery report of one value said.
+    """The delivery report of one value.
 
     Attributes:
-        offset: None where none is known; records of aborted transactions have one too.
-        acked: Whether the brokers took it.
-        error: None if they did.
+        offset: The offset; None if unknown. Records of aborted transactions have one, too.
+        acked: Whether the brokers acknowledged it.
+        error: The error; None if acknowledged.
     """
 
     offset: int | None = None
@@ -388,16 +391,16 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnResult:
-    """What came of a transaction.
+    """The result of a transaction.
 
     Attributes:
-        outcome: ok if its commit succeeded, fail if its abort was decided and no commit was ever
-            sent, otherwise info.
-        decision: What was decided in the end.
-        ended: What the coordinator answered.
-        deliveries: Of the values of all sends, in order; of those that were never handed over too.
-        batches: Of the polls that were done, each with the number of its mop.
-        error: None if it is ok.
+        outcome: ok if its commit succeeded; fail if it was to be aborted and no commit was ever
+            sent; otherwise info.
+        decision: The final decision: commit or abort.
+        ended: The coordinator's answer.
+        deliveries: The reports of all sends' values, in order, also of values never handed over.
+        batches: The results of the polls, each with its micro-operation's number.
+        error: The error; None if the outcome is ok.
     """
 
     outcome: Outcome
@@ -412,46 +415,46 @@ class Sender(Protocol):
     """A producer that many processes share, each with one op in flight."""
 
     fatal: bool
-    """Whether it can never send again, and must be replaced."""
+    """Whether the producer can never send again and must be replaced."""
 
     def send(self, op: Send, done: Callable[[SendResult], None]) -> None:
-        """Start an op; `done` is called from `serve` or at once, exactly one time."""
+        """Start an op. `done` is called exactly once, at once or from `serve`."""
 
     def serve(self, timeout_s: float) -> None:
-        """Wait for reports, at most that long, and hand them on."""
+        """Wait for delivery reports up to a timeout, and pass them on."""
 
     def waiting(self) -> int:
-        """Return how many messages have no report yet."""
+        """Return how many messages have no delivery report yet."""
 
 
 class LoneSender(Sender, Protocol):
-    """A producer of a few sends, made for them."""
+    """A producer for a few sends."""
 
     def check_reachable(self, topic: str, *, timeout_s: float) -> None:
-        """Ask for the topic's metadata; raises `ConnectionError` if they do not come in time."""
+        """Ask for the topic's metadata; raise `ConnectionError` if they do not come in time."""
 
     def close(self) -> None:
-        """End it at once; of messages without a report none will come."""
+        """End the producer at once; messages without a delivery report will get none."""
 
 
 class Reader(Protocol):
-    """A consumer of one process."""
+    """The consumer of one process."""
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
-        """Read these partitions from now on; return the error, if there is one."""
+        """Start reading the given partitions; return the error, if there is one."""
 
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
-        """Return what was fetched, waiting for the first record at most that long."""
+        """Return the fetched records, waiting for the first one up to a timeout."""
 
     def membership(self) -> object:
         """Return what a transaction needs to commit this reader's positions."""
 
     def close(self) -> None:
-        """Leave without ceremony."""
+        """Close the consumer at once."""
 
 
 class Member(Reader, Protocol):
-    """A consumer that can belong to a group."""
+    """A consumer that can be a group member."""
 
     group_id: str
 
@@ -459,39 +462,39 @@ class Member(Reader, Protocol):
         """Join the group; return the error, if there is one."""
 
     def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
-        """Commit positions, and wait for the answer or not; return the error, if there is one."""
+        """Commit positions, waiting for the answer if `wait` is set; return the error, if any."""
 
     def seek(self, back: int | None) -> Sought:
-        """Read again what the group has not committed, or so many records."""
+        """Go back to the group's committed offsets, or by `back` records."""
 
     def told(self, *, last: bool = False) -> list[GroupOffset]:
-        """Return the group's positions, as committed and as told, since this was asked before.
+        """Return the commits and committed offsets since the last call.
 
         Args:
-            last: Whether the member is not used any more: also what was not answered.
+            last: Whether the member is no longer used; unanswered commits are then returned, too.
         """
 
     def abandon(self) -> None:
-        """Vanish: the group learns of it by the session's timeout."""
+        """End without leaving; the group notices it by the session timeout."""
 
 
 class Sharer(Member, Protocol):
-    """A consumer that belongs to a share group."""
+    """A consumer that is a share group member."""
 
     def acknowledge(self, batch: Batch, acts: Sequence[ShareAct]) -> Settled:
-        """Say what becomes of the records of the last poll, and wait for the answer."""
+        """Acknowledge the records of the last poll, and wait for the answer."""
 
 
 class Transactor(Protocol):
-    """A transactional producer of one thread. It waits, so it is called aside of the loop."""
+    """A transactional producer of one thread. Its calls block, so they run in a separate task."""
 
     transactional_id: str
 
     def transact(self, op: Txn, reader: Reader, starts: Mapping[Key, int]) -> TxnResult:
-        """Carry a transaction out.
+        """Execute a transaction.
 
         Args:
-            op: What to do.
-            reader: The process's consumer; nobody else uses it meanwhile.
-            starts: Its positions before.
+            op: The transaction.
+            reader: The process's consumer, used by this call only.
+            starts: The consumer's positions before.
         """

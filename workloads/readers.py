@@ -1,6 +1,6 @@
-"""What processes that are assigned by hand do beside sending: they crash, and read elsewhere.
+"""Ops of processes with manual assignment, besides sends: crashes and new assignments.
 
-Both times are drawn, so that they come as often at any rate.
+Both happen at random times, equally often at any rate.
 """
 
 from random import Random
@@ -18,11 +18,11 @@ class Readers:
     """The processes of a worker, as readers.
 
     Args:
-        plan: Its topics, partitions and concurrency.
-        random: The workload's.
+        plan: Has the topics, the partitions and the concurrency.
+        random: The workload's random source.
 
     Attributes:
-        assigner: Deals partitions to them.
+        assigner: Assigns partitions to them.
     """
 
     def __init__(self, plan: Plan, random: Random) -> None:
@@ -31,7 +31,7 @@ class Readers:
         self._reassign = Recurring(random, mean_s=MEAN_REASSIGN_S)
 
     def due(self, observed: Observed) -> Assign | Crash | None:
-        """Return an assign for a new process, else the crash or the assign that is due, or None."""
+        """Return the assign of a new process, or the crash or assign that is due, or None."""
         self.assigner.note(observed.positions)
         if not observed.assigned:
             return self.assigner.assign(observed, kept=())

@@ -1,7 +1,7 @@
-"""What a worker's clients did, as rows of the live streams.
+"""Record the ops of a worker's clients as rows of the live streams.
 
-Small ops are buffered as rows. The columns of large ones are gathered as they are, and made into
-one Arrow batch at the next flush, so that a message costs no Python of its own.
+Small ops are buffered as rows. The columns of large ops are kept as they are, and become one Arrow
+batch at the next flush. So a message costs no Python code of its own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,14 +35,13 @@ STREAMS = (
     "assignments", "reservations", "arrivals",
 )  # fmt: skip
 TRANSACTIONS, COMMITS, TRANSFORMS, SHARED = "transactions", "commits", "transforms", "shared"
-"""More streams: of a run with transactions, with members of groups, of pipelines, of share groups.
-"""
+"""Additional streams of runs with transactions, group members, pipelines and share groups."""
 _ROWS_UP_TO = 16
 """Ops with more sends or records than this are recorded as columns."""
 
 
 class _Stream:
-    """A live stream that takes rows, and whole columns to be written at the next flush."""
+    """A live stream for rows, and for whole columns, which the next flush writes."""
 
     def __init__(self, folder: Path, table: str, writer: str) -> None:
         self._writer = StreamWriter(folder, table, writer)
@@ -51,11 +50,11 @@ class _Stream:
         self.append = self._writer.append
 
     def columns(self, length: int, columns: Mapping[str, object]) -> None:
-        """Gather columns of equal length; a single word or number stands for a column of it."""
+        """Add columns of equal length; a single string or number stands for a constant column."""
         self._pieces.append((length, columns))
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write the collected columns."""
         if self._pieces:
             lengths = [length for length, _ in self._pieces]
             arrays = [
@@ -68,13 +67,13 @@ class _Stream:
         self._writer.flush()
 
     def close(self) -> None:
-        """Write what was gathered, and end the stream."""
+        """Write the collected columns, and close the stream."""
         self.flush()
         self._writer.close()
 
 
 def _joined(pieces: list[Any], lengths: list[int], kind: pa.DataType) -> Any:  # noqa: ANN401 - see below
-    """Return a column of all pieces; the stubs of pyarrow know no array of a type met here."""
+    """Return one column from all pieces; pyarrow's stubs lack an array of a dynamic type."""
     if all(isinstance(piece, np.ndarray) for piece in pieces):
         return pa.array(np.concatenate(pieces), kind)
     if any(isinstance(piece, Sequence | np.ndarray) and not isinstance(piece, str)
@@ -92,7 +91,7 @@ def _single(piece: object) -> bool:
 
 
 def _repeated(words: list[str | int | None], lengths: list[int], kind: pa.DataType) -> Any:  # noqa: ANN401 - as above
-    """Return each word as often as its length says."""
+    """Return a column in which each value is repeated as often as its length says."""
     if all(isinstance(word, int) for word in words):
         return pa.array(np.repeat(np.array(words), lengths), kind)
     if len(set(words)) == 1:
@@ -115,10 +114,10 @@ class Recorder:
 
     Args:
         folder: The run's `record/live`.
-        writer: `worker-<i>`, or who else drives clients.
+        writer: `worker-<i>`, or another user of clients.
         worker: The worker's number, a column of some tables.
-        topics: The topics of the run, for their ids.
-        acks: The plan's, a column of sends.
+        topics: The run's topics, for their ids.
+        acks: The plan's acks, a column of sends.
     """
 
     def __init__(
@@ -140,23 +139,23 @@ class Recorder:
         self._completions = self._streams["op_completions"].append
 
     def reserve(self, reservation: Reservation) -> None:
-        """Write a reservation to disk now: its values may leave afterwards."""
+        """Write a reservation to disk at once; its values may be sent only afterwards."""
         stream = self._streams["reservations"]
         stream.append((self._worker, reservation.value_from, reservation.value_to))
         stream.flush()
 
     def invoked(self, op_id: int, *, process: int, f: F, phase: Phase, at_ns: int) -> None:
-        """Record that an op begins."""
+        """Record the beginning of an op."""
         self._invocations((op_id, process, self._worker, f.value, phase.value, at_ns))
 
     def completed(
         self, op_id: int, *, at_ns: int, outcome: Outcome, error: str | None = None
     ) -> None:
-        """Record how an op ended."""
+        """Record the end of an op."""
         self._completions((op_id, at_ns, outcome.value, error))
 
     def sending(self, op_id: int, op: Send) -> None:
-        """Record what an op is about to send."""
+        """Record the values that an op is about to send."""
         topic, partition = op.key
         topic_id, stream = self._topic_ids[topic], self._streams["send_invocations"]
         if len(op.values) <= _ROWS_UP_TO:
@@ -171,7 +170,7 @@ class Recorder:
         })  # fmt: skip
 
     def sent(self, op_id: int, result: SendResult) -> None:
-        """Record what came of each send; a negative offset is none."""
+        """Record the result of each send; a negative offset means none."""
         stream, length = self._streams["send_completions"], len(result.offsets)
         outcomes = result.outcomes or [Outcome.OK] * length
         errors = result.errors or [None] * length
@@ -199,7 +198,7 @@ class Recorder:
         })  # fmt: skip
 
     def transacting(self, op_id: int, op: Txn, transactional_id: str) -> None:
-        """Record what a transaction is about to send."""
+        """Record the values that a transaction is about to send."""
         stream = self._streams["send_invocations"]
         for number, mop in zip(op.numbers, op.mops, strict=True):
             if not isinstance(mop, Send):
@@ -210,17 +209,18 @@ class Recorder:
                 stream.append((op_id, at, *place, value, self._acks, transactional_id, op_id))
 
     def transforming(self, op_id: int, op: Txn, batch: Batch) -> None:
-        """Record which value a transaction sends for each record that its process has read."""
+        """Record the value that a transaction sends for each record that its process has read."""
         stream = self._streams[TRANSFORMS]
         results = np.concatenate([send.values for send in op.sends]).tolist()
         for (place, offset, value), result in zip(self._each(batch), results, strict=True):
             stream.append((op_id, *place, offset, value, result))
 
     def transacted(self, op_id: int, op: Txn, transactional_id: str, result: TxnResult) -> None:
-        """Record what came of a transaction: each of its sends has its outcome.
+        """Record the result of a transaction, with an outcome for each of its sends.
 
-        What was to be aborted, and never asked to be committed, nobody may ever be shown: so its
-        sends have failed, also where the op ended as info because a client of it was thrown away.
+        If it was to be aborted and no commit was ever sent, no reader may ever see its records. So
+        its sends have failed, even if the op ended as `info` because one of its clients was
+        dropped.
         """
         aborted = result.decision is Decision.ABORT
         outcome = Outcome.FAIL if aborted else result.outcome
@@ -236,13 +236,13 @@ class Recorder:
             )
         for number, batch in result.batches:
             self.polled(op_id, batch, mop=number)
-        # librdkafka tells nobody its producer id and epoch; the replicas' records have them.
+        # librdkafka does not reveal its producer id and epoch. The replicas' records contain them.
         self._streams[TRANSACTIONS].append(
             (op_id, op_id, transactional_id, None, None, result.decision.value, result.ended.value)
         )
 
     def polled(self, op_id: int, batch: Batch, *, mop: int = 0) -> None:
-        """Record what a poll returned."""
+        """Record the records that a poll returned."""
         start = 0
         for (topic, partition), length in batch.spans:
             end = start + length
@@ -285,10 +285,10 @@ class Recorder:
         starts: Mapping[Key, int | None],
         kind: AssignmentKind = AssignmentKind.ASSIGN,
     ) -> None:
-        """Record what a consumer was assigned, and where it starts.
+        """Record a consumer's assignment with its start offsets.
 
-        Without an offset it starts at the beginning; in a group, where that has committed to, which
-        nobody told.
+        None stands for the beginning. In a group None stands for the committed offset, which the
+        client did not report.
         """
         for (topic, partition), offset in starts.items():
             topic_id = self._topic_ids[topic]
@@ -297,12 +297,12 @@ class Recorder:
             )
 
     def group_offsets(self, op_id: int, *, process: int, offsets: Sequence[GroupOffset]) -> None:
-        """Record what was committed, and what a group said it had committed.
+        """Record commits, and the committed offsets that a group reported.
 
         Args:
-            op_id: Of the op that was told, where it is not the one that asked.
-            process: Whose.
-            offsets: What.
+            op_id: The op that got the answer, for entries without their own op.
+            process: The process.
+            offsets: The entries.
         """
         for each in offsets:
             topic, partition = each.key
@@ -316,14 +316,14 @@ class Recorder:
     def delivered(
         self, op_id: int, batch: Batch, *, process: int, asked_ns: int, at_ns: int
     ) -> None:
-        """Record what a share group delivered to a member.
+        """Record the records that a share group delivered to a member.
 
         Args:
             op_id: The poll.
-            batch: What it returned.
+            batch: Its records.
             process: The member.
             asked_ns: When the poll began.
-            at_ns: When it ended.
+            at_ns: When the poll ended.
         """
         assert batch.delivery_counts is not None, "a share group tells them"
         counts, times = _listed(batch.delivery_counts), (asked_ns, at_ns)
@@ -334,7 +334,7 @@ class Recorder:
             )  # fmt: skip
 
     def settled(self, op_id: int, batch: Batch, settled: Settled, *, process: int) -> None:
-        """Record what a member made of what a poll returned."""
+        """Record a member's acknowledgements for a poll's records."""
         times = (settled.asked_ns, settled.told_ns)
         for (place, offset, value), act, error in zip(
             self._each(batch), settled.acts, settled.errors, strict=True
@@ -346,7 +346,7 @@ class Recorder:
             )  # fmt: skip
 
     def _each(self, batch: Batch) -> Iterator[tuple[tuple[str, str | None, int], int, int | None]]:
-        """Yield the place, the offset and the value of each record."""
+        """Yield the topic, partition, offset and value of each record."""
         keys = [key for key, length in batch.spans for _ in range(length)]
         rows = zip(keys, batch.offsets.tolist(), _listed(batch.values), strict=True)
         for (topic, partition), offset, value in rows:
@@ -357,18 +357,18 @@ class Recorder:
         return {(topic, part): None for topic in topics for part in range(self._partitions[topic])}
 
     def arrived(self, counts: Sequence[ArrivalCount]) -> None:
-        """Record what was offered and missed."""
+        """Record how many arrivals were offered and missed."""
         for each in counts:
             self._streams["arrivals"].append(
                 (self._worker, each.window_ns, each.phase.value, each.offered, each.missed)
             )
 
     def flush(self) -> None:
-        """Write everything that was recorded so far."""
+        """Write everything recorded so far."""
         for stream in self._streams.values():
             stream.flush()
 
     def close(self) -> None:
-        """End the streams."""
+        """Close the streams."""
         for stream in self._streams.values():
             stream.close()

@@ -1,4 +1,4 @@
-"""The workloads by name. To add one: its module, its test, and a line in `WORKLOADS`."""
+"""The workloads by name. To add one, write its module and test, and add a line to `WORKLOADS`."""
 
 from collections.abc import Mapping
 

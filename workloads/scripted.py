@@ -1,8 +1,9 @@
-"""What a scenario's steps send and read: a few messages with names, by clients of their own.
+"""The sends and reads of a scenario's steps: a few named messages, with clients of their own.
 
-It runs in the stage's process and returns when everything was answered or given up. Ops are
-recorded as a worker's, so that checkers see no difference. Record k of the story's partition has
-the value `(1 << 32) | k`; its payload is the value, and its name, `message<k>`, in ASCII.
+The code runs in the stage's process. Each call returns when everything was answered or given up.
+Ops are recorded like a worker's, so that checkers see no difference. Record k of the scenario's
+partition has the value `(1 << 32) | k`. Its payload is the value and its name, `message<k>`, in
+ASCII.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,38 +27,38 @@ from workloads.recorder import STREAMS, TRANSACTIONS, Recorder
 PARTITION_NUMBER = 1
 WORKER = 0
 TOGETHER_LINGER_MS = 500
-"""Longer than it takes to hand over some hundred messages: they leave as one batch."""
+"""`linger.ms` that is long enough to collect some hundred messages into one batch."""
 POLL_LIMIT = 10_000
 POLL_S = 0.1
 REST_S = 0.1
 REPORT_GRACE_S = 5.0
-"""librdkafka looks each second for messages whose time is over, and reports them then."""
+"""Additional seconds: librdkafka checks for messages that timed out only once a second."""
 METADATA_LIMIT_S = 2.0
 _IMPATIENT = {
-    # What goes wrong is in the reports; the console belongs to the story.
+    # Errors are in the delivery reports. The console is for the scenario's output.
     "log_level": "2",
-    # A leader that was elected a moment ago is found as soon as it can be.
+    # So a newly elected leader is found soon.
     "topic.metadata.refresh.interval.ms": "1000",
     "topic.metadata.refresh.fast.interval.ms": "50",
     "retry.backoff.ms": "50",
     "retry.backoff.max.ms": "200",
     "reconnect.backoff.ms": "50",
     "reconnect.backoff.max.ms": "200",
-    # A paused broker's kernel takes connections, and nobody answers on them.
+    # A paused broker's kernel accepts connections, but no process answers on them.
     "api.version.request.timeout.ms": "1000",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendOutcome:
-    """What came of one message.
+    """The result of one message.
 
     Attributes:
-        name: `message1`.
-        value: Unique in the run.
-        offset: None where none is known.
+        name: Its name, such as `message1`.
+        value: Its value, unique in the run.
+        offset: Its offset; None if unknown.
         outcome: `ok` if it was acknowledged (or sent, with acks=0).
-        error: None if it is ok.
+        error: The error; None if the outcome is ok.
     """
 
     name: str
@@ -69,13 +70,13 @@ class SendOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRecord:
-    """One record that a reader was given.
+    """One record that a reader got.
 
     Attributes:
-        offset: Of the record.
-        value: None: it is none of ours.
-        name: `message1`; empty if it is none of ours.
-        leader_epoch: Of its batch; None where the format has none.
+        offset: Its offset.
+        value: Its value; None if Logquake did not send it.
+        name: Its name, such as `message1`; empty if Logquake did not send it.
+        leader_epoch: The epoch of its batch; None if the format has none.
     """
 
     offset: int
@@ -85,7 +86,7 @@ class ReadRecord:
 
 
 def script_sender(plan: Plan, bootstrap: str) -> LoneSender:
-    """Return a producer of messages that have names."""
+    """Return a producer of named messages."""
     return SharedProducer(plan, bootstrap=bootstrap, worker=WORKER, payload=message_payload)
 
 
@@ -93,13 +94,13 @@ class Script:
     """The clients of a scripted run, one op at a time.
 
     Args:
-        plan: Its settings of clients apply.
-        topic: The story's, of one partition.
-        bootstrap: `host:port,...` of n1, n2, ...
-        clock: The run's.
-        live: The folder of the live streams; writers are called `script`, `script-acks-1`, ...
-        sender: Makes a producer for a plan and addresses.
-        reader: Makes what makes the consumer of a process, for them, too.
+        plan: The plan, whose client settings apply.
+        topic: The scenario's topic, with one partition.
+        bootstrap: The addresses `host:port,...` of n1, n2, ...
+        clock: The run's clock.
+        live: The folder of the live streams; writers are named `script`, `script-acks-1`, ...
+        sender: Creates a producer for a plan and addresses.
+        reader: For a plan and addresses, returns a function that creates a process's consumer.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class Script:
 
     @property
     def transaction_timeout_s(self) -> float:
-        """The plan's, for transactions that are sent by hand."""
+        """The plan's transaction timeout, for transactions sent by hand."""
         return self._plan.transaction_timeout_s
 
     def send(
@@ -140,14 +141,15 @@ class Script:
         """Send the next messages; return when each is answered or given up.
 
         Args:
-            count: How many.
+            count: The number of messages.
             acks: `0`, `1` or `all`.
-            together: In one batch; otherwise each waits for the answer to the one before.
-            within_s: After so long a message is given up; of several, each by itself.
-            only_to: The node (`n2`) that clients begin with; they find the others through it.
+            together: Whether to send one batch; otherwise each message waits for the previous
+                answer.
+            within_s: The time after which a message is given up, for each message alone.
+            only_to: The node (`n2`) that clients contact first; it names the other brokers.
         """
         plan = self._plan_of_sends(acks, together=together, within_s=within_s)
-        # A client of each call's own: none remembers who led, or hangs on a broker that is paused.
+        # Each call has a new client, so that none knows an old leader or waits for a paused broker.
         sender = self._sender(plan, self._bootstrap(only_to))
         outcomes: list[SendOutcome] = []
         with closing(sender):
@@ -158,23 +160,23 @@ class Script:
         return outcomes
 
     def read(self, within_s: float = 10.0) -> list[ReadRecord]:
-        """Read the partition from its start to the high watermark with a fresh consumer.
+        """Read the partition from its start to the high watermark with a new consumer.
 
         Args:
-            within_s: After so long, what was read so far is returned.
+            within_s: The time limit; the records read until then are returned.
         """
         plan = self._plan.model_copy(update={"client": _IMPATIENT | self._plan.client})
         reader = self._reader(plan, ",".join(self._addresses))
         return list(_Reading(self, reader).records(within_s))
 
     def close(self) -> None:
-        """End the streams. Idempotent."""
+        """Close the streams. Idempotent."""
         for recorder in self._recorders.values():
             recorder.close()
         self._recorders.clear()
 
     def recorder(self, acks: str) -> Recorder:
-        """Return the streams of sends with these acks (reads go to those of `all`)."""
+        """Return the recorder of sends with these acks (reads use that of `all`)."""
         if acks not in self._recorders:
             writer = "script" if acks == "all" else f"script-acks-{acks}"
             self._live.mkdir(parents=True, exist_ok=True)
@@ -185,7 +187,7 @@ class Script:
         return self._recorders[acks]
 
     def new_process(self) -> int:
-        """Return the number of a logical process that did nothing yet."""
+        """Return the number of a new logical process."""
         self._next_process += 1
         return self._next_process - 1
 
@@ -197,12 +199,12 @@ class Script:
         return self._next_op_id
 
     def end(self, recorder: Recorder, op_id: int, outcome: Outcome, error: str | None) -> None:
-        """Record how an op ended, and write everything to disk."""
+        """Record the end of an op, and write everything to disk."""
         recorder.completed(op_id, at_ns=self._clock.now_ns(), outcome=outcome, error=error)
         recorder.flush()
 
     def start_reading(self, recorder: Recorder, client: Reader, process: int) -> str | None:
-        """Assign the partition from its start to a process, and record it."""
+        """Assign the partition from its start to a process's consumer, and record that."""
         starts: dict[Key, int | None] = {self.key: None}
         op_id = self.begin(recorder, F.ASSIGN, process)
         error = client.assign(starts)
@@ -233,16 +235,17 @@ class Script:
         return [pack_value(PARTITION_NUMBER, first + step) for step in range(count)]
 
     def _make_ready(self, sender: LoneSender) -> None:
-        """Let a producer learn where the partition is, lest its messages part on their way."""
+        """Let a producer look up the partition's leader, so that its messages leave together."""
         try:
             sender.check_reachable(self._topic.topic, timeout_s=METADATA_LIMIT_S)
         except ConnectionError:
-            return  # They wait in the client until somebody answers, as single ones do.
+            return  # The messages wait in the client until a broker answers, as single ones do.
 
     def _plan_of_sends(self, acks: str, *, together: bool, within_s: float) -> Plan:
         return self._plan.model_copy(update={
             "acks": acks,
-            # Asked for or by default, it is for sends that wait for all replicas.
+            # Whether requested or by default, idempotence applies to sends that wait for all
+            # replicas.
             "idempotence": self._plan.idempotence if acks == "all" else False,
             "delivery_timeout_s": within_s,
             "linger_ms": TOGETHER_LINGER_MS if together else 0,
@@ -259,14 +262,14 @@ class Script:
 
 
 class _Reading:
-    """One read of a partition; a process that meets an error is followed by another."""
+    """One read of a partition; after an error another process continues."""
 
     def __init__(self, script: Script, reader: Callable[[int], Reader]) -> None:
         self._script, self._reader = script, reader
         self._recorder = script.recorder("all")
 
     def records(self, within_s: float) -> Iterator[ReadRecord]:
-        """Yield what is new, in order of offsets, up to the end or the limit."""
+        """Yield the new records, in the order of offsets, up to the end or the time limit."""
         deadline_s, position, done = stopwatch_s() + within_s, 0, False
         while not done and stopwatch_s() < deadline_s:
             for batch in self._one_process(deadline_s):
@@ -277,7 +280,7 @@ class _Reading:
                 done = bool(batch.ends)
 
     def _one_process(self, deadline_s: float) -> Iterator[Batch]:
-        """Yield what one consumer is given until it meets the end, an error, or the limit."""
+        """Yield one consumer's batches until the end, an error, or the time limit."""
         process = self._script.new_process()
         client = self._reader(process)
         try:

@@ -1,4 +1,4 @@
-"""The record of a transaction that a scenario's steps write by hand, request by request."""
+"""Record a transaction that a scenario's steps send by hand, request by request."""
 
 from collections.abc import Sequence
 
@@ -13,12 +13,12 @@ GIVEN_UP = "its client got no answer to all of it, and aborted it"
 
 
 class TransactionRecord:
-    """One op. It is written down before anything is sent.
+    """One transaction op, recorded before anything is sent.
 
     Args:
-        script: Whose messages these are.
-        count: How many are sent in it.
-        transactional_id: Of its producer.
+        script: The scripted run that has the messages.
+        count: The number of messages.
+        transactional_id: The producer's transactional id.
     """
 
     def __init__(self, script: Script, count: int, *, transactional_id: str) -> None:
@@ -36,19 +36,19 @@ class TransactionRecord:
 
     @property
     def names(self) -> list[str]:
-        """What its messages are called."""
+        """The names of the transaction's messages."""
         return [message_name(value) for value in self._values]
 
     @property
     def payloads(self) -> list[bytes]:
-        """Its messages."""
+        """The payloads of the transaction's messages."""
         return [message_payload(value) for value in self._values]
 
     def ended(self, offsets: Sequence[int | None], *, committed: bool) -> None:
-        """Record how it was ended.
+        """Record the end of the transaction.
 
         Args:
-            offsets: Of its messages, as far as they were acknowledged until then.
+            offsets: The offsets of its messages, as far as they were acknowledged before.
             committed: Whether it was committed; otherwise it was aborted.
         """
         deliveries = [

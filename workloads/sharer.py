@@ -1,6 +1,6 @@
-"""A member of a share group: what the group delivers to it, and how it acknowledges it (KIP-932).
+"""A share group member: the records delivered to it, and its acknowledgements (KIP-932).
 
-The client below it speaks the protocol: librdkafka (`workloads.clients.sharer`), or Kafka's own.
+A client below it uses the protocol: librdkafka (`workloads.clients.sharer`) or Kafka's own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from workloads.member import GroupError
 from workloads.protocol import Batch, GroupOffset, Key, Settled, Sought
 
 SLACK_S = 5.0
-"""A client that stood still for longer may hand over answers of any age."""
+"""A client that was paused for longer may return answers of any age."""
 LONGEST_REQUEST_S = REQUEST_S + SLACK_S
-"""So long a client waits for the answer to a fetch at most: its socket's timeout, and slack."""
+"""The longest wait of a client for the answer to a fetch: its socket timeout and some slack."""
 
 
 class ShareClient(Protocol):
-    """A share consumer that acknowledges each record by itself."""
+    """A share consumer that acknowledges each record separately."""
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Join the group.
@@ -30,31 +30,33 @@ class ShareClient(Protocol):
         """
 
     def poll(self, timeout_s: float) -> Batch:
-        """Return what was acquired, with delivery counts, waiting for it at most that long."""
+        """Return acquired records with delivery counts, waiting up to a timeout."""
 
     def acknowledge(self, batch: Batch, acts: Sequence[ShareAct]) -> Sequence[str | None]:
-        """Say what becomes of each record of the last poll; return each one's error."""
+        """Acknowledge each record of the last poll; return each record's error."""
 
     def close(self) -> None:
         """Leave the group."""
 
     def abandon(self) -> None:
-        """Vanish."""
+        """End without leaving the group."""
 
 
 class ShareMember:
     """Implements `workloads.protocol.Sharer`.
 
-    The client prefetches, so the acquisition time of a record is unknown. A lower bound is kept:
-    the later one of the member's join and its last empty poll, less the longest request. After an
-    empty poll the client's buffer is empty, and only answers to requests under way may still come.
-    A client that stood still (a paused machine, say) has not read its socket yet as it polls again.
-    So no poll moves the bound until a whole longest request after such a pause.
+    The client prefetches, so a record's acquisition time is unknown. The member keeps a lower
+    bound: the time of its join or of its last empty poll, whichever is later, minus the longest
+    request. After an empty poll the client's buffer is empty. Only answers to open requests can
+    still come.
+
+    A client that was paused, for example with its machine, has not read its socket yet when it
+    polls again. So after a pause, no poll moves the bound for the time of a longest request.
 
     Args:
-        client: Speaks with the group; used by this member only.
+        client: The share client, used by this member only.
         group: The group's id.
-        clock: The run's.
+        clock: The run's clock.
     """
 
     def __init__(self, client: ShareClient, *, group: str, clock: RunClock) -> None:
@@ -72,7 +74,7 @@ class ShareMember:
         return None
 
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:  # noqa: ARG002 - a setting has it
-        """Return what was acquired; how much that is at most, the client's settings say."""
+        """Return acquired records; the client's settings limit their number."""
         asked_ns, after_ns = self._clock.now_ns(), self._acquired_after_ns
         if asked_ns - self._asked_ns > SLACK_S * NS_PER_S:
             self._awake_since_ns = asked_ns
@@ -85,34 +87,34 @@ class ShareMember:
         return replace(batch, acquired_after_ns=after_ns)
 
     def acknowledge(self, batch: Batch, acts: Sequence[ShareAct]) -> Settled:
-        """Say what becomes of the records of the last poll, and wait for the answer."""
+        """Acknowledge the records of the last poll, and wait for the answer."""
         asked_ns = self._clock.now_ns()
         whole = [acts[at % len(acts)] for at in range(len(batch.offsets))]
         errors = self._client.acknowledge(batch, whole)
         return Settled(acts=whole, errors=errors, asked_ns=asked_ns, told_ns=self._clock.now_ns())
 
     def told(self, *, last: bool = False) -> list[GroupOffset]:  # noqa: ARG002 - the protocol's
-        """Return nothing: a share group has no positions of its members."""
+        """Return nothing: a share group has no member positions."""
         return []
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
-        """Refuse: the group assigns.
+        """Raise: the group assigns partitions.
 
         Raises:
-            TypeError: Always; so do the next three.
+            TypeError: Always, as in the next three methods.
         """
         raise TypeError(f"a member of a share group cannot be assigned {len(starts)} partitions")
 
     def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
-        """Refuse: it acknowledges records."""
+        """Raise: a share group member acknowledges records instead."""
         raise TypeError(f"op {op_id} cannot commit {len(positions)} positions, wait={wait}")
 
     def seek(self, back: int | None) -> Sought:
-        """Refuse: it has no position."""
+        """Raise: a share group member has no position."""
         raise TypeError(f"a member of a share group cannot go back by {back}")
 
     def membership(self) -> object:
-        """Refuse: no transaction has a share group's acknowledgements."""
+        """Raise: acknowledgements of share groups cannot be part of a transaction."""
         raise TypeError("a share group's acknowledgements are part of no transaction")
 
     def close(self) -> None:
@@ -120,5 +122,5 @@ class ShareMember:
         self._client.close()
 
     def abandon(self) -> None:
-        """Vanish: its connections end, and the group learns of it by the session's timeout."""
+        """End without leaving: its connections close, and the session timeout tells the group."""
         self._client.abandon()

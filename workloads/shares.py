@@ -1,8 +1,9 @@
-"""The shares workload: the log workload, and beside it members of one share group (KIP-932).
+"""The shares workload: the log workload, plus members of one share group (KIP-932).
 
-Every fourth thread of a worker is a member of the one share group, up to four in all. It takes
-records, accepts most of them, releases some, rejects a few, and waits for the answer. Members leave
-and vanish, also with records in hand. The other threads send and read as in the log workload.
+Every fourth thread of a worker is a member of the single share group, with at most four members in
+all. A member takes records, accepts most of them, releases some, rejects a few, and waits for the
+answer. Members end with or without leaving, also while they hold records. The other threads send
+and read as in the log workload.
 """
 
 from random import Random
@@ -15,25 +16,26 @@ from workloads.pacing import Recurring
 from workloads.protocol import Acknowledge, Crash, Observed, Op, Poll, Subscribe, Workload
 
 MEAN_CRASH_S = 15.0
-"""A member that is new takes seconds to be assigned anything: it must get to work between."""
+"""Average seconds between members' ends. A new member gets records only after seconds, and must
+have time to work in between."""
 LEAVE_SHARE = 0.5
-"""Of the members that end; the others vanish without a word."""
+"""Share of ending members that leave the group properly; the others just disappear."""
 EMPTY_HANDED_SHARE = 0.5
-"""Of the members that end; the others hold what they were given last."""
+"""Share of ending members that hold no records; the others hold those of their last poll."""
 RELEASE_SHARE, REJECT_SHARE = 0.05, 0.002
-"""Of the records; the others are accepted."""
+"""Shares of records that are released and rejected; the others are accepted."""
 POLL_LIMIT = 100
 _ACTS = 64
-"""So many are drawn for a poll's records, which take turns with them."""
+"""Number of random acknowledgements for a poll, which its records use in turn."""
 
 
 class SharesGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: Its seed, topics, partitions, concurrency and sends of an op.
+        plan: Has the seed, topics, partitions, concurrency and sends of an op.
         worker: The worker's number; it decides the random stream and the ranges of values.
-        workers: How many workers share the sequences.
+        workers: The number of workers that share the sequence numbers.
     """
 
     def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
@@ -45,10 +47,10 @@ class SharesGenerator:
         self._log = LogGenerator(plan, worker=worker, workers=workers, threads=others)
         self._crash = Recurring(self._random, mean_s=MEAN_CRASH_S)
         self._doomed: set[int] = set()
-        """Threads whose member ends as soon as it holds something."""
+        """Threads whose member ends as soon as it holds a record."""
 
     def next_op(self, observed: Observed) -> Op:
-        """Return the op of a member, or of a process that sends and reads by itself."""
+        """Return the next op of a share group member, or of another process."""
         thread = observed.thread
         if group_of(thread, self._plan, workers=self._workers) is None:
             return self._log.next_op(observed)

@@ -1,9 +1,9 @@
-"""The surge workload: for a while nearly all sends go to one partition, then to another one.
+"""The surge workload: for a while almost all sends go to one partition, then to another one.
 
-Producers then fill whole batches, and several of them are under way to one leader at once, while
-the other partitions are all but idle: whoever loses that leader loses much, and followers that
-fetch it fall behind. Under `log` each partition gets its share, and most batches hold one message.
-Readers are those of `log`.
+Producers then fill whole batches and have several in flight to one leader, while the other
+partitions are almost idle. A loss of that leader affects many messages, and its followers lag. In
+the `log` workload each partition gets an equal share, and most batches contain one message. Readers
+work as in `log`.
 """
 
 from random import Random
@@ -17,26 +17,26 @@ from workloads.protocol import Key, Observed, Op, Poll, Send, Workload
 from workloads.readers import Readers
 
 MEAN_SURGE_S = 4.0
-"""From one surge to the next, on average: shorter than most faults last, and longer than some."""
+"""Average seconds between two surges: shorter than most faults, and longer than some."""
 SURGE_SHARE = 0.9
-"""Of the sends: the others keep all partitions alive."""
+"""Share of sends to the chosen partition. The others keep all partitions active."""
 POLL_LIMIT = 2000
 
 
 class SurgeGenerator:
-    """The ops of one worker's processes; workers surge at times and places of their own.
+    """The ops of one worker's processes; each worker has its own times and partitions of surges.
 
     Args:
-        plan: Its seed, topics, partitions, concurrency and sends of an op.
+        plan: Has the seed, topics, partitions, concurrency and sends of an op.
         worker: The worker's number; it decides the random stream and the ranges of values.
-        workers: How many workers share the sequences.
+        workers: The number of workers that share the sequence numbers.
     """
 
     def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
         self._random = Random(f"{plan.seed}/surge/{worker}")
         self._keys = plan.topic_partitions
         threads = len(range(worker, plan.concurrency, workers))
-        # A partition without a leader must not hold up every process: those that are left read.
+        # A partition without a leader must not block all processes; the remaining ones read.
         heavy = plan.load is Load.HEAVY
         self._send_share = HEAVY_SEND_SHARE if heavy else SEND_SHARE
         paced = plan.rate > 0 or heavy
@@ -47,7 +47,7 @@ class SurgeGenerator:
         self._crowded: Key = self._random.choice(self._keys)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return an assign for a new process, else what is due: crash, assign, send or poll."""
+        """Return the assign of a new process, or the crash, assign, send or poll that is due."""
         if (due := self._readers.due(observed)) is not None:
             return due
         if self._turn.due(observed.now_ns):

@@ -1,8 +1,8 @@
 """The txn workload: sends and polls in transactions that end in a commit, an abort, or a crash.
 
 An op is one transaction of one to four micro-operations. Readers are read_committed, in and outside
-of transactions. Some threads only watch: they are read_uncommitted, and see what others must not;
-they write nothing, so that what they know goes nowhere.
+of transactions. Some threads only watch: they are read_uncommitted and also see records of open and
+aborted transactions. They write nothing, so such records have no effect.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,34 +19,35 @@ from workloads.readers import Readers
 
 MOST_MOPS = 4
 TXN_SHARE = 0.5
-"""Of a writing thread's ops; the others are plain polls."""
+"""Share of a writing thread's ops that are transactions; the others are plain polls."""
 SEND_SHARE = 0.6
-"""Of the micro-operations."""
+"""Share of micro-operations that are sends."""
 ABORT_SHARE = 0.1
 CRASH_SHARE = 0.01
 COMMIT_POSITIONS_SHARE = 0.5
-"""Of the transactions that poll."""
+"""Share of transactions with polls that also commit positions."""
 PAUSES = (0.5, 1.7)
-"""How long a transaction pauses at least and at most, in parts of its timeout. Coordinators look
-once a second for those whose time is over."""
+"""Shortest and longest pause of a transaction, as multiples of its timeout. Coordinators check once
+a second for transactions that timed out."""
 LONG_SHARE, LONG_S = 0.2, 15.0
-"""So many pauses last longer, up to that: old coordinators look once a minute."""
+"""Share of pauses that last longer, and by at most how many seconds. Old coordinators check only
+once a minute."""
 POLL_LIMIT = 2000
 
 
 def isolation_of(thread: int, *, workers: int) -> Isolation:
-    """Return how the processes of a thread read."""
+    """Return the isolation level of a thread's processes."""
     watcher = watches(thread, workers=workers)
     return Isolation.READ_UNCOMMITTED if watcher else Isolation.READ_COMMITTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feeds:
-    """What some threads of a pipeline write.
+    """The threads of a pipeline that write to its inputs.
 
     Attributes:
-        keys: The partitions that they write to.
-        threads: Which threads of the worker they are.
+        keys: The partitions to which they write.
+        threads: The numbers of these threads.
         allotment: The worker's values.
     """
 
@@ -56,23 +57,23 @@ class Feeds:
 
 
 class Pauses:
-    """Lets a transaction pause now and then, for shorter or longer than its timeout.
+    """Adds a pause to some transactions, shorter or longer than their timeout.
 
     Args:
-        plan: Its seed and timeout.
+        plan: Has the seed and the timeout.
         worker: The worker's number.
     """
 
     def __init__(self, plan: Plan, *, worker: int) -> None:
-        # A stream of its own: the other ops of a seed are the same with pauses and without.
+        # A separate random stream, so that a seed's other ops are the same with and without pauses.
         self._random = Random(f"{plan.seed}/pauses/{worker}")
         self._timeout_s = plan.transaction_timeout_s
-        # A partition that a paused transaction holds up must not count as unavailable.
+        # A partition that a paused transaction blocks must not count as unavailable.
         self._most_s = plan.budgets.unavailable_s / 2
         self._due = Recurring(self._random, mean_s=self._timeout_s)
 
     def some(self, txn: Txn, observed: Observed) -> Txn:
-        """Return the transaction, with a pause in it if one is due in the main phase."""
+        """Return the transaction, with a pause if one is due in the main phase."""
         if observed.phase is not Phase.MAIN or not self._due.due(observed.now_ns):
             return txn
         pause_s = self._timeout_s * self._random.uniform(*PAUSES)
@@ -89,10 +90,11 @@ class TxnGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: Its seed, topics, partitions, concurrency and sends of a micro-operation.
+        plan: Has the seed, topics, partitions, concurrency and sends of a micro-operation.
         worker: The worker's number; it decides the random stream and the ranges of values.
-        workers: How many workers share the sequences.
-        feeds: None: all of its threads write, to all partitions; else they are some of a pipeline.
+        workers: The number of workers that share the sequence numbers.
+        feeds: For a pipeline: the threads that write, and their partitions. None: all threads
+            write, to all partitions.
     """
 
     def __init__(
@@ -103,10 +105,10 @@ class TxnGenerator:
         self._workers = workers
         threads = feeds.threads if feeds else range(worker, plan.concurrency, workers)
         writers = sum(not watches(thread, workers=workers) for thread in threads)
-        # As in the log workload: a partition without a leader must not hold up every process.
+        # As in the log workload, a partition without a leader must not block all processes.
         self._most_in_flight = writers if plan.rate == 0 else max(1, writers // 3)
         self._most_at_once = writers if plan.rate == 0 else max(1, writers - writers // 4)
-        # Transactions of members are counted with those of who feeds them.
+        # Transactions of members count together with those of the threads that write the inputs.
         self._most_at_once += len(range(worker, plan.concurrency, workers)) - len(threads)
         self._allotment = (
             feeds.allotment if feeds else Allotment(plan, worker=worker, workers=workers)
@@ -115,7 +117,7 @@ class TxnGenerator:
         self._pauses = None if feeds else Pauses(plan, worker=worker)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return an assign for a new process, else what is due: crash, assign, txn or poll."""
+        """Return the assign of a new process, or the crash, assign, txn or poll that is due."""
         if (due := self._readers.due(observed)) is not None:
             return due
         transacts = (

@@ -1,7 +1,8 @@
-"""How the members of each group of a run are dealt partitions: by which protocol and assignor.
+"""The protocol and assignor of each group of a run, by which its members get partitions.
 
-All members of a group do it in the same way. The ways of a run are shuffled by its seed, and its
-groups take turns with them: so two groups differ, and the next seed has others.
+All members of a group use the same way, i.e. a pair of protocol and assignor. The run's seed
+shuffles the ways, and the groups use them in turn. So two groups differ, and another seed gives
+other ways.
 """
 
 from collections.abc import Mapping
@@ -14,16 +15,16 @@ from results.record.plan import Plan
 STRATEGY = "partition.assignment.strategy"
 SESSION, HEARTBEAT = "session.timeout.ms", "heartbeat.interval.ms"
 _CLASSIC_ALONE = frozenset({STRATEGY, SESSION, HEARTBEAT, "group.protocol.type"})
-"""librdkafka refuses a client of the consumer protocol that names one of these."""
+"""Settings that librdkafka refuses for a client of the consumer protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How partitions are dealt.
+    """The way in which a group's members get partitions.
 
     Attributes:
-        protocol: `classic`, where a member deals them, or `consumer`, where the broker does.
-        assignor: By which rule.
+        protocol: `classic`, where a member assigns them, or `consumer`, where the broker does.
+        assignor: The assignor's name.
     """
 
     protocol: str
@@ -31,7 +32,7 @@ class Way:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What a client is told of it; of `classic` librdkafka need not be told."""
+        """The client settings of this way; `classic` is librdkafka's default and left out."""
         if self.protocol == CONSUMER:
             return {PROTOCOL: CONSUMER, ASSIGNOR: self.assignor}
         return {STRATEGY: self.assignor}
@@ -45,15 +46,15 @@ def way_of(group: str, plan: Plan, told: Mapping[str, object]) -> Way:
     """Return the way of a group.
 
     Args:
-        group: Its id, which ends with its number.
-        plan: Its seed, and what its clients and brokers can do.
-        told: What the user decides of its members' settings: a way that this rules out is not
-            drawn.
+        group: The group's id, which ends with its number.
+        plan: Has the seed, and the features of its clients and brokers.
+        told: The user's settings for its members; ways that contradict them are left out.
     """
     random = Random(f"{plan.seed}/ways")
     by_brokers = random.choice(CONSUMER_WAYS)
     ways = [*CLASSIC_WAYS] if _may_be_classic(plan, told) else []
-    if not ways or _may_be_consumer(plan, told):  # The former was asked for, and not refused.
+    # The user asked for the consumer protocol, and it is supported.
+    if not ways or _may_be_consumer(plan, told):
         ways.append(by_brokers)
     random.shuffle(ways)
     number = group.rpartition("-")[2]
@@ -67,10 +68,10 @@ def _may_be_classic(plan: Plan, told: Mapping[str, object]) -> bool:
 
 
 def _may_be_consumer(plan: Plan, told: Mapping[str, object]) -> bool:
-    """Tell whether groups may also do it by their brokers: of systems that nobody knows, none."""
+    """Return whether brokers may assign partitions; False for systems other than Kafka."""
     if PROTOCOL in told or plan.group_protocol == "classic" or not plan.is_kafka:
         return False
     if plan.workload == "pipeline":
-        # A member's epoch rises without its knowing, and before 4.3 a commit needs the very epoch.
+        # A member's epoch can rise unnoticed, and before 4.3 a commit needs the exact epoch.
         return False
     return _CLASSIC_ALONE.isdisjoint(told) and consumer_refusal(plan) is None

@@ -1,10 +1,14 @@
 """One worker: `python -m workloads.worker CONFIG.json`, with many logical processes in one thread.
 
-Standard input brings JSON lines: `{"phase": "main"}` (again, to have counted anew which partitions
-take messages in the recovery), and `{"stop": 10.0}` (no new ops; wait that
-many seconds for those in flight). Its end means that the controller has died: the record is
-finished and the worker gone within a second. Standard output has a JSON line when the worker is
-ready, and five a second with its counts so far. Who steers it is `workloads.fleet`.
+Standard input has JSON lines as commands:
+
+- `{"phase": "main"}` sets the phase. If it is repeated, the count of partitions that acknowledge
+  messages in the recovery starts again.
+- `{"stop": 10.0}` starts no new ops, and waits that many seconds for ops in flight.
+
+If standard input ends, the controller has died. The worker then finishes its record and ends within
+a second. Standard output has a JSON line when the worker is ready, and then five lines a second
+with its counts. `workloads.fleet` controls the workers.
 """
 
 import ctypes
@@ -45,31 +49,31 @@ FLUSH_S = 0.05
 STATUS_S = 0.2
 READY_TIMEOUT_S = 15.0
 _TICK_S = 0.02
-"""The longest wait for reports: how late a command or a flush may be."""
+"""The longest wait for reports, which is the longest delay of a command or a flush."""
 _SHORTEST_WAIT_S = 0.002
-"""librdkafka counts milliseconds: a shorter wait would be none, and the loop would spin."""
+"""librdkafka counts milliseconds. A shorter wait would be none, and the loop would be busy."""
 _HEAVY_PAUSE_S = 0.004
-"""Under heavy load, from ops to ops: so long readers gather records, and writers full batches."""
+"""Under heavy load, the pause between ops; readers collect records and writers fill batches."""
 _PR_SET_PDEATHSIG = 1
 _COLLECT_EVERY = 100_000
-"""Objects more than there were: some fifty polls of messages at once."""
+"""New objects until the next garbage collection: about fifty polls of messages."""
 _LAST_SECONDS = 3
-"""After the controller's death, if the loop should hang."""
+"""Seconds until the worker is killed after the controller's death, if its loop hangs."""
 
 
 class WorkerConfig(BaseModel):
-    """What a worker is told at its start.
+    """The configuration of a worker at its start.
 
     Attributes:
-        plan: The run's.
-        topics: As created.
-        bootstrap: `host:port,...`.
+        plan: The run's plan.
+        topics: The created topics.
+        bootstrap: The addresses `host:port,...`.
         start_ns: The zero of the run's clock.
         live: The folder of the live streams.
-        worker: This one's number.
-        workers: How many there are.
+        worker: This worker's number.
+        workers: The number of workers.
         parent: The pid of the controller.
-        java: Starts the JVM of Kafka's own clients; none: the clients are librdkafka's.
+        java: The command line of the JVM with Kafka's own clients; empty: use librdkafka.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -86,7 +90,7 @@ class WorkerConfig(BaseModel):
 
 
 class Order(Enum):
-    """What ends a worker."""
+    """The commands that end a worker."""
 
     STOP = "stop"
     ABANDONED = "abandoned"
@@ -94,7 +98,7 @@ class Order(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What a worker is told: another phase, or to end, at the latest after `limit_s` seconds."""
+    """A command to a worker: a new phase, or its end within `limit_s` seconds."""
 
     phase: Phase | None = None
     order: Order | None = None
@@ -102,17 +106,17 @@ class Command:
 
 
 class Control(Protocol):
-    """The commands of the controller."""
+    """The controller's commands."""
 
     def commands(self) -> list[Command]:
-        """Return what came since the last call; never wait."""
+        """Return the commands since the last call, without waiting."""
 
 
 class Pipe:
-    """The commands of a controller that is another process.
+    """The commands of a controller in another process.
 
     Args:
-        fd: A pipe's reading end.
+        fd: The reading end of a pipe.
     """
 
     def __init__(self, fd: int) -> None:
@@ -121,7 +125,7 @@ class Pipe:
         os.set_blocking(fd, False)
 
     def commands(self) -> list[Command]:
-        """Return what came since the last call; the end of the pipe is a command too."""
+        """Return the commands since the last call; the end of the pipe is a command, too."""
         try:
             data = os.read(self._fd, 65_536)
         except BlockingIOError:
@@ -133,7 +137,7 @@ class Pipe:
 
 
 def command_of(line: Mapping[str, object]) -> Command:
-    """Return what a line tells."""
+    """Return the command in a line."""
     if "phase" in line:
         return Command(phase=Phase(str(line["phase"])))
     return Command(order=Order.STOP, limit_s=float(str(line["stop"])))
@@ -141,12 +145,12 @@ def command_of(line: Mapping[str, object]) -> Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Where a worker works.
+    """The environment of a worker.
 
     Attributes:
-        clients: Makes its clients, for a run's clock.
-        say: Takes what it tells its controller.
-        flush_s: How often its record is written. Who may be killed writes often.
+        clients: Creates its clients, given the run's clock.
+        say: Sends a report to its controller.
+        flush_s: Seconds between writes of its record. A worker that may be killed writes often.
     """
 
     clients: Callable[[WorkerConfig, RunClock], Clients]
@@ -155,12 +159,12 @@ class Surroundings:
 
 
 class Worker:
-    """The loop that paces, serves, flushes and tells.
+    """The loop that starts ops, handles reports, writes the record and reports counts.
 
     Args:
-        config: What the worker was told.
+        config: The worker's configuration.
         control: Its commands.
-        around: Where it works.
+        around: Its environment.
     """
 
     def __init__(self, config: WorkerConfig, control: Control, around: Surroundings) -> None:
@@ -192,7 +196,7 @@ class Worker:
         self._flush_at_s = self._status_at_s = 0.0
 
     def run(self) -> None:
-        """Work until told to stop, or abandoned; the record is whole on disk afterwards."""
+        """Work until told to stop or abandoned; the record is then complete on disk."""
         self._say({"ready": True})
         rate = self._config.plan.rate / self._config.workers
         self._arrivals = Arrivals(rate, start_ns=self._clock.now_ns())
@@ -218,14 +222,14 @@ class Worker:
             self._housekeep()
 
     def _serve(self, pause_s: float) -> None:
-        """Wait for reports; under heavy load, when some come at any time, for as many as come."""
+        """Wait for reports; under heavy load, handle all that come within the pause."""
         until_ns = self._clock.now_ns() + round(pause_s * NS_PER_S)
         self._crew.serve(pause_s)
         while self._heavy and (left_ns := until_ns - self._clock.now_ns()) > 0:
             self._crew.serve(left_ns / NS_PER_S)
 
     def _start_ops(self) -> bool:
-        """Hand waiting arrivals to free processes; tell whether that did anything."""
+        """Give waiting arrivals to free processes; return whether an op did anything."""
         busy = False
         self._arrivals.offer(self._clock.now_ns(), self._phase)
         for _ in range(self._crew.free):
@@ -313,7 +317,7 @@ def _clients(config: WorkerConfig, clock: RunClock) -> Clients:
     )
     if not plan.transactional:
         return replace(clients, transactor=None)
-    if plan.keys:  # Then there are plain sends, too.
+    if plan.keys:  # If there is a sender, the workload has plain sends, too.
         return clients
     first.close()
     return replace(clients, sender=None)
@@ -344,14 +348,15 @@ def _say(line: dict[str, object]) -> None:
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        # The controller has died; standard input says so too, and ends the loop.
+        # The controller has died. The end of standard input reports that too, and ends the loop.
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the exit
 
 
 def _outlive_nobody(parent: int) -> None:
-    """Have a stuck worker killed when the controller is gone; the pipe's end is the ordinary way.
+    """Let a hanging worker be killed after the controller's death.
 
-    The signal of Linux comes at once, the pipe's end with it: the alarm leaves the loop its second.
+    Normally the end of the pipe ends the worker. Linux's death signal comes at the same time, so it
+    only sets an alarm. That gives the loop its last seconds.
     """
     signal.signal(signal.SIGTERM, lambda _number, _frame: signal.alarm(_LAST_SECONDS))
     if sys.platform == "linux":
@@ -361,15 +366,15 @@ def _outlive_nobody(parent: int) -> None:
 
 
 def collect_seldom() -> None:
-    """Spare the cyclic collector the look at each polled message: none is part of a cycle."""
+    """Collect garbage rarely, because polled messages are never part of a reference cycle."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
 
 
 def main(config_path: str) -> None:
-    """Run the worker of a config file; end the process without waiting for its clients."""
-    # The controller decides when to stop: Ctrl-C in a terminal reaches the whole foreground group.
+    """Run the worker of a config file, then end the process without waiting for its clients."""
+    # The controller decides when to stop, but Ctrl-C in a terminal reaches all processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     config = WorkerConfig.model_validate_json(Path(config_path).read_text(encoding="utf-8"))
     _outlive_nobody(config.parent)
@@ -384,7 +389,7 @@ def main(config_path: str) -> None:
         status = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    # librdkafka's handles wait for their connections when they are destroyed; nobody needs that.
+    # librdkafka's handles wait for their connections at their destruction, which is not needed.
     os._exit(status)
 
 

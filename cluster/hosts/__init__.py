@@ -1,22 +1,27 @@
-"""How to reach the machines of a run, and how to leave none of it behind.
+"""Reach the machines of a run, and leave nothing of the run on them.
 
-One file a kind of host: `namespace` (each node has a network namespace and an address of its own;
-the network between them, made by `links`, can be cut by `cuts`) and `process` (all nodes share this
-machine's loopback; any Unix); or a package, `docker` (containers) and `ssh` (other machines), whose
-class is in `hosts`. `examine` tries what works here and `choose` takes the best of it,
-`signals` hits processes and never a stranger's, `ledger` writes down what was started, `leftovers`
-ends what a dead run left.
+A module or a package implements each kind of hosts:
 
-Every machine has an init of its own, the `agent`: a small program that starts the node's processes,
-and kills them all as soon as the harness has gone, however it went. Namespaces have no names and
-vanish with their last process, so that nothing has to be removed from the file system.
+- `namespace`: each node has its own network namespace and address. `links` makes the network
+  between the nodes, and `cuts` can cut it.
+- `process`: all nodes share this machine's loopback; this works on any Unix.
+- `docker`: the nodes are containers. The class is in `docker.hosts`.
+- `ssh`: the nodes are other machines. The class is in `ssh.hosts`.
 
-May import `cluster.protocol`, `cluster.files` and `results.record`; is imported by `cluster.kafka`,
-`cluster.reference`, `nemesis` and `harness`. This module imports nothing, so that an agent starts
-in a few hundredths of a second.
+Other modules serve all kinds. `examine` tries which kinds work on this machine, and `choose` takes
+the best one. `signals` sends signals to a run's processes, never to foreign ones. `ledger` records
+the processes that were started. `leftovers` kills the processes that a dead run left.
 
-To add a kind: a module with a class that satisfies `Hosts` (and `CanPartition` if it can), one
-member in `cluster.hosts.choose.HostKind` with its line in `make_hosts`. The conformance tests,
-`tests/cluster_hosts/test_hosts_conformance.py`, run in each room of the `conftest.py` beside them:
-give the new kind one.
+Every machine has its own init, the `agent`. The agent is a small program that starts the node's
+processes. When the harness ends for any reason, the agent kills them all. Namespaces have no names.
+A namespace vanishes with its last process, so nothing must be removed from the file system.
+
+This package may import `cluster.protocol`, `cluster.files` and `results.record`. `cluster.kafka`,
+`cluster.reference`, `nemesis` and `harness` import it. This module imports nothing, so that an
+agent starts in a few hundredths of a second.
+
+To add a kind, write a module with a class that satisfies `Hosts` (and `CanPartition` if it can).
+Add a member to `cluster.hosts.choose.HostKind`, and its line in `make_hosts`. The conformance tests
+are in `tests/cluster_hosts/test_hosts_conformance.py`. They run once in each room that the
+`conftest.py` beside them defines; add a room for the new kind.
 """

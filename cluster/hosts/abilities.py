@@ -1,4 +1,4 @@
-"""What each kind of hosts can do on this machine, and why not."""
+"""Report which faults each kind of hosts supports on this machine, and why not the others."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ from results.record.plan import ATTACHED, SIMULATED
 
 NO_LINKS = "nodes that share an address have no links between them; use --hosts namespace"
 SERVED = ("namespace", "process")
-"""Hosts whose nodes' data can lie below a file system of ours."""
+"""Kinds of hosts that can put Logquake's own file system below a node's data."""
 NOT_BUILT = "this kind of hosts cannot do it"
 NOT_SERVED = (
     "the data of its nodes do not lie below a file system of Logquake's; use --hosts namespace or"
@@ -26,20 +26,20 @@ NOT_SERVED = (
 SOUND = "simulated disks break no request; use --hosts namespace or --hosts process"
 REAL_ONLY = "a node in virtual time has neither processors nor memory; use --hosts namespace"
 UNSIMULATED = {Ability.RESOURCES: REAL_ONLY, Ability.FAULTY_DISK: SOUND}
-"""What nodes in virtual time cannot do, and why not."""
+"""Abilities that nodes in virtual time lack, each with the reason."""
 
 
 def abilities_of(hosts: str) -> Mapping[Ability, str]:
-    """Return why a kind of hosts cannot do something, by ability; empty where it can.
+    """Return for each ability why this kind of hosts lacks it; empty if the hosts have it.
 
-    What only a system may lack is not in the way of hosts, and so is there.
+    An ability that depends on the system alone, not on the hosts, is reported as present.
 
     Args:
-        hosts: As in a plan that was played: `namespace`, `docker`, `ssh:FILE`, `process`,
-            `simulated`.
+        hosts: The hosts as written in a plan: `namespace`, `docker`, `ssh:FILE`, `process`,
+            `attached` or `simulated`.
     """
     kind, _, file = hosts.partition(":")
-    if kind == ATTACHED:  # What it cannot do, its file declares.
+    if kind == ATTACHED:  # The cluster's own file declares what it lacks.
         return dict.fromkeys(Ability, "")
     if kind == SIMULATED:
         return dict.fromkeys(Ability, "") | UNSIMULATED
@@ -50,13 +50,13 @@ def abilities_of(hosts: str) -> Mapping[Ability, str]:
 
 
 def built_for(hosts: str) -> frozenset[Ability]:
-    """Return what a kind of hosts can do on some machine; pure, and so the same on each.
+    """Return the abilities that a kind of hosts can have on some machine.
 
-    A plan that was stored names what could be done where it was played: of its families the kinds
-    are those of this.
+    The result does not depend on this machine. A stored plan may come from another machine, and its
+    abilities must be readable here.
 
     Args:
-        hosts: As above, or `auto`.
+        hosts: The hosts as written in a plan, or `auto`.
     """
     return frozenset(Ability) - ({*UNSIMULATED} if hosts == SIMULATED else set())
 
@@ -111,5 +111,5 @@ _BY_KIND: Mapping[str, Callable[[], Mapping[Ability, str]]] = {
 
 
 def able(why_not: Mapping[Ability, str]) -> frozenset[Ability]:
-    """Return what hosts can do, of what `abilities_of` told."""
+    """Return the abilities without a reason against them, given the result of `abilities_of`."""
     return frozenset(each for each, sentence in why_not.items() if not sentence)

@@ -1,14 +1,14 @@
-"""The init of one machine: starts its processes, and takes them along when the harness goes.
+"""The init program of one machine: starts its processes and kills them when the harness ends.
 
-Reads requests as JSON lines from standard input, answers each with a JSON line on standard output.
-It ends, and kills all that it started (paused ones too), when standard input ends or when its
-parent, the harness, has died; that is watched as well because a forked worker of the harness may
-hold the other end of the line open.
+The agent reads requests as JSON lines from standard input. It answers each with a JSON line on
+standard output. When standard input ends or its parent, the harness, dies, the agent kills all
+processes that it started, paused ones included, and ends. It watches its parent as well, because a
+forked worker of the harness may keep the pipe open.
 
-Needs the standard library only, and nothing of ours: it is run by its path, in isolated mode and
-without site-packages (`command_line`), so that it starts in some 50 ms, from any working directory,
-and no module of the user's gets in the way. Single-threaded on purpose: the death signal of a child
-(PR_SET_PDEATHSIG, man 2 prctl) is tied to the thread that started it.
+The agent needs the standard library only. It runs by its path, in isolated mode and without
+site-packages (`command_line`): it starts in about 50 ms, and no module of the user interferes. It
+has one thread on purpose: the death signal of a child (PR_SET_PDEATHSIG, man 2 prctl) is tied to
+the thread that started the child.
 """
 
 import contextlib
@@ -32,19 +32,19 @@ SHAPER = str(Path(__file__).resolve().with_name("shaper.py"))
 SOCKETS = str(Path(__file__).resolve().with_name("sockets.py"))
 _program = cache(run_path)
 Message = dict[str, Any]
-"""A JSON object: the one place where the two ends of a pipe need no common type."""
+"""A JSON object. The two ends of the pipe share no other type."""
 
 LOOPBACK = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 READ_BYTES = 1 << 16
 ORPHAN_CHECK_S = 0.5
-"""Where the kernel has no pidfd (macOS), how often the agent looks if its parent still lives."""
+"""Seconds between two checks that the parent lives, where the kernel has no pidfd (macOS)."""
 FAKED = "FAKETIME_TIMESTAMP_FILE"
-"""In the environment of a process that libfaketime gives another time."""
+"""Environment variable of a process to which libfaketime shows a shifted time."""
 REMEMBERED_NONCES = 10_000
 QUESTION, ANSWER = b"\0?", b"\0!"
-"""How a datagram of a series begins; its series, its number and filling bytes follow."""
+"""First bytes of a datagram of a series. The series' name, the number and filling bytes follow."""
 SERIES_BYTES, NUMBER_BYTES = 16, 4
 HEAD_BYTES = len(QUESTION) + SERIES_BYTES + NUMBER_BYTES
 REMEMBERED_SERIES = 200
@@ -52,35 +52,35 @@ REMEMBERED_EXITS = 1000
 SO_RCVBUFFORCE = 33
 RECEIVE_BUFFER_BYTES = 8 << 20
 FLOWS = 20
-"""Sockets from which series are sent: `cluster.protocol.links.MOST_FLOWS`."""
+"""Number of sockets that send series; equals `cluster.protocol.links.MOST_FLOWS`."""
 DROPPED = "dropped "
-"""How a shaper's last line begins; a number follows."""
+"""Start of the last line that a shaper prints. The number of dropped packets follows."""
 SHAPER_START_S = 10.0
 SHAPER_END_S = 5.0
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
 
 
 def command_line(parent_pid: int, *, listen: str = LOOPBACK) -> list[str]:
-    """Return the argv of an agent that lives no longer than its parent process.
+    """Return the command line of an agent that ends with its parent process.
 
     Args:
-        parent_pid: The parent.
-        listen: The address at which it hears datagrams.
+        parent_pid: The process id of the parent.
+        listen: The address at which the agent receives datagrams.
     """
     return [sys.executable, "-I", "-S", str(Path(__file__).resolve()), str(parent_pid), listen]
 
 
 def now_ns() -> int:
-    """Return nanoseconds on this machine's clock that never goes back."""
+    """Return this machine's monotonic clock in nanoseconds."""
     return time.monotonic_ns()  # noqa: TID251 - standard library only
 
 
 class Series:
-    """Numbered datagrams that this machine sends, and what came back of them.
+    """A series of numbered datagrams that this machine sends, and the answers to them.
 
     Args:
-        order: `series`, `address`, `port`, `count`, `size` in bytes, `interval_s` between two on
-            average, `burst`: how many are sent at once, `flows`: from how many sockets, by turns.
+        order: `series`: its name. `address`, `port`: the receiver. `count`. `size`: in bytes.
+            `interval_s`: average gap. `burst`: sent at once. `flows`: number of sockets, in turn.
     """
 
     def __init__(self, order: Message) -> None:
@@ -96,7 +96,7 @@ class Series:
         self._round_trips_ns: dict[int, int] = {}
 
     def due_ns(self) -> int | None:
-        """Return when the next is to be sent; None: all are."""
+        """Return when the next datagram is due; None if all are sent."""
         number = len(self._sent_ns)
         first_of_burst = number - number % self._burst
         return (
@@ -104,46 +104,46 @@ class Series:
         )
 
     def send_due(self, datagrams: "list[socket.socket]") -> None:
-        """Send those whose time has come."""
+        """Send the datagrams that are due."""
         while (due_ns := self.due_ns()) is not None and due_ns <= now_ns():
             number = len(self._sent_ns)
             name = self._name + number.to_bytes(NUMBER_BYTES, "big")
             self._sent_ns.append(now_ns())
-            with contextlib.suppress(OSError):  # As good as lost.
+            with contextlib.suppress(OSError):  # A datagram that cannot be sent counts as lost.
                 datagrams[number % self._flows].sendto(QUESTION + name + self._filling, self._to)
 
     def answered(self, number: int) -> None:
-        """Note that an answer has come."""
+        """Record that the answer to one datagram arrived."""
         if number < len(self._sent_ns):
             self._round_trips_ns.setdefault(number, now_ns() - self._sent_ns[number])
 
     def told(self) -> Message:
-        """Return what became of it so far."""
+        """Return the number of sent datagrams, and each answer's round trip in milliseconds."""
         trips = sorted(self._round_trips_ns.items())
         round_trip_ms = [trip / NS_PER_MS for _, trip in trips]
         return {"sent": len(self._sent_ns), "round_trip_ms": round_trip_ms}
 
 
 class Arrivals:
-    """What has arrived here of another machine's series."""
+    """The datagrams that arrived on this machine from another machine's series."""
 
     def __init__(self) -> None:
         self._numbers: list[int] = []
         self._first_ns = self._last_ns = now_ns()
 
     def arrived(self, number: int) -> None:
-        """Note that one has come."""
+        """Record that one datagram arrived."""
         self._numbers.append(number)
         self._last_ns = now_ns()
 
     def told(self) -> Message:
-        """Return the numbers in the order in which they came, and how long that lasted."""
+        """Return the datagrams' numbers in order of arrival, and the seconds from first to last."""
         lasted_ns = self._last_ns - self._first_ns
         return {"numbers": self._numbers, "lasted_s": lasted_ns / NS_PER_S}
 
 
 class Agent:
-    """One machine's init: its children, its datagram socket, its line to the harness."""
+    """The init of one machine: its child processes, datagram socket and pipe to the harness."""
 
     def __init__(self, parent_pid: int, listen: str) -> None:
         self._parent_pid = parent_pid
@@ -179,7 +179,7 @@ class Agent:
         }
 
     def serve(self) -> None:
-        """Answer requests until the harness has gone; then kill what was started."""
+        """Answer requests until the harness ends; then kill all processes that were started."""
         self._prepare()
         try:
             while self._alive:
@@ -194,13 +194,14 @@ class Agent:
 
     def _prepare(self) -> None:
         if self._libc is not None:
-            # Orphans of our children become ours, so that they cannot outlive us either.
+            # Orphans of our children become our children, so that they cannot outlive the agent
+            # either.
             self._libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
         for flow in self._flows:
             flow.bind((self._listen, 0))
             flow.settimeout(0)
             with contextlib.suppress(OSError):
-                # Room for several series at once, should we be late to read them: where we may.
+                # The buffer holds several series at once, in case the agent reads late.
                 flow.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
             self._selector.register(flow, selectors.EVENT_READ, partial(self._receive, flow))
         self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, self._read)
@@ -208,7 +209,7 @@ class Agent:
         self._watch_parent()
 
     def _watch_signals(self) -> None:
-        """Turn SIGCHLD and SIGTERM into readable bytes; Ctrl-C is for the harness to answer."""
+        """Turn SIGCHLD and SIGTERM into readable bytes; ignore Ctrl-C."""
         self._wake, self._wake_writer = socket.socketpair()
         self._wake.settimeout(0)
         self._wake_writer.settimeout(0)
@@ -216,7 +217,7 @@ class Agent:
         self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self._stop())
-        # Not SIG_IGN, which the children would inherit.
+        # Not SIG_IGN: children would inherit it.
         signal.signal(signal.SIGINT, lambda *_: None)
 
     def _watch_parent(self) -> None:
@@ -226,7 +227,7 @@ class Agent:
             except ProcessLookupError:
                 self._stop()
             except OSError:
-                return  # Older kernels and some containers have no pidfd; the loop looks itself.
+                return  # No pidfd here: the loop checks the parent.
             else:
                 self._selector.register(parent, selectors.EVENT_READ, self._stop)
 
@@ -249,7 +250,7 @@ class Agent:
                     self._exits[ended[0]] = child.returncode
 
     def _tidy(self, pid: int) -> None:
-        """Remove what libfaketime leaves of a process that was killed."""
+        """Remove the files in `/dev/shm` that libfaketime leaves when a process is killed."""
         if pid in self._faked:
             self._faked.discard(pid)
             for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
@@ -300,7 +301,7 @@ class Agent:
                 preexec_fn=self._die_with_agent,  # noqa: PLW1509 - the agent has one thread
             )
         self._children[child.pid] = child
-        self._exits.pop(child.pid, None)  # Another one with this number, long ago.
+        self._exits.pop(child.pid, None)  # The code belongs to an earlier process with this pid.
         if FAKED in request["env"]:
             self._faked.add(child.pid)
         return {"pid": child.pid, "start_ticks": start_ticks(child.pid)}
@@ -315,20 +316,21 @@ class Agent:
             input=request["input"],
             capture_output=True,
             text=True,
-            errors="replace",  # Whatever a program writes, it is no reason to end.
+            errors="replace",  # No output of a program may end the agent.
             timeout=request["timeout_s"],
             check=False,
         )
         return {"code": done.returncode, "output": done.stdout, "errors": done.stderr}
 
     def _sockets(self, request: Message) -> Message:
-        """Do one of the deeds of `sockets.py`."""
+        """Run the function of `sockets.py` that the request names."""
         order = request["order"]
         return dict(_program(SOCKETS)["DEEDS"][order["do"]](order))
 
     def _send(self, request: Message) -> Message:
         for address, port, nonce in request["datagrams"]:
-            # An unreachable address is an answer too: the nonce does not arrive.
+            # An unreachable address is no error here: the harness sees that the nonce did not
+            # arrive.
             with contextlib.suppress(OSError):
                 self._datagrams.sendto(nonce.encode(), (address, port))
         return {}
@@ -338,7 +340,7 @@ class Agent:
         return {"nonces": sorted(set(request["nonces"]) & self._nonces.keys())}
 
     def _receive(self, flow: socket.socket) -> None:
-        # ECONNREFUSED and the like of an earlier datagram of ours end the loop as well.
+        # An error of an earlier datagram, such as ECONNREFUSED, ends the loop as well.
         with contextlib.suppress(OSError):
             while True:
                 data, sender = flow.recvfrom(READ_BYTES)
@@ -360,7 +362,7 @@ class Agent:
             self._nonces[data.decode(errors="replace")] = None
 
     def _patience_s(self) -> float:
-        """Return how long there is nothing to do but to answer."""
+        """Return the seconds that the agent may wait for requests until its next own task."""
         due_ns = [due for series in self._series.values() if (due := series.due_ns()) is not None]
         if not due_ns:
             return ORPHAN_CHECK_S
@@ -377,7 +379,7 @@ class Agent:
         for flow in self._flows:
             self._receive(flow)
         found = {name: self._series.get(name) for name in request["series"]}
-        # One of long ago is forgotten, as if nothing of it had been sent.
+        # The agent forgets old series. It then answers as if nothing had been sent.
         none = {"sent": 0, "round_trip_ms": []}
         return {"series": {name: each.told() if each else none for name, each in found.items()}}
 
@@ -387,7 +389,7 @@ class Agent:
         return {"series": {name: (each or Arrivals()).told() for name, each in found.items()}}
 
     def _shape(self, request: Message) -> Message:
-        """Start a shaper, which ends with its standard input, and so with us; wait until ready."""
+        """Start a shaper, which ends with its standard input; wait until it is ready."""
         shaper = subprocess.Popen(  # noqa: S603 - our own program
             [*request["prefix"], sys.executable, "-I", "-S", SHAPER, json.dumps(request["order"])],
             stdin=subprocess.PIPE,
@@ -402,10 +404,7 @@ class Agent:
         return {} if said == "ready" else {"error": said or "the shaper did not start"}
 
     def _unshape(self, request: Message) -> Message:
-        """End a shaper; its device, and all routes through it, go with it. Idempotent.
-
-        One that does not end in time is killed, and all packets that it holds are lost.
-        """
+        """End a shaper with its device and routes, killing a slow one. Idempotent."""
         shaper = self._shapers.pop(request["device"], None)
         if shaper is None or shaper.stdin is None or shaper.stdout is None:
             return {"was": "none"}
@@ -418,7 +417,8 @@ class Agent:
             killed = True
             shaper.kill()
             shaper.wait(SHAPER_END_S)
-        # Behind a prefix that was killed a shaper may live on, and keep the pipe open.
+        # If the killed process was a prefix (sudo, nsenter), the shaper may live and keep the pipe
+        # open.
         said = "" if killed else shaper.stdout.read().decode(errors="replace")
         shaper.stdout.close()
         self._children.pop(shaper.pid, None)
@@ -426,7 +426,7 @@ class Agent:
         return {"was": was, "killed": killed, "dropped": int(dropped) if dropped.isdigit() else 0}
 
     def _signal(self, request: Message) -> Message:
-        """Signal the group that a process leads, if it is still the one that was meant."""
+        """Signal a process's group, unless the process has ended or its pid was reused."""
         if state(request["pid"], request["start_ticks"]) in {None, "Z", "X"}:
             return {"sent": False}
         with contextlib.suppress(ProcessLookupError):
@@ -438,12 +438,12 @@ class Agent:
         return {"state": state(request["pid"], request["start_ticks"])}
 
     def _exit(self, request: Message) -> Message:
-        """Tell the exit code of a child, or minus the signal that ended it; null if unknown."""
+        """Return the exit code of a child, or minus the signal that ended it; null if unknown."""
         self._reap()
         return {"code": self._exits.get(request["pid"])}
 
     def _kill_all(self) -> None:
-        """SIGKILL the groups of our children, then orphans, until there is no child left."""
+        """SIGKILL all child processes' groups, then adopted orphans, until no child is left."""
         for pid in list(self._children):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
@@ -456,43 +456,43 @@ class Agent:
 
 
 def _forget_oldest(remembered: dict[Any, Any], limit: int) -> None:
-    """Make room for one more: the oldest was asked for long ago, the newest may still be."""
+    """Delete the oldest entries until one more entry fits below the limit."""
     while len(remembered) >= limit:
         del remembered[next(iter(remembered))]
 
 
 def _first_line(process: "subprocess.Popen[bytes]") -> str:
-    """Return what a program says first; empty: nothing, in time."""
+    """Return the first line that a program prints; empty if it prints none in time."""
     if process.stdout is None or not select.select([process.stdout], [], [], SHAPER_START_S)[0]:
         return ""
     return process.stdout.readline().decode(errors="replace").strip()
 
 
 def child_pids() -> list[int]:
-    """Return the pids of our children, adopted ones included; none where there is no `/proc`."""
+    """Return the pids of our children, adopted ones included; empty where there is no `/proc`."""
     listing = Path(f"/proc/self/task/{os.getpid()}/children")
     return [int(pid) for pid in listing.read_text().split()] if listing.exists() else []
 
 
 def start_ticks(pid: int) -> int:
-    """Return field 22 of `/proc/PID/stat` (man 5 proc), 0 where there is none."""
+    """Return a process's start time: field 22 of `/proc/PID/stat` (man 5 proc); 0 if unknown."""
     fields = stat_fields(pid)
     return int(fields[19]) if fields else 0
 
 
 def state(pid: int, started: int) -> str | None:
-    """Return the letter of a process's state; None if it is gone, or another one by now."""
+    """Return a process's state letter; None if the process ended or its pid was reused."""
     fields = stat_fields(pid)
     return fields[0] if fields and int(fields[19]) == started else None
 
 
 def stat_fields(pid: int) -> list[str]:
-    """Return the fields of `/proc/PID/stat` from the third (the state) on; none without it."""
+    """Return the fields of `/proc/PID/stat` from the third, the state; empty without the file."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return []
-    # The command's name, in parentheses, may hold blanks and parentheses itself.
+    # The command's name stands in parentheses. It may contain blanks and parentheses itself.
     return stat.rpartition(")")[2].split()
 
 

@@ -1,7 +1,7 @@
-"""What of a run is on its hosts: compared before and after, it shows what was left behind.
+"""List the traces of a run on its hosts, so that a run can check that it left nothing behind.
 
-Only what carries the run's mark, or a name that nothing but Logquake gives, is looked at: what else
-changes on a machine meanwhile is no business of a run.
+The audit compares the traces before and after a run. It counts only objects with the run's mark, or
+with a name that only Logquake gives. It ignores all other changes on a machine.
 """
 
 import os
@@ -23,14 +23,14 @@ _OUR_LINKS = re.compile(rf"{BRIDGE}|lq\d+")
 
 
 def local_traces(processes_file: Path) -> dict[str, str]:
-    """Return what of a run is on this machine, as seen from the namespaces of the caller.
+    """Return a run's traces on this machine, as visible from the caller's namespaces.
 
     Args:
         processes_file: `RunPaths.processes` of the run, in its folder.
 
     Returns:
-        By what it is: `{"process 4711": "java of n1"}`. A namespace of the run without a process in
-        it is none: it has vanished, with its links and tables.
+        A description by trace, such as `{"process 4711": "java of n1"}`. A namespace without a
+        process leaves no trace: it has vanished, with its links and tables.
     """
     return {
         **{f"process {left.process.pid}": left.what for left in leftovers(processes_file)},
@@ -42,7 +42,7 @@ def local_traces(processes_file: Path) -> dict[str, str]:
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
-    """Return what is not as it was, each with how it changed; what was there may not vanish."""
+    """Return each trace that a run added, removed or changed, with a sentence about it."""
     changed = {what for what in {*before, *after} if before.get(what) != after.get(what)}
     return {what: _change(before.get(what), after.get(what)) for what in sorted(changed)}
 
@@ -56,7 +56,7 @@ def _change(before: str | None, after: str | None) -> str:
 
 
 def _mounts(folder: Path) -> list[str]:
-    """Return what is mounted in a folder or below it (man 5 proc, `/proc/PID/mountinfo`)."""
+    """Return the mount points in a folder or below it (man 5 proc, `/proc/PID/mountinfo`)."""
     listing = Path("/proc/self/mountinfo")
     if not listing.exists():
         return []
@@ -66,19 +66,22 @@ def _mounts(folder: Path) -> list[str]:
 
 
 def mount_points(mountinfo: bytes) -> list[str]:
-    """Return where something is mounted; a blank in a path is written as its octal number."""
+    """Return the mount points in the content of a mountinfo file.
+
+    The file writes blanks as octal codes, which are decoded.
+    """
     points = [line.split()[4] for line in mountinfo.splitlines()]
     return [os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), at)) for at in points]
 
 
 def _network() -> dict[str, str]:
-    """Return links and tables outside of the hub that are called as those inside are."""
+    """Return network links and nft tables of the machine itself that have Logquake's names."""
     links = [name for _, name in socket.if_nameindex() if _OUR_LINKS.fullmatch(name)]
     return {f"the link {name}": "in the machine's own namespace" for name in links} | _tables()
 
 
 def _tables() -> dict[str, str]:
-    """Return nft tables of our name; none for who may not ask, who could not have made any."""
+    """Return nft tables with Logquake's name; empty for a user who may not list tables."""
     if os.geteuid() != 0:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Which kind of hosts works on this machine, found out by trying."""
+"""Choose the kind of hosts that works on this machine, by trying the kinds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from cluster.protocol import Hosts, UserError
 
 
 class HostKind(StrEnum):
-    """The kinds of hosts there are, from the best to the least."""
+    """The kinds of hosts, from the most capable to the least."""
 
     NAMESPACE = "namespace"
     DOCKER = "docker"
@@ -26,18 +26,18 @@ class HostKind(StrEnum):
 
 
 FORMS = ("auto", "namespace", "docker", "ssh:HOSTS.toml", "process", "simulated")
-"""What `--hosts` takes."""
+"""Values that `--hosts` accepts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which kind a run uses.
+    """The kind of hosts that a run uses.
 
     Attributes:
         kind: The kind.
-        why: A sentence for people.
-        file: Of ssh hosts: which they are, an absolute path.
-        kafka: Of containers: the version of Kafka that their image brings; empty: none.
+        why: A sentence that explains the choice.
+        file: The absolute path of the hosts file; for ssh hosts only.
+        kafka: The version of Kafka in the image; empty if none. For containers only.
     """
 
     kind: HostKind
@@ -47,24 +47,24 @@ class Choice:
 
     @property
     def hosts(self) -> str:
-        """As it stands in the plan of a run: `namespace`, `ssh:/etc/hosts.toml`."""
+        """The hosts as written in the plan of a run: `namespace` or `ssh:/etc/hosts.toml`."""
         return f"{self.kind}:{self.file}" if self.file else self.kind.value
 
 
 def choose_hosts(
     hosts: str, *, image: str | None = None, nodes: Sequence[str] = (), own_cuts: bool = False
 ) -> Choice:
-    """Return the kind of hosts to use, found out by trying.
+    """Return the kind of hosts to use, after a trial on this machine.
 
     Args:
-        hosts: `auto` for the best that works here without being told more, `namespace`, `docker`,
-            `ssh:HOSTS.toml`, `process` or `simulated`.
-        image: Of the containers.
-        nodes: That will be asked for; ssh hosts must be enough for them.
-        own_cuts: Whether the nodes cut links by themselves where nobody else can.
+        hosts: `namespace`, `docker`, `ssh:HOSTS.toml`, `process`, `simulated`, or `auto`. `auto`
+            takes the best kind that works here and needs no further option.
+        image: The image of the containers.
+        nodes: The names of the run's nodes. The ssh hosts file must have enough machines for them.
+        own_cuts: Whether the nodes can cut links themselves if the hosts cannot.
 
     Raises:
-        UserError: There is no such kind, or it was asked for by name and does not work here.
+        UserError: There is no such kind, or the kind that the user named does not work here.
     """
     name, colon, file = hosts.partition(":")
     if name not in {"auto", *HostKind} or bool(colon) != (name == HostKind.SSH):
@@ -106,17 +106,18 @@ def make_hosts(
     faulty_disks: bool = False,
     own_software: bool = False,
 ) -> Hosts:
-    """Return hosts of a kind that was chosen before; `up` makes them.
+    """Create the hosts of a kind that was chosen before; their `up` starts the machines.
 
     Args:
-        hosts: As in a plan that was played; namespace hosts also need the harness to be in a hub
-            (`enter_prefix`).
+        hosts: The hosts as written in a plan. For namespace hosts the harness must already run in a
+            hub (`enter_prefix`).
         nodes: The names of the nodes.
         processes_file: `RunPaths.processes`.
-        image: Of the containers.
-        disk_mb: Each node keeps its data on a disk of its own, of so many MiB; None: on the run's.
-        faulty_disks: Each node's data lie below a file system that can be late and break requests.
-        own_software: Whether software is the user's: an image's own Kafka does not stand in for it.
+        image: The image of the containers.
+        disk_mb: Size in MiB of each node's own disk; None: nodes use the disk of the run's folder.
+        faulty_disks: Whether each node's data lie below a file system that can delay and fail
+            requests.
+        own_software: Whether the user brings the software. If so, an image's own Kafka is not used.
     """
     name, _, file = hosts.partition(":")
     match HostKind(name):

@@ -1,15 +1,15 @@
-"""Has brokers see another wall-clock time than the machine, by libfaketime (man 1 faketime).
+"""Shift the wall clock that brokers see, with libfaketime (man 1 faketime).
 
-A broker is started with the library before all others (`LD_PRELOAD`). It then looks into a file of
-its node's folder whenever it asks the wall clock, and adds the seconds that it finds there. Nothing
-else on the machine is touched, and with the process all of it is gone.
+A broker is started with the library preloaded (`LD_PRELOAD`). Whenever the broker reads the wall
+clock, the library reads a file in the node's folder. It adds the seconds that the file contains.
+The machine's own clock does not change. The shift ends with the process.
 
-The monotonic clock stays true (`FAKETIME_DONT_FAKE_MONOTONIC`), or no wait of a Java would last as
-long as it should. Debian's library bends waits on the monotonic clock all the same, to nothing, but
-for `FAKETIME_FORCE_MONOTONIC_FIX=0`: both were tried with Java 17.
+The monotonic clock stays true (`FAKETIME_DONT_FAKE_MONOTONIC`). Otherwise Java's waits would have a
+wrong length. Debian's library still shortens waits on the monotonic clock to nothing, unless
+`FAKETIME_FORCE_MONOTONIC_FIX=0` is set. Both were tried with Java 17.
 
-A rate is made of steps: the file is written anew many times a second. The library has rates of its
-own, but counts them from the start of the process, which a restart would move.
+A clock rate is made of small steps: the file is rewritten many times a second. The library has its
+own rates, but it counts them from the start of the process, so that a restart would change them.
 """
 
 import functools
@@ -29,27 +29,27 @@ PLACES = (
     "/usr/lib*/faketime/libfaketimeMT.so.1",
     "/usr/local/lib/faketime/libfaketimeMT.so.1",
 )
-"""Where distributions have it: Debian, Fedora, built by hand."""
+"""Paths of the library in distributions: Debian, Fedora, built by hand."""
 MISSING = "libfaketime is missing; type: sudo apt-get install faketime"
 CLOCK_FILE = "clock"
-"""In a node's folder."""
+"""Name of the clock file in a node's folder."""
 STEP_S = 0.02
 TRIAL_S = 100_000
 TRIAL_TIMEOUT_S = 10.0
 
 
 def library() -> Path | None:
-    """Return libfaketime for programs with threads; None if it is not on this machine."""
+    """Return the path of libfaketime for threaded programs; None if this machine lacks it."""
     found = (Path(path) for place in PLACES for path in sorted(glob.glob(place)))  # noqa: PTH207 - absolute patterns
     return next(found, None)
 
 
 def environment(preloaded: Path, file: Path) -> Mapping[str, str]:
-    """Return what a process is started with so that it sees the time that a file says.
+    """Return the environment with which a process sees the time that a clock file sets.
 
     Args:
-        preloaded: Of `library`.
-        file: Has the offset in seconds, as `offset_line` writes it.
+        preloaded: The path of libfaketime, from `library`.
+        file: The clock file. It contains the offset in seconds, as `offset_line` writes it.
     """
     return {
         "LD_PRELOAD": str(preloaded),
@@ -57,22 +57,22 @@ def environment(preloaded: Path, file: Path) -> Mapping[str, str]:
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "FAKETIME_FORCE_MONOTONIC_FIX": "0",
-        "NO_FAKE_STAT": "1",  # Kafka compares the times of files with each other.
+        "NO_FAKE_STAT": "1",  # Kafka compares the modification times of files.
     }
 
 
 def offset_line(offset_s: float) -> str:
-    """Return the line of the file: always signed, which makes it an offset."""
+    """Return the clock file's line; its sign marks the number as an offset."""
     return f"{offset_s:+.3f}\n"
 
 
 @functools.cache
 def why_not() -> str:
-    """Return why no clock can be shifted on this machine, found out by trying; empty if it can."""
+    """Return why no clock can be shifted on this machine, after a trial; empty if it can."""
     preloaded = library()
     if preloaded is None:
         return MISSING
-    with tempfile.TemporaryFile() as file:  # Without a name: should we be killed meanwhile.
+    with tempfile.TemporaryFile() as file:  # No name, so nothing is left after a kill.
         file.write(offset_line(TRIAL_S).encode("ascii"))
         file.flush()
         seen = Path(f"/proc/self/fd/{file.fileno()}")
@@ -103,10 +103,10 @@ class _Shift:
 
 
 class Clocks:
-    """The clocks of a run's nodes; one thread moves all that do not pass as they should.
+    """The shifted clocks of a run's nodes; one thread moves the clocks that have another rate.
 
     Args:
-        write: Writes the line of a node's file, all of it at once.
+        write: Writes a node's clock file atomically.
     """
 
     def __init__(self, write: Callable[[str, str], None]) -> None:
@@ -117,13 +117,19 @@ class Clocks:
         self._mover: threading.Thread | None = None
 
     def true(self, node: str) -> None:
-        """Write the true time's line for a node that has none yet, before its process starts."""
+        """Write the true time for a node that has no shift yet, before its process starts."""
         with self._lock:
             if node not in self._shifts:
                 self._write(node, offset_line(0))
 
     def set(self, node: str, *, offset_s: float, rate: float = 1.0) -> None:
-        """Have a node see the time shifted, and pass at another rate from now on."""
+        """Shift a node's wall clock by an offset, and change how fast the clock runs.
+
+        Args:
+            node: The node.
+            offset_s: Seconds to add to true time now.
+            rate: How many seconds the node's clock passes in each true second.
+        """
         shift = _Shift(offset_s=offset_s, rate=rate, since_s=stopwatch_s())
         with self._lock:
             self._shifts[node] = shift
@@ -133,19 +139,19 @@ class Clocks:
                 self._mover.start()
 
     def reset(self, node: str) -> None:
-        """Have it see the true time again. Idempotent."""
+        """Give a node the true time again. Idempotent."""
         with self._lock:
             self._shifts.pop(node, None)
             self._write(node, offset_line(0))
 
     def offset_s(self, node: str) -> float:
-        """Return by how much a node's time is ahead of the true one."""
+        """Return the seconds by which a node's clock is ahead of true time."""
         with self._lock:
             shift = self._shifts.get(node)
         return shift.now_s() if shift else 0.0
 
     def close(self) -> None:
-        """Move no clock any more. Idempotent."""
+        """Stop the thread that moves the clocks. Idempotent."""
         self._over.set()
         if self._mover is not None:
             self._mover.join()

@@ -1,4 +1,7 @@
-"""The connections between machines, from what each machine's kernel has of them (`sockets.py`)."""
+"""List, reset and open TCP connections between machines, through each machine's kernel.
+
+The program `sockets.py` reads and resets a kernel's connections on each machine.
+"""
 
 import errno
 import os
@@ -16,12 +19,12 @@ def connections(
     machine: Callable[[str], Machine],
     address: Callable[[str], str],
 ) -> Mapping[Connection, Ends]:
-    """Return the connections over links, in either direction, that an end has established.
+    """Return the TCP connections over links that are established at either end.
 
     Args:
-        links: The links.
-        machine: Of a node.
-        address: Of a node.
+        links: The links; both directions count.
+        machine: Returns a node's machine.
+        address: Returns a node's address.
     """
     pairs = {frozenset(link) for link in links}
     nodes = sorted(frozenset().union(*pairs))
@@ -32,9 +35,10 @@ def connections(
 def paired(
     tables: Mapping[str, Message], addresses: Mapping[str, str], pairs: Collection[frozenset[str]]
 ) -> Mapping[Connection, Ends]:
-    """Return the connections between pairs of nodes, from what `sockets.listed` says on each.
+    """Return the connections between pairs of nodes, from the socket table of each node.
 
-    The server is the end whose port listens; clients never are.
+    The tables come from `sockets.listed`. The server is the end with a listening port. Clients are
+    never servers.
     """
     names = {address: node for node, address in addresses.items()}
     listening = {
@@ -66,12 +70,12 @@ def reset(
     machine: Callable[[str], Machine],
     address: Callable[[str], str],
 ) -> frozenset[Connection]:
-    """Have the kernel of each server end connections; return those that it still had.
+    """Reset connections through each server's kernel; return the connections that still existed.
 
     Args:
-        wanted: Which.
-        machine: Of a node.
-        address: Of a node.
+        wanted: The connections to reset.
+        machine: Returns a node's machine.
+        address: Returns a node's address.
 
     Raises:
         ClusterError: A kernel refuses.
@@ -98,7 +102,7 @@ def connects(
     machine: Callable[[str], Machine],
     address: Callable[[str], str],
 ) -> Mapping[Opening, bool]:
-    """Open new connections, and close them at once; return of each if that worked."""
+    """Open new connections and close them at once; return whether each one opened."""
     by_client: dict[str, list[Opening]] = defaultdict(list)
     for opening in openings:
         by_client[opening[0]].append(opening)
@@ -111,7 +115,7 @@ def connects(
 
 
 def by_server(wanted: Iterable[Connection]) -> Mapping[str, list[Connection]]:
-    """Return connections by the node that they were opened to, in order."""
+    """Return connections grouped by their server node, in sorted order."""
     servers: dict[str, list[Connection]] = defaultdict(list)
     for each in sorted(wanted):
         servers[each.server].append(each)

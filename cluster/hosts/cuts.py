@@ -1,10 +1,11 @@
-"""Cuts and blocks as nft rules: text in, text out.
+"""Build the nft rules for cuts (of links) and blocks (of single connections), as text.
 
-Each cut is a chain of its own in the receiver's namespace, so that one can be undone without
-another. Cuts only count and mark; one further chain drops what is marked. If cuts dropped by
-themselves, the second of two cuts over one link would never see a packet, and so could not prove
-itself. A block is of single connections, and drops by itself where a packet comes: a sender whose
-own rules dropped it would be told so (EPERM), and not take it for lost.
+Each cut is its own chain in the receiver's namespace, so that a cut can be undone alone. A cut only
+counts and marks packets. One further chain drops the marked packets. If cuts dropped packets
+themselves, the second of two cuts over one link would count no packet. It could not be verified.
+
+A block is for single connections. The receiving machine drops the packets. If the sender's own
+rules dropped them, the sender would get EPERM instead of a lost packet.
 """
 
 import json
@@ -24,11 +25,11 @@ meta mark MARK drop
 """
 INPUT = "input"
 OUTPUT = "output"
-"""Where a receiver's namespace is not ours to change, its senders drop what they send to it."""
+"""nft hook for the sending side. It is used where the run may not change the receiver's rules."""
 
 
 def drop_marked(table: str = TABLE, *, hook: str = INPUT) -> str:
-    """Return the nft script of the chain that drops."""
+    """Return the nft script of the chain that drops marked packets."""
     values = {
         "TABLE": table,
         "CHAIN": "drop_marked" if hook == INPUT else f"drop_marked_{hook}",
@@ -41,12 +42,12 @@ def drop_marked(table: str = TABLE, *, hook: str = INPUT) -> str:
 def cut_rules(
     cut_id: str, addresses: Mapping[str, str], *, table: str = TABLE, hook: str = INPUT
 ) -> str:
-    """Return the nft script of one cut in one receiver's namespace.
+    """Return the nft script of one cut on one machine.
 
     Args:
-        cut_id: The cut; its chain is made if there is none.
-        addresses: Of the sources, by their names; of the receivers with the hook `OUTPUT`.
-        table: The run's table there.
+        cut_id: The cut. Its chain is created if it does not exist.
+        addresses: Addresses of the sources, by name. With the hook `OUTPUT`: of the receivers.
+        table: The run's nft table on that machine.
         hook: `INPUT` or `OUTPUT`.
     """
     end = "saddr" if hook == INPUT else "daddr"
@@ -64,13 +65,13 @@ def _chain_of(cut_id: str, rules: str, *, table: str, hook: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """Where one machine drops the packets of one connection, one way.
+    """The rule by which one machine drops one direction of one connection.
 
     Attributes:
-        connection: Which; its counter is named so.
-        port: Of this machine's end.
-        address, other_port: Of the other end, as this machine sees it.
-        hook: `INPUT`: what comes from there; `OUTPUT`: what goes there.
+        connection: The connection. The rule's counter has its name.
+        port: The port of this machine's end.
+        address, other_port: Address and port of the other end, as this machine sees them.
+        hook: `INPUT` drops packets from the other end, `OUTPUT` drops packets to it.
     """
 
     connection: str
@@ -81,7 +82,7 @@ class Drop:
 
     @property
     def rule(self) -> str:
-        """The rule in nft's words."""
+        """The rule as nft text."""
         came = self.hook == INPUT
         end, source, target = (
             ("saddr", self.other_port, self.port) if came else ("daddr", self.port, self.other_port)
@@ -91,12 +92,14 @@ class Drop:
 
 
 def block_rules(block_id: str, drops: Collection[Drop], *, table: str = TABLE) -> str:
-    """Return the nft script of one block at one machine, beside what it drops there already.
+    """Return the nft script that adds connections to one block on one machine.
+
+    Connections that the block drops there already stay dropped.
 
     Args:
         block_id: The block.
-        drops: What is dropped there.
-        table: The run's table there.
+        drops: The connections to drop, each with its direction.
+        table: The run's nft table on that machine.
     """
     made = [
         _chain_of(
@@ -111,12 +114,12 @@ def block_rules(block_id: str, drops: Collection[Drop], *, table: str = TABLE) -
 
 
 def block_chains(block_id: str) -> tuple[str, str]:
-    """Return the ids of a block's two chains."""
+    """Return the ids of a block's two chains: for incoming and for outgoing packets."""
     return f"{block_id} came", f"{block_id} went"
 
 
 def unblock_rules(block_id: str, *, table: str = TABLE) -> str:
-    """Return the nft script that undoes one block at one machine, made there or not."""
+    """Return the nft script that undoes one block on one machine; harmless if it is not there."""
     return "".join(join_rules(way, table=table, hook=hook) for way, hook in _ways(block_id))
 
 
@@ -125,22 +128,22 @@ def _ways(block_id: str) -> Iterator[tuple[str, str]]:
 
 
 def join_rules(cut_id: str, *, table: str = TABLE, hook: str = INPUT) -> str:
-    """Return the nft script that undoes one cut in one receiver's namespace, made there or not."""
+    """Return the nft script that undoes one cut on one machine; harmless if it is not there."""
     made = cut_rules(cut_id, {}, table=table, hook=hook)
     return f"{made}delete chain ip {table} {chain(cut_id)}\n"
 
 
 def chain(cut_id: str) -> str:
-    """Return the name of a cut's chain: its id in letters that nft accepts, and still unique."""
+    """Return the name of a cut's chain: its id in characters that nft accepts, made unique."""
     return f"cut_{re.sub(r'[^A-Za-z0-9]', '_', cut_id)[:80]}_{zlib.crc32(cut_id.encode()):08x}"
 
 
 def dropped_packets(listing: str, within: Collection[str]) -> list[tuple[str, int]]:
-    """Return (comment, packets) of each rule that counts in a listing by `nft -j`.
+    """Return (comment, packets) of each counting rule in the output of `nft -j`.
 
     Args:
-        listing: Of a chain or a table.
-        within: The names of the chains that are meant.
+        listing: The output for a chain or a table.
+        within: The names of the chains to include.
     """
     rules = [item["rule"] for item in json.loads(listing)["nftables"] if "rule" in item]
     return [
@@ -153,6 +156,6 @@ def dropped_packets(listing: str, within: Collection[str]) -> list[tuple[str, in
 
 
 def chains(listing: str) -> frozenset[str]:
-    """Return the names of the chains in a listing by `nft -j`."""
+    """Return the names of the chains in the output of `nft -j`."""
     items = json.loads(listing)["nftables"]
     return frozenset(item["chain"]["name"] for item in items if "chain" in item)

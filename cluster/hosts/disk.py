@@ -1,4 +1,4 @@
-"""A node's files where they are this machine's: of namespaces, of processes, of containers."""
+"""Read and change a node's files that are on this machine, whatever the kind of hosts."""
 
 import shutil
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from pathlib import Path, PurePosixPath
 
 @dataclass(frozen=True, slots=True)
 class LocalDisk:
-    """Implements `cluster.protocol.Disk` by the folder itself.
+    """Implements `cluster.protocol.Disk` for a node whose folder is on this machine.
 
     Attributes:
-        folder: `RunPaths.node(node)`.
+        folder: The node's folder, `RunPaths.node(node)`.
     """
 
     folder: Path
 
     def files(self, pattern: str = "**/*") -> list[PurePosixPath]:
-        """Return the files, no folders, whose path matches, in order."""
+        """Return the paths of the files that match a pattern, without folders, sorted."""
         found = [path for path in self.folder.glob(pattern) if path.is_file()]
         return sorted(PurePosixPath(path.relative_to(self.folder)) for path in found)
 
@@ -25,25 +25,25 @@ class LocalDisk:
         return (self.folder / path).stat().st_size
 
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
-        """Return bytes of a file, from an offset on; -1: to its end."""
+        """Return `size` bytes of a file from offset `at`; -1: up to the end of the file."""
         with (self.folder / path).open("rb") as file:
             file.seek(at)
             return file.read(size)
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
-        """Write bytes into a file that may exist; what lies around them stays."""
+        """Write bytes into a file at an offset; create a missing file. Other bytes stay."""
         target = self.folder / path
         with target.open("r+b" if target.exists() else "wb") as file:
             file.seek(at)
             file.write(data)
 
     def truncate(self, path: PurePosixPath | str, size: int) -> None:
-        """Cut a file to its first bytes."""
+        """Truncate a file to its first `size` bytes."""
         with (self.folder / path).open("r+b") as file:
             file.truncate(size)
 
     def remove(self, path: PurePosixPath | str) -> None:
-        """Remove a file, or a folder with all that is in it. Idempotent."""
+        """Remove a file, or a folder with its contents. Idempotent."""
         target = self.folder / path
         if target.is_dir() and not target.is_symlink():
             shutil.rmtree(target)

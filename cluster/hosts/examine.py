@@ -1,4 +1,4 @@
-"""What this machine can do for hosts and for faults on them, each found out by trying."""
+"""Try what this machine supports: kinds of hosts, and faults on them."""
 
 import functools
 import os
@@ -37,7 +37,7 @@ BLOCKERS = (
     ("kernel/unprivileged_userns_clone", "0", "1"),
     ("user/max_user_namespaces", "0", "10000"),
 )
-"""Settings below /proc/sys that forbid user namespaces: the value that does, one that does not.
+"""Settings below /proc/sys that can forbid user namespaces: path, forbidding value, allowing value.
 
 The first is Ubuntu's since 24.04, the second Debian's, the third every kernel's.
 """
@@ -45,12 +45,12 @@ The first is Ubuntu's since 24.04, the second Debian's, the third every kernel's
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was tried.
+    """The result of one trial on this machine.
 
     Attributes:
         what: What was tried.
         works: Whether it works.
-        detail: What was seen.
+        detail: What the trial observed.
         remedy: What to do if it does not work, as an imperative; empty if it works.
     """
 
@@ -61,7 +61,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Return what works here, for `logquake doctor`; takes a second or so."""
+    """Return the results of all trials, for `logquake doctor`; takes about a second."""
     tried = (
         docker, disk_trial, faulty_disk_trial, shape_trial, reset_trial, clock_trial, groups_trial,
     )  # fmt: skip
@@ -69,7 +69,10 @@ def examine() -> list[Finding]:
 
 
 def namespace_trials() -> list[Finding]:
-    """Return what namespace hosts need; the first that does not work is the reason."""
+    """Return the results of the trials that namespace hosts depend on.
+
+    The first failed trial is the reason why namespace hosts do not work.
+    """
     if platform.system() != "Linux":
         detail = f"this is {platform.system()}"
         remedy = "use --hosts process"
@@ -103,7 +106,7 @@ def namespace_trials() -> list[Finding]:
 
 @functools.cache
 def disk_trial() -> Finding:
-    """Return whether a node can have a file system of its own, that can be made read-only."""
+    """Try whether a node can have its own file system that can be made read-only."""
     return _try(
         "a disk of its own (tmpfs)",
         [
@@ -117,7 +120,7 @@ def disk_trial() -> Finding:
 
 @functools.cache
 def faulty_disk_trial() -> Finding:
-    """Return whether a node's data can lie below a file system of ours (FUSE)."""
+    """Try whether a node's data can lie below Logquake's own file system (FUSE)."""
     what = "disks that are late and break requests (FUSE)"
     if platform.system() != "Linux":
         return Finding(
@@ -136,7 +139,7 @@ def faulty_disk_trial() -> Finding:
 
 @functools.cache
 def shape_trial() -> Finding:
-    """Return whether packets can be led through a program of ours, by a TUN device."""
+    """Try whether packets can be routed through a program of ours, by a TUN device."""
     what = "shaping of links (TUN device)"
     try:
         os.close(os.open(TUN, os.O_RDWR))
@@ -148,7 +151,7 @@ def shape_trial() -> Finding:
 
 @functools.cache
 def reset_trial() -> Finding:
-    """Return whether the kernel resets a connection when it is asked to."""
+    """Try whether the kernel resets a TCP connection on request."""
     program = f"{sys.executable} -I -S {sockets.__file__}"
     return _try(
         "reset of connections (CONFIG_INET_DIAG_DESTROY)",
@@ -158,7 +161,7 @@ def reset_trial() -> Finding:
 
 
 def _refused(device: str, refused: OSError, to_open: str, to_make: str) -> tuple[str, str]:
-    """Return why a device cannot be opened, and what to do about it."""
+    """Return why a device cannot be opened, and the remedy."""
     if isinstance(refused, FileNotFoundError):
         return f"there is no {device}", to_make
     if isinstance(refused, PermissionError) and os.geteuid() != 0:
@@ -169,7 +172,7 @@ def _refused(device: str, refused: OSError, to_open: str, to_make: str) -> tuple
 
 
 def clock_trial() -> Finding:
-    """Return whether a broker's clock can be shifted, by libfaketime."""
+    """Try whether a broker's clock can be shifted by libfaketime."""
     detail, _, remedy = clock.why_not().partition("; ")
     return Finding(
         what="shifting of clocks (libfaketime)",
@@ -180,7 +183,7 @@ def clock_trial() -> Finding:
 
 
 def groups_trial() -> Finding:
-    """Return whether a broker can be given less of processors and memory, by control groups."""
+    """Try whether control groups can limit a broker's processor share and memory."""
     detail, _, remedy = groups.why_not().partition("; ")
     return Finding(
         what="limits of processors and memory (cgroup)",
@@ -197,7 +200,7 @@ def _user() -> Finding:
 
 
 def docker() -> Finding:
-    """Return whether containers can be hosts; which image is not known."""
+    """Try whether containers can be hosts; the trial does not choose an image."""
     from cluster.hosts.docker.image import try_daemon  # noqa: PLC0415 - only who asks waits for it
 
     try:
@@ -224,7 +227,7 @@ def _first_line(said: str) -> str:
 
 
 def _try(what: str, argv: Sequence[str], *, remedy: str) -> Finding:
-    """Run a command in a hub of its own, which vanishes with it."""
+    """Run a trial command in a hub namespace of its own, which vanishes with the command."""
     try:
         inside = [*enter_prefix(), *argv]
     except UserError as error:
@@ -252,7 +255,7 @@ def _run(
 
 
 def _namespace_remedy() -> str:
-    """Return what to type so that namespaces work, by the setting that forbids them."""
+    """Return what to type so that namespaces work, given the setting that forbids them."""
     if os.geteuid() == 0:
         return (
             "root lacks CAP_SYS_ADMIN, as in most containers: start the container with --privileged"

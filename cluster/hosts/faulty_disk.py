@@ -1,20 +1,21 @@
-"""A file system below a node's data folder that passes everything through, but for one fault.
+"""A FUSE file system below a node's data folder that can delay requests and make them fail.
 
     python -P faulty_disk.py SOURCE MOUNT SOCKET
 
-Files lie in SOURCE and are seen at MOUNT, which may be the same folder: SOURCE is opened before it
-is mounted over. Over the Unix socket SOCKET come orders, a JSON line a connection, and each is
-answered with a JSON line; the mount itself is the node's alone. Two faults can be in force side by
-side, each set and cleared by itself: one that makes requests late, and one that breaks them.
+The files are in SOURCE and are visible at MOUNT. Both may be the same folder, because SOURCE is
+opened before the mount covers it. Orders come over the Unix socket SOCKET: one JSON line a
+connection, answered with a JSON line. Only the node uses the mount. Two faults can be in force at
+once, each set and cleared alone: one delays requests, the other breaks them.
 
-It is a process of its own in the node's mount namespace (man 7 mount_namespaces): nothing outside
-sees the mount, and it goes with the last process of the namespace, whoever killed that.
+The program runs in the node's mount namespace (man 7 mount_namespaces). No process outside sees the
+mount. The mount vanishes with the last process of the namespace, however that process ends.
 
-Needs the standard library and mfusepy only, which needs libfuse; of ours it imports `through.py`
-alone, so that it starts in a tenth of a second. The kernel caches pages: brokers map their index
-files with MAP_SHARED, which `direct_io` would refuse. So a read that the cache answers meets no
-fault, as on a real disk. What the kernel writes back of a mapped page is never torn: nobody would
-learn of it.
+The program needs the standard library and mfusepy, which needs libfuse. From Logquake it imports
+only `through.py`, so that it starts in a tenth of a second.
+
+The kernel caches pages, as brokers map their index files with MAP_SHARED, which `direct_io` would
+refuse. So a read that the cache answers meets no fault, as on a real disk. Writes of mapped pages
+by the kernel are never torn: no process would see the error.
 """
 
 import contextlib
@@ -42,36 +43,37 @@ from cluster.hosts.through import Answer, Fault, Faults, Through
 READY = "ready"
 TRIAL = "--try"
 THREADS = 64
-"""More requests at a time than a broker has threads: late ones hold up nothing but themselves."""
+"""Number of threads: more than a broker has, so that a delayed request delays no other request."""
 LINE_BYTES = 1 << 24
 SILENT_S = 2.0
-"""Who orders sends the whole line at once; others wait meanwhile, 10 s at most."""
+"""Seconds to wait for an order's line. Other senders of orders wait meanwhile, 10 s at most."""
 SOURCE = "logquake"
-"""What the mount is called in lists of mounts."""
+"""Name of the file system in lists of mounts."""
 BROKEN, OLDEST = "broken", "oldest"
 MISTAKES = 20
-"""More of them tell nothing new."""
+"""Most kinds of internal errors to record. More of them would add no information."""
 _FIRST_WITH_THREADS = (3, 12)
-"""The first libfuse that has a limit of threads, of 10."""
+"""The first version of libfuse that limits the number of threads, to 10."""
 _OURS = {None, errno.EBADF, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-"""Errors that no disk below causes: mistakes, and want of what this process or machine has."""
+"""Errors that a faulty disk never causes: bugs of this program, or missing resources."""
 _OF_LIBFUSE = ("fuse: ", "fusermount")
-"""How lines begin in which libfuse, or its program, says why it does not mount."""
+"""Prefixes of stderr lines in which libfuse or fusermount explains why a mount failed."""
 _WARNING = "Ignoring invalid max threads value"
-"""What libfuse 3.14 says at each start, whatever it is given."""
+"""Warning that libfuse 3.14 prints at each start, for any value."""
 _DIES_WITH_PARENT = 1
 """PR_SET_PDEATHSIG (man 2 prctl)."""
 
 
 class Guarded:
-    """`Through`, with a watch over what is under way, and over mistakes of its own.
+    """Wraps `Through`; records the requests in progress, and this program's own errors.
 
-    mfusepy makes EINVAL of an exception that is no OSError, and nobody but who called would learn
-    of it. EBADF can only be ours, too: the kernel has found the file already. So is what comes of
-    too few handles or too little memory: the broker's own limits were asked before.
+    mfusepy turns every exception that is not an OSError into EINVAL, which only the caller would
+    see. EBADF can also only be a bug of this program, because the kernel has found the file
+    already. Missing handles or memory are this program's errors too: the kernel checked the
+    broker's limits before.
 
     Args:
-        through: Does what is asked.
+        through: Executes the requests.
     """
 
     def __init__(self, through: Through) -> None:
@@ -80,7 +82,7 @@ class Guarded:
         self._broken: dict[str, int] = {}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - mfusepy asks for anything
-        """Return a callback of `Through` that is watched, or what else that has."""
+        """Return a callback of `Through` with recording; return any other attribute unchanged."""
         deed = getattr(self._through, name)
         if not callable(deed):
             return deed
@@ -101,7 +103,7 @@ class Guarded:
         return watched
 
     def told(self) -> Answer:
-        """Return mistakes, with how often each was made, and the oldest request with its age."""
+        """Return how often each internal error occurred, and the oldest open request's age."""
         now_s = time.monotonic()  # noqa: TID251 - standard library only
         under_way = [(now_s - began_s, name) for name, began_s in list(self._under_way.values())]
         return {BROKEN: dict(self._broken), OLDEST: max(under_way, default=(0.0, ""))}
@@ -112,13 +114,13 @@ class Guarded:
 
 
 class Orders:
-    """Hears what is to be in force, on a Unix socket, in a thread of its own.
+    """Receives orders about faults on a Unix socket, in a thread of its own.
 
     Args:
-        listener: Listens.
-        faults: What is told to.
-        through: Knows what is on disk.
-        guarded: Knows how it goes.
+        listener: The socket.
+        faults: The faults to set and clear.
+        through: Flushes segments when a fault begins to lose flushes.
+        guarded: Reports internal errors and the oldest request.
     """
 
     def __init__(
@@ -128,9 +130,9 @@ class Orders:
         self._through, self._guarded = through, guarded
 
     def serve(self) -> None:
-        """Answer one order a connection, for as long as the process lives.
+        """Answer one order a connection, as long as the process lives.
 
-        Who connects and says nothing holds the next one up for `SILENT_S` only.
+        A client that connects and sends nothing blocks the next one for only `SILENT_S` seconds.
         """
         while True:
             line, _ = self._listener.accept()
@@ -152,7 +154,8 @@ class Orders:
                     folders=frozenset(order.get("folders", ())),
                 )
                 self._faults.set(fault)
-                # In force already: no flush of the broker's comes between, and counts as true.
+                # The fault is in force already: no flush of the broker's can happen between and
+                # count as real.
                 self._through.flush_segments(sorted(fault.folders))
             case "clear":
                 self._faults.clear(late=order["late"])
@@ -164,16 +167,16 @@ class Orders:
 
 
 def library() -> ModuleType:
-    """Return mfusepy.
+    """Import and return mfusepy.
 
     Raises:
-        SystemExit: It is missing, or finds no libfuse, or one that it does not know.
+        SystemExit: mfusepy is missing, or it finds no libfuse, or only an unknown version.
     """
-    # Asked for a library that is not there, as libfuse 2, ctypes has gcc look for it, whose
-    # temporary files stay behind when both are killed.
+    # If the named library is missing, such as libfuse 2, ctypes calls gcc to find it. The temporary
+    # files of gcc would stay if both are killed.
     os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")
     try:
-        return importlib.import_module("mfusepy")  # Which opens libfuse.
+        return importlib.import_module("mfusepy")  # This import opens libfuse.
     except ImportError as missing:
         raise SystemExit(f"mfusepy is missing ({missing}); type: ./setup") from missing
     except OSError as missing:
@@ -185,9 +188,10 @@ def library() -> ModuleType:
 
 
 def reason(said: str) -> str:
-    """Return why a file system did not start, by what it and libfuse wrote to stderr.
+    """Return why a file system did not start, from its stderr output.
 
-    libfuse comes first; the last line is a sentence of ours, or an exception's.
+    A line of libfuse explains most. Otherwise the last line does: a message of ours, or an
+    exception.
     """
     lines = [line for line in said.strip().splitlines() if not line.startswith(_WARNING)]
     lines = lines or ["it said nothing"]
@@ -195,17 +199,17 @@ def reason(said: str) -> str:
 
 
 def serve(source: str, mount: str, at: str) -> None:
-    """Mount, and serve until unmounted or killed.
+    """Mount the file system, and serve it until it is unmounted or the process is killed.
 
     Args:
-        source: The folder below.
-        mount: Where it is seen.
-        at: The socket for orders.
+        source: The folder with the files.
+        mount: The folder at which they are visible.
+        at: The path of the socket for orders.
 
     Raises:
-        SystemExit: It cannot be mounted.
+        SystemExit: The file system cannot be mounted.
     """
-    # Each file that a broker has open is open here, too, beside what else is.
+    # This process opens each file that the broker has open, besides its own files.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     root = os.open(source, os.O_RDONLY | os.O_DIRECTORY)
@@ -215,7 +219,7 @@ def serve(source: str, mount: str, at: str) -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(at)
     listener.listen()
-    os.umask(0)  # The kernel has applied the umask of who creates a file.
+    os.umask(0)  # The kernel has already applied the umask of the process that creates a file.
     orders = Orders(listener, faults, through, guarded)
     threading.Thread(target=orders.serve, daemon=True).start()
     mfusepy = library()
@@ -231,21 +235,21 @@ def serve(source: str, mount: str, at: str) -> None:
             entry_timeout=0.1,
             **threads,
         )
-    except RuntimeError as code:  # libfuse has said why.
+    except RuntimeError as code:  # libfuse has printed the reason.
         raise SystemExit(f"libfuse mounts no file system at {mount} (code {code})") from code
 
 
 def trial(scratch: str) -> None:
-    """See that this works here: mount, write, map a file and write to it, see it below.
+    """Test this file system here: mount it, write, map and change a file, and check SOURCE.
 
     Args:
-        scratch: A folder to mount a file system in memory over.
+        scratch: A folder that the test covers with a file system in memory.
 
     Raises:
-        OSError, SystemExit: It does not; the message says what.
+        OSError, SystemExit: The test failed. The message says how.
     """
     library()
-    # Nothing of this is seen outside: the trial runs in a mount namespace of its own.
+    # The trial runs in its own mount namespace, so nothing of it is visible outside.
     _mount_tmpfs(scratch)
     folder = Path(scratch, "trial")
     folder.mkdir()
@@ -273,7 +277,7 @@ def _await_mount(folder: Path, child: int, limit_s: float = 5.0) -> None:
         if folder.stat().st_dev != outside:
             return
         if os.waitpid(child, os.WNOHANG)[0]:
-            os._exit(1)  # It has said why.
+            os._exit(1)  # The child has printed the reason.
         time.sleep(0.02)  # noqa: TID251 - standard library only
     raise SystemExit("no file system was mounted")
 

@@ -1,11 +1,4 @@
-"""Hosts whose nodes keep their data below a file system of ours, which breaks requests by order.
-
-`faulty_disk.py` is that file system, a process for each node. It is mounted over the node's data
-folder in a mount namespace of its own, so that this side sees the real files where they always are,
-and nothing is left mounted whatever was killed: the mount goes with the namespace, and that with
-its last process, the agent's child. What writes a probe from this side goes to the mount through
-`/proc/<agent>/root`, as a broker does.
-"""
+"""Hosts whose nodes keep their data below Logquake's own file system, which can break requests."""
 
 import contextlib
 import errno
@@ -42,41 +35,45 @@ from results.record.paths import RunPaths
 PROGRAM = Path(__file__).with_name("faulty_disk.py")
 START_LIMIT_S = 20.0
 ANSWER_S = 10.0
-"""Longer than a flush of all segments takes."""
+"""Seconds to wait for an answer to an order; longer than a flush of all segments takes."""
 HANGS_S = 30.0
-"""No request takes so long, late ones included, unless the file system hangs."""
+"""Seconds after which a request hangs. Delayed requests are shorter."""
 FLUSHERS = 32
-"""Files that are flushed at a time: with a disk that is late one after the other takes minutes."""
+"""Number of files flushed in parallel. On a delayed disk, a flush of one file after another takes
+minutes."""
 
 
 class _Disks(LocalHosts):
-    """Implements `CanSlowDisk`, `CanFaultDisk` and `HasFiles`: what such hosts have in common.
+    """Common code of hosts with faulty disks: `CanSlowDisk`, `CanFaultDisk` and `HasFiles`.
 
-    Those that mix it in have a machine for each node, in a mount namespace of its own.
+    A class that uses it has a machine for each node, in a mount namespace of its own.
     """
 
     @functools.cached_property
     def served(self) -> dict[str, tuple[ProcessId, Path, bytes]]:
-        """By node: the process of its file system, where its socket is, and the device mounted."""
+        """By node: its file system's process, the path of its socket, and the mounted device."""
         return {}
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Have a node see its data through its file system; the software is this machine's own."""
+        """Start a node's file system over its data folder; nodes use this machine's software."""
         del software
         data = self._data(node)
         data.mkdir(parents=True, exist_ok=True)
         self.serve_disk(node, data, data)
 
     def down(self) -> None:
-        """End every process, and with them what is mounted. Idempotent."""
+        """End every process and so every mount. Idempotent."""
         super().down()
         self.served.clear()
 
     def fetch(self, node: str) -> None:
-        """Bring nothing: all that was written through the file system lies here already."""
+        """Do nothing: the files below the file system are already on this machine."""
 
     def disk_trouble(self, node: str) -> str:
-        """Return what is wrong with a node's file system itself: `has ended`; empty: nothing."""
+        """Return what is wrong with a node's file system itself, such as `has ended`.
+
+        The result is empty if the file system works.
+        """
         if node not in self.served:
             return ""
         if not self._runs(node):
@@ -85,7 +82,7 @@ class _Disks(LocalHosts):
             if self._device(node) != self.served[node][2]:
                 return "is not mounted any more"
             told = self._order(node, {"do": "tell"})
-        except (ClusterError, OSError):  # Its machine may have ended just now.
+        except (ClusterError, OSError):  # The node's machine may have ended just now.
             return "does not answer"
         age_s, oldest = told[OLDEST]
         if age_s > HANGS_S:
@@ -94,35 +91,31 @@ class _Disks(LocalHosts):
         return f"made mistakes of its own ({mistakes})" if mistakes else ""
 
     def slow_disk(self, node: str, flush_s: float) -> None:
-        """Have each read, write and flush of a node's disk take so many seconds longer."""
+        """Delay each read, write and flush on a node's disk by `flush_s` seconds."""
         self._order(
             node, {"do": "set", "kind": LATE, "requests": DISK_REQUESTS, "seconds": flush_s}
         )
 
     def quicken_disk(self, node: str) -> None:
-        """Have it be as quick as it was. Idempotent."""
+        """End the delays on a node's disk. Idempotent."""
         self._order(node, {"do": "clear", "late": True})
 
     def time_flush_s(self, node: str) -> float:
-        """Write a page to a node's disk and flush it; return how long that took."""
+        """Write a page to a node's disk and flush it; return the seconds that it took."""
         return self.try_requests(node).took_s
 
     def fault_disk(
         self, node: str, kind: str, requests: Collection[str], *, folders: Collection[str] = ()
     ) -> None:
-        """Have requests of a sort be broken on a node's disk, and no others but late ones."""
+        """Break the given sorts of requests (`read`, `write`, `fsync`) on a node's disk.
+
+        Other requests work. A delay of requests stays in force.
+        """
         of = {"requests": sorted(requests), "folders": sorted(folders)}
         self._order(node, {"do": "set", "kind": kind, **of})
 
     def mend_disk(self, node: str) -> int:
-        """Have none be broken; return how many files could be flushed then. Idempotent.
-
-        The kernel keeps an error of a mapped page that it could not write back, until somebody who
-        opens the file is told (man 2 fsync): here that is us, and not the broker that starts next.
-
-        Raises:
-            ClusterError: A file cannot be flushed though nothing is broken.
-        """
+        """Clear the fault that breaks requests; return how many files were then flushed."""
         self._order(node, {"do": "clear", "late": False})
         folders = os.walk(self._mounted(node))
         files = [Path(folder, name) for folder, _, names in folders for name in names]
@@ -131,16 +124,19 @@ class _Disks(LocalHosts):
         return sum(flushed)
 
     def disk_counts(self, node: str) -> Mapping[str, int]:
-        """Return how often each fault met each sort of request: `{"refused write": 3}`."""
+        """Return how often each fault hit each sort of request: `{"refused write": 3}`."""
         return {str(what): int(count) for what, count in self._told(node, "counts").items()}
 
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
-        """Return how much of each segment has been on disk since flushes began to be lost."""
+        """Return how many bytes of each segment were on disk since flushes began to be lost."""
         told = self._told(node, "flushed")
         return {PurePosixPath(DATA, path): int(size) for path, size in told.items()}
 
     def try_requests(self, node: str) -> DiskAnswers:
-        """Write a page to a node's disk, flush it and read it again; see what is below."""
+        """Write, flush and read a test page on a node's disk.
+
+        Count what really reached the disk.
+        """
         name = probe_name()
         probe = self._mounted(node) / name
         said = dict.fromkeys(DISK_REQUESTS, "")
@@ -158,10 +154,10 @@ class _Disks(LocalHosts):
         return DiskAnswers(errors=said, written=PAGE, stored=stored, asked=asked, took_s=took_s)
 
     def serve_disk(self, node: str, source: Path, mount: Path) -> None:
-        """Start the file system of a node, unless it has one; wait until it is there.
+        """Start a node's file system and wait until it is mounted; do nothing if it runs already.
 
         Raises:
-            ClusterError: It does not come up.
+            ClusterError: The file system does not start.
         """
         if node in self.served:
             return
@@ -178,7 +174,7 @@ class _Disks(LocalHosts):
         self.served[node] = (process, socket_file, b"")
 
         def is_there() -> bool:
-            with contextlib.suppress(OSError):  # It ended just now.
+            with contextlib.suppress(OSError):  # The file system's process ended just now.
                 return self._runs(node) and there.stat().st_dev != outside
             return False
 
@@ -194,14 +190,14 @@ class _Disks(LocalHosts):
         self.served[node] = (process, socket_file, self._device(node))
 
     def _below(self, node: str) -> Path:
-        """Return the folder below the file system, as seen from here."""
+        """Return the folder below a node's file system, as the harness sees it."""
         return self._data(node)
 
     def _mounted(self, node: str) -> Path:
-        """Return a node's data folder as its broker sees it.
+        """Return the path of a node's data folder as its broker sees it.
 
         Raises:
-            ClusterError: The file system is gone, and what is there is not its.
+            ClusterError: The node's file system is not mounted there.
         """
         if not self._serves(node):
             raise ClusterError(f"{node} has no file system of its own below its data, or no more")
@@ -212,7 +208,7 @@ class _Disks(LocalHosts):
         return RunPaths(self.processes_file.parent).node(node).absolute() / DATA
 
     def _device(self, node: str) -> bytes:
-        """Return the device that is mounted over a node's data; nobody waits for it to answer."""
+        """Return the device mounted over a node's data, without waiting for the file system."""
         mounted = Path(f"/proc/{self.machine(node).process.pid}/mountinfo").read_bytes()
         at = os.fspath(self._data(node))
         lines = zip(mounted.splitlines(), mount_points(mounted), strict=True)
@@ -247,7 +243,7 @@ class _Disks(LocalHosts):
 
 
 def _written(probe: Path) -> tuple[str, str]:
-    """Write a page and flush it; return the names of the errors of both."""
+    """Write a page and flush it; return the error names of the write and of the flush."""
     try:
         opened = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     except OSError as refused:
@@ -261,10 +257,12 @@ def _written(probe: Path) -> tuple[str, str]:
 
 
 def _is_flushed(path: Path) -> bool:
-    """Flush a file for who opens it next; False: it is no regular file, or gone meanwhile.
+    """Flush a file, so that the kernel reports a kept write error now, not to the next broker.
+
+    Return False if the file is not a regular file, or was deleted meanwhile.
 
     Raises:
-        ClusterError: It cannot be flushed.
+        ClusterError: The file cannot be flushed.
     """
     errors = [_error(lambda: _flush(path)) for _ in range(2)]
     if errors[1] in {"ENOENT", "ELOOP", "ENXIO", "ENODEV"}:
@@ -283,7 +281,7 @@ def _flush(path: Path) -> None:
 
 
 def _error(deed: Callable[[], object]) -> str:
-    """Return the name of the error that something ends with; empty: none."""
+    """Call a function; return the name of the `OSError` that it raises, or an empty string."""
     try:
         deed()
     except OSError as refused:
@@ -296,28 +294,31 @@ def _named(refused: OSError) -> str:
 
 
 class FaultyNamespaces(_Disks, NamespaceHosts):
-    """Namespace hosts with such disks; see `NamespaceHosts`."""
+    """Namespace hosts with faulty disks; see `NamespaceHosts`."""
 
 
 class FaultyNamespaceDisks(_Disks, NamespaceDisks):
-    """Namespace hosts with such disks, each of limited size below; see `NamespaceDisks`."""
+    """Namespace hosts with faulty disks of limited size; see `NamespaceDisks`."""
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Give a node its disk, with its data, and have it seen through its file system."""
+        """Mount a node's own disk with its data, and the faulty file system over it."""
         NamespaceDisks.provide(self, node, software)
         self.serve_disk(node, self.mount_point(node), self._data(node))
 
     def fetch(self, node: str) -> None:
-        """Bring a node's data back here, from below its file system."""
+        """Copy a node's data from its own disk back to this machine."""
         NamespaceDisks.fetch(self, node)
 
     def mount_point(self, node: str) -> Path:
-        """Return where a node's disk is, in its own mount namespace: not where its data are."""
+        """Return where a node's disk is mounted in its namespace.
+
+        Its data folder lies elsewhere.
+        """
         del node
         return Path(SHARED_MEMORY, "disk")
 
     def disk(self, node: str) -> Disk:
-        """Return the files of a node's folder, as its broker sees them."""
+        """Return access to the files of a node's folder, as its broker sees them."""
         root = Path(f"/proc/{self.machine(node).process.pid}/root")
         return LocalDisk(root / self._data(node).parent.relative_to("/"))
 
@@ -327,13 +328,13 @@ class FaultyNamespaceDisks(_Disks, NamespaceDisks):
 
 
 class FaultyProcesses(_Disks, ProcessHosts):
-    """Hosts that are one, in a mount namespace of their own, with such disks."""
+    """Process hosts (all nodes on this machine) with faulty disks, in one mount namespace."""
 
     def __init__(self, nodes: Sequence[str], processes_file: Path) -> None:
         ProcessHosts.__init__(self, nodes, processes_file, prefix=own_mounts())
 
     def up(self) -> None:
-        """Start the agent; what it has for sockets goes with it."""
+        """Start the agent, with a private folder for sockets that vanishes with the agent."""
         ProcessHosts.up(self)
         try:
             if self.nodes and Path(SHARED_MEMORY).is_dir():
@@ -345,6 +346,6 @@ class FaultyProcesses(_Disks, ProcessHosts):
 
 
 def own_mounts() -> tuple[str, ...]:
-    """Return the start of a command line that runs its rest in a mount namespace of its own."""
+    """Return the start of a command line that runs its rest in its own mount namespace."""
     own_user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     return ("unshare", *own_user, "--mount", "--")

@@ -1,17 +1,17 @@
-"""Control groups of a run's servers: less of processors and memory than the machine has.
+"""Control groups (cgroups) that limit the processor share and memory of a run's servers.
 
-With cgroup's first version a server has two groups: one in the hierarchy of `memory`, from its
-start on, and one in that of `cpu`, while a fault lasts. The kernel gives a group as much of the
-processors as one process that has none, which is too little for a server in between. With the
-second version a server has one group for both. The kernel charges memory to the group in which a
-process was when it got it, and the charge stays there. So a server that may be limited is put into
-its group as it starts.
+With cgroup version 1 a server has two groups. One is in the `memory` hierarchy, from the server's
+start. The other is in the `cpu` hierarchy, only during a fault. The kernel gives a `cpu` group as
+much processor time as one ungrouped process, which is too little for a server without a fault. With
+version 2 a server has one group for both. The kernel charges memory to the group in which a process
+allocated it, and the charge stays there. So a server that may be limited enters its group as it
+starts.
 
-A group's name is a digest of its run's mark: heal and audit find the groups of a run, and no
-others, without a file that names them. With the first version groups are made in our own group of
-each hierarchy: a limit of ours holds for them, too. With the second version they are made in the
-uppermost group that hands on both controllers to groups of this user. The second version was tried
-on files laid out as its manual says, not on a kernel.
+A group's name is a digest of the run's mark. So heal and audit find the groups of one run without a
+file that names them. With version 1 the groups are made inside Logquake's own group of each
+hierarchy, so a limit on Logquake holds for them, too. With version 2 they are made in the topmost
+group that delegates both controllers and that this user may write. Version 2 was tested on files
+laid out as in the kernel's manual, not on a kernel.
 
 https://docs.kernel.org/admin-guide/cgroup-v1/memory.html, .../cgroup-v2.html
 """
@@ -36,21 +36,22 @@ PREFIX = "logquake"
 TRIAL = "trial"
 PERIOD_US = 100_000
 LEAST_QUOTA_US = 1_000
-"""The kernel takes no smaller one."""
+"""The smallest CPU quota that the kernel accepts, in microseconds."""
 EMPTY_LIMIT_S = 10.0
-"""A process that was killed is in its group until it is reaped."""
+"""Seconds to wait until a group is empty. A killed process stays in its group until it is reaped.
+"""
 _OCTETS = 1 << 62
-"""Above it a limit of the first version is none."""
+"""With version 1, a larger limit in bytes means no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """Where a hierarchy of control groups is (man 5 proc, `/proc/PID/mountinfo`).
+    """A mounted hierarchy of control groups (man 5 proc, `/proc/PID/mountinfo`).
 
     Attributes:
-        at: The folder.
-        root: Which group of the hierarchy that folder is.
-        controls: The controllers there; empty: the second version lists them in a file.
+        at: The folder of the mount.
+        root: The group of the hierarchy that is mounted at that folder.
+        controls: The controllers of the hierarchy; empty for version 2, which lists them in a file.
     """
 
     at: Path
@@ -58,19 +59,19 @@ class Mount:
     controls: frozenset[str]
 
     def group(self, path: str) -> Path:
-        """Return the folder of a group, by its path in the hierarchy."""
+        """Return the folder of a group, given its path in the hierarchy."""
         inside = path.removeprefix(self.root) if self.root != "/" else path
         return self.at / inside.strip("/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """Where groups are made, by what they control.
+    """The places where groups are made, by controller.
 
     Attributes:
-        parents: In which group those of servers are made.
+        parents: By controller, the group in which the groups of servers are made.
         mounts: The hierarchies.
-        unified: Whether both are one: cgroup's second version.
+        unified: Whether there is one hierarchy: cgroup version 2.
     """
 
     parents: dict[str, Path]
@@ -82,15 +83,15 @@ class Group:
     """One control group.
 
     Args:
-        path: Its folder.
-        unified: Whether it is of cgroup's second version.
+        path: The group's folder.
+        unified: Whether it is a group of cgroup version 2.
     """
 
     def __init__(self, path: Path, *, unified: bool) -> None:
         self.path, self._unified = path, unified
 
     def limit_processor(self, share: float | None) -> None:
-        """Set the quota of one core; None: none."""
+        """Limit processor time to a share of one core; None removes the limit."""
         quota = None if share is None else max(LEAST_QUOTA_US, round(share * PERIOD_US))
         if self._unified:
             _write(self.path / "cpu.max", f"{'max' if quota is None else quota} {PERIOD_US}")
@@ -99,7 +100,7 @@ class Group:
         _write(self.path / "cpu.cfs_quota_us", -1 if quota is None else quota)
 
     def share(self) -> float | None:
-        """Return the quota of one core; None: none."""
+        """Return the limit as a share of one core; None if there is none."""
         if self._unified:
             quota, period = self._read("cpu.max").split()
         else:
@@ -107,21 +108,22 @@ class Group:
         return None if quota.strip() in {"max", "-1"} else int(quota) / int(period)
 
     def throttled(self) -> tuple[int, float]:
-        """Return in how many periods it was throttled, and for how many seconds."""
+        """Return in how many periods the group was throttled, and for how many seconds."""
         told = self._numbers("cpu.stat")
         if self._unified:
             return told["nr_throttled"], told["throttled_usec"] / 1e6
         return told["nr_throttled"], told["throttled_time"] / 1e9
 
     def limit_memory(self, limit_bytes: int | None) -> None:
-        """Set the limit; None: none.
+        """Limit the group's memory; None removes the limit.
 
-        A limit below what the group has is refused by the first version, if that cannot be taken
-        back. The second one takes it, and kills in the group until it holds. So there
-        `memory.high` comes first: it takes back what it can, and kills nobody.
+        If the group uses more than the limit, version 1 first reclaims memory, and refuses if that
+        is not enough. Version 2 accepts the limit and kills processes of the group until the limit
+        holds. So with version 2 `memory.high` is set first: it reclaims memory and kills no
+        process.
 
         Raises:
-            OSError: EBUSY: it has more, which cannot be taken back.
+            OSError: EBUSY: the group uses more memory, which cannot be reclaimed.
         """
         if not self._unified:
             _write(self.path / "memory.limit_in_bytes", -1 if limit_bytes is None else limit_bytes)
@@ -137,7 +139,7 @@ class Group:
                 _write(self.path / "memory.high", "max")
 
     def memory(self) -> Memory:
-        """Return what it has, and how it fared with it."""
+        """Return the memory that the group uses, its limit, and how often it hit the limit."""
         cache = self._numbers("memory.stat")
         if self._unified:
             limit, events = self._read("memory.max").strip(), self._numbers("memory.events")
@@ -164,16 +166,16 @@ class Group:
 
 
 def take(group: Path, pid: int) -> None:
-    """Put a process with all its threads into a group; one that has ended is no error."""
+    """Move a process with all its threads into a group; ignore a process that has ended."""
     with contextlib.suppress(ProcessLookupError):
         _write(group / "cgroup.procs", pid)
 
 
 def remove(group: Path) -> None:
-    """Remove a group, as soon as no process is in it. Idempotent.
+    """Remove a group as soon as it has no process. Idempotent.
 
     Raises:
-        ClusterError: Some process stays.
+        ClusterError: A process stays in the group.
     """
 
     def is_gone() -> bool:
@@ -196,13 +198,15 @@ def remove(group: Path) -> None:
 
 
 def tree(proc: Path = Path("/proc/self")) -> Tree:
-    """Return where groups can be made here, as far as files tell; `why_not` tries it.
+    """Return where control groups can be made on this machine.
+
+    The result is judged from files only; `why_not` also tries it.
 
     Args:
         proc: The folder in `/proc` of the process that asks.
 
     Raises:
-        UserError: Nowhere.
+        UserError: Groups can be made nowhere.
     """
     mounts = _mounts(proc)
     first = {name: _own(mounts, name, proc) for name in (CPU, MEMORY)}
@@ -225,7 +229,10 @@ def tree(proc: Path = Path("/proc/self")) -> Tree:
 
 
 def _own(mounts: Iterable[Mount], control: str, proc: Path) -> tuple[Mount, Path] | None:
-    """Return the first hierarchy of a controller in which our own group can have groups."""
+    """Return the first hierarchy of a controller in which we may add groups.
+
+    The result also has our own group in that hierarchy. None: there is no such hierarchy.
+    """
     for mount in mounts:
         if control in mount.controls:
             group = group_of(proc, mount, control)
@@ -238,13 +245,13 @@ def group_of(proc: Path, mount: Mount, control: str) -> Path:
     """Return the folder of the group in which a process is.
 
     Args:
-        proc: The process, `/proc/PID`.
-        mount: The hierarchy to look in.
-        control: A controller of that hierarchy, if it is of the first version.
+        proc: The folder of the process, `/proc/PID`.
+        mount: The hierarchy.
+        control: A controller of that hierarchy; used with version 1 only.
 
     Raises:
-        ClusterError: It is in none.
-        OSError: It has ended.
+        ClusterError: The process is in no group of the hierarchy.
+        OSError: The process has ended.
     """
     for line in (proc / "cgroup").read_text().splitlines():
         _, controls, path = line.split(":", 2)
@@ -254,13 +261,13 @@ def group_of(proc: Path, mount: Mount, control: str) -> Path:
 
 
 def name_of(processes_file: Path, node: str) -> str:
-    """Return how the group of a node's server is called: by its run's mark."""
+    """Return the name of the group of a node's server; it contains a digest of the run's mark."""
     digest = hashlib.sha256(run_mark(processes_file)).hexdigest()[:12]
     return f"{PREFIX}-{digest}-{node}"
 
 
 def groups_of(processes_file: Path, proc: Path = Path("/proc/self")) -> list[Path]:
-    """Return the folders of a run's groups, though this user may be able to make none.
+    """Return the folders of a run's groups, even if this user may not make groups.
 
     Args:
         processes_file: `RunPaths.processes`.
@@ -274,8 +281,8 @@ def groups_of(processes_file: Path, proc: Path = Path("/proc/self")) -> list[Pat
 
 
 def _named(begin: str, mounts: Iterable[Mount]) -> list[Path]:
-    """Return the folders of all groups whose names begin so, whoever may make groups where."""
-    # The walk goes on where a group vanishes under it, as others' do all the time.
+    """Return the folders of all groups with a name prefix, of any user and anywhere."""
+    # The walk continues when a group vanishes during it, as groups of other programs often do.
     below = {
         Path(folder, name)
         for mount in mounts
@@ -287,11 +294,7 @@ def _named(begin: str, mounts: Iterable[Mount]) -> list[Path]:
 
 
 def remove_groups(processes_file: Path) -> list[str]:
-    """Remove a run's groups; return a sentence for each. Its processes have ended. Idempotent.
-
-    Raises:
-        ClusterError: A process is in one of them.
-    """
+    """Remove the groups of a run whose processes have ended; return a sentence for each."""
     groups = groups_of(processes_file)
     for path in groups:
         remove(path)
@@ -300,7 +303,7 @@ def remove_groups(processes_file: Path) -> list[str]:
 
 @functools.cache
 def why_not() -> str:
-    """Return why servers cannot be limited here, tried with a process of ours; empty: they can."""
+    """Return why control groups cannot limit servers here, after a trial; empty if they can."""
     try:
         found = tree()
         remove_dead_trials()
@@ -324,7 +327,7 @@ def _try(found: Tree) -> None:
         control: Group(parent / f"{_trials()}{os.getpid()}", unified=found.unified)
         for control, parent in found.parents.items()
     }
-    # It ends with its pipe, and so with us, however we end.
+    # The child ends when its pipe closes, so it ends with us in every case.
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as idle:  # noqa: S607 - by PATH
         try:
             for group in groups.values():
@@ -344,7 +347,7 @@ def _try(found: Tree) -> None:
 
 
 def _trials() -> str:
-    """Return the begin of the names of this world's trials; the number of a process follows."""
+    """Return the name prefix of trial groups on this machine; the pid of the trial follows."""
     return f"{PREFIX}-{TRIAL}-{hashlib.sha256(world().encode()).hexdigest()[:12]}-"
 
 
@@ -357,7 +360,7 @@ def remove_dead_trials() -> list[str]:
     begin, done = _trials(), []
     for path in _named(begin, _mounts(Path("/proc/self"))):
         if not Path(f"/proc/{path.name.removeprefix(begin)}").exists():
-            with contextlib.suppress(OSError):  # It may be another user's.
+            with contextlib.suppress(OSError):  # The group may be another user's.
                 path.rmdir()
                 done.append(f"removed the control group {path} of a trial that was killed")
     return done
@@ -384,7 +387,7 @@ def _control_mounts(lines: Iterable[str]) -> Iterator[Mount]:
 
 
 def _delegated(mount: Mount, proc: Path) -> Path | None:
-    """Return the uppermost group of ours that hands on both controls, and that we may write to."""
+    """Return the topmost control group that delegates both controllers and that we may write to."""
     mine = group_of(proc, mount, "")
     for path in (*reversed(mine.parents), mine):
         if not path.is_relative_to(mount.at):
@@ -397,6 +400,6 @@ def _delegated(mount: Mount, proc: Path) -> Path | None:
 
 
 def _write(path: Path, value: object) -> None:
-    """Write to a file of the kernel's, which has to be there."""
+    """Write a value to an existing file of the kernel."""
     with open(path, "r+b", buffering=0) as file:  # noqa: PTH123 - unbuffered, and never made
         file.write(str(value).encode())

@@ -1,8 +1,8 @@
-"""Removes what a dead run left on its hosts, whatever their kind.
+"""Remove everything that a dead run left on its hosts, for every kind of hosts.
 
-What runs on this machine is ended first, as of every kind: the stage, the agents, and with them
-what holds a run's namespaces. Then each kind removes what outlives its processes. What cannot be
-reached now is told, and keeps nothing else from being healed.
+First the processes on this machine are killed: the stage, the agents and, with them, the processes
+that keep a run's namespaces alive. Then each kind of hosts removes what outlives its processes. If
+a host cannot be reached now, that is reported, and the other hosts are still healed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,16 +20,16 @@ from results.record.paths import RunPaths
 from results.record.plan import PlanError, load_plan
 
 Way = Callable[[], Sequence[str]]
-"""Removes something; returns a sentence for each thing done. Idempotent."""
+"""A healing step: removes something and returns a sentence for each action. Idempotent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healed:
-    """What came of healing a dead run.
+    """The result of healing a dead run.
 
     Attributes:
-        done: What was done, in sentences; none if there was nothing to do.
-        failed: What could not be done now, in sentences: try again later.
+        done: A sentence for each action; empty if there was nothing to do.
+        failed: A sentence for each action that failed and should be retried later.
     """
 
     done: tuple[str, ...] = ()
@@ -37,10 +37,10 @@ class Healed:
 
 
 def heal_hosts(paths: RunPaths) -> Healed:
-    """Remove what a dead run left on its hosts. Idempotent.
+    """Remove everything that a dead run left on its hosts. Idempotent.
 
     Args:
-        paths: The run's; its controller must not be alive any more.
+        paths: The run's paths. Its controller process must have ended.
     """
     done: list[str] = []
     failed: list[str] = []
@@ -53,13 +53,13 @@ def heal_hosts(paths: RunPaths) -> Healed:
 
 
 def heal_trials() -> Healed:
-    """Remove what trials of hosts left, which no run's folder knows. Idempotent."""
+    """Remove the remains of trials of hosts, which belong to no run's folder. Idempotent."""
     from cluster.hosts.docker import trials  # noqa: PLC0415 - as in `choose`
 
     done: list[str] = []
     failed: list[str] = []
     for way in (groups.remove_dead_trials, trials.remove_dead_trials):
-        # There may be neither control groups nor a daemon, and most likely there was none.
+        # Without control groups or a daemon, there was most likely no trial to clean up.
         try:
             with suppress(UserError):
                 done += way()
@@ -69,9 +69,9 @@ def heal_trials() -> Healed:
 
 
 def hosts_of(paths: RunPaths) -> str | None:
-    """Return the hosts in the plan of a run, as they stand there; None if it cannot be read.
+    """Return the hosts named in a run's plan, as written there; None if it cannot be read.
 
-    Nothing else of the plan is looked at: a run of another version must be healed, too.
+    Only this key of the plan is read: runs of other versions must be healed, too.
     """
     try:
         hosts = load_plan(paths.plan).get("hosts")
@@ -86,7 +86,7 @@ def _ways(paths: RunPaths) -> Iterator[Way]:
     yield partial(remove_leavings, paths.processes)
     hosts = hosts_of(paths)
     kind, _, file = (hosts or "").partition(":")
-    # A plan may be gone; what the run noted of its ssh hosts tells where it was, and no more.
+    # The plan may be missing. The run's note on its ssh hosts still names the hosts.
     yield from _ssh_ways(file, paths)
     if kind == "docker" or hosts is None:
         yield partial(_heal_docker, paths.root, known=hosts is not None)
@@ -96,7 +96,7 @@ def _ssh_ways(hosts_file: str, paths: RunPaths) -> Sequence[Way]:
     from cluster.hosts.ssh.heal import ssh_ways  # noqa: PLC0415 - as in `choose`
 
     file = Path(hosts_file)
-    with suppress(RuntimeError):  # A user without a home has no file of hosts either.
+    with suppress(RuntimeError):  # A user without a home folder has no hosts file there either.
         file = file.expanduser()
     try:
         return list(ssh_ways(file, paths))
@@ -109,7 +109,7 @@ def _raise(refused: Exception) -> Sequence[str]:
 
 
 def _heal_docker(root: Path, *, known: bool) -> list[str]:
-    """Remove containers of a run, of which it may not be known whether it had any."""
+    """Remove a run's containers; without a daemon, raise only if the run had Docker hosts."""
     from cluster.hosts.docker.objects import heal_docker  # noqa: PLC0415 - as in `choose`
 
     try:
@@ -117,4 +117,4 @@ def _heal_docker(root: Path, *, known: bool) -> list[str]:
     except UserError:
         if known:
             raise
-        return []  # There is no daemon, and most likely was none.
+        return []  # There is no daemon now, and most likely there was none.

@@ -1,8 +1,9 @@
-"""Files outside of a run's folder that its processes leave when they are killed.
+"""Find and remove files outside a run's folder that its killed processes left.
 
-libfaketime gives each process a shared memory and a semaphore named after its number, and removes
-them at an orderly end only (`ft_shm_create` in its source). A killed Java leaves the file of its
-performance counters; brokers are started so that they make none, which is looked for all the same.
+libfaketime makes a shared memory and a semaphore for each process, named after its pid. It removes
+them only at an orderly exit (`ft_shm_create` in its source). A killed Java leaves the file of its
+performance counters. Brokers are started so that they make no such file, but this module looks for
+it, too.
 """
 
 import os
@@ -19,25 +20,26 @@ PLACES = (
     ("/dev/shm", "sem.faketime_sem_{pid}"),  # noqa: S108 - as above
     ("/tmp", "hsperfdata_*/{pid}"),  # noqa: S108 - as above
 )
-"""Folders, and what such files are called there by the number of the process."""
+"""Folders with such leftover files, and the files' name pattern with the pid of their process."""
 SLACK_S = 2.0
-"""The kernel's start is known in whole seconds, and times of files are of its last tick."""
+"""Tolerance in seconds: the kernel's boot time is in whole seconds, file times lag by up to a tick.
+"""
 
 
 def leavings(processes_file: Path) -> list[Path]:
-    """Return the files that ended processes of a run have left outside of its folder.
+    """Return the files that ended processes of a run left outside its folder.
 
     Args:
         processes_file: `RunPaths.processes` of the run.
     """
-    if not boot_id():  # No Linux, and none of these files.
+    if not boot_id():  # Not Linux, so there are no such files.
         return []
     entries = [entry for entry in read_ledger(processes_file) if entry.world == world()]
     return sorted({path for entry in entries for path in _left_by(entry)})
 
 
 def remove_leavings(processes_file: Path) -> list[str]:
-    """Remove what `leavings` returns; return a sentence for each file. Idempotent."""
+    """Remove the files that `leavings` returns; return a sentence for each. Idempotent."""
     found = leavings(processes_file)
     for path in found:
         path.unlink(missing_ok=True)
@@ -49,18 +51,18 @@ def _left_by(entry: Entry) -> Iterator[Path]:
     if process is None or process.machine or is_running(process):
         return
     if process_id(process.pid).start_ticks not in {0, process.start_ticks}:
-        return  # The number is somebody else's now; a zombie of ours still has it.
-    # Not from the kernel's start: that is told anew whenever the clock is set.
+        return  # The pid was reused; a zombie of ours would keep its pid.
+    # The kernel boot time is the last choice: it changes whenever the clock is set.
     since_s = entry.since_s or _boot_s() + process.start_ticks / os.sysconf("SC_CLK_TCK")
     for folder, name in PLACES:
         for path in Path(folder).glob(name.format(pid=process.pid)):
-            # An older one is of an earlier process with the same number.
+            # An older file belongs to an earlier process with the same pid.
             if _is_ours(path) and path.lstat().st_mtime >= since_s - SLACK_S:
                 yield path
 
 
 def _is_ours(path: Path) -> bool:
-    """Tell whether it is a file of the caller's; everybody may put a link or a file into /tmp."""
+    """Return whether a file is a regular file of this user; any user may add files to /tmp."""
     found = path.lstat()
     return (
         stat.S_ISREG(found.st_mode)
@@ -70,6 +72,6 @@ def _is_ours(path: Path) -> bool:
 
 
 def _boot_s() -> float:
-    """Return when the kernel started, in seconds since 1970 (man 5 proc, `/proc/stat`)."""
+    """Return the kernel's boot time, in seconds since 1970 (man 5 proc, `/proc/stat`)."""
     lines = Path("/proc/stat").read_text().splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith("btime "))

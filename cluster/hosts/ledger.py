@@ -1,4 +1,4 @@
-"""What a run started, written down before and after, so that a dead run can be cleaned up."""
+"""Record each process that a run starts, before and after its start, for the later cleanup."""
 
 import json
 import os
@@ -15,22 +15,22 @@ from results.record.reading import read_lines
 from results.record.world import world
 
 RUN_MARK = "LOGQUAKE_PROCESSES"
-"""Environment variable of all that a run starts on its hosts: the path of the run's ledger."""
+"""Environment variable of all processes that a run starts on its hosts: the path of its ledger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One line of the ledger.
+    """One line of the ledger: the start of a process, announced or confirmed.
 
     Attributes:
-        what: What it is: "agent", or the program's name.
-        node: On which node.
-        pid: None in the line that announces the start; a number in the one that confirms it.
+        what: "agent", or the program's name.
+        node: The node of the process.
+        pid: None in the line that announces the start; the pid in the line that confirms it.
         start_ticks: As in `ProcessId`.
-        world: As `results.record.world` has it: in another one the number says nothing.
-        machine: As in `ProcessId`: a number of another machine says nothing on this one.
-        since_s: When its start was announced, in seconds since 1970 by this machine's clock as it
-            was then; 0: not known. Files that the process made have times of the same clock.
+        world: As in `results.record.world`. The pid is valid only in this world.
+        machine: As in `ProcessId`. The pid is valid only on this machine.
+        since_s: When the start was announced, in seconds since 1970 by this machine's clock then; 0
+            if unknown. The files of the process have times of the same clock.
     """
 
     what: str
@@ -45,14 +45,14 @@ class Entry:
 
     @property
     def process(self) -> ProcessId | None:
-        """The process, if the line has one."""
+        """The process, if the line confirms one."""
         if self.pid is None:
             return None
         return ProcessId(pid=self.pid, start_ticks=self.start_ticks, machine=self.machine)
 
 
 class ProcessLedger:
-    """Appends to `RunPaths.processes`; safe to use from several threads."""
+    """Appends lines to a run's ledger, `RunPaths.processes`. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
@@ -62,7 +62,7 @@ class ProcessLedger:
         self._announced: dict[tuple[str, str], float] = {}
 
     def intend(self, what: str, node: str) -> None:
-        """Write that a process is about to be started."""
+        """Record that a process is about to start."""
         since_s = unix_s()
         self._announced[what, node] = since_s
         self._append(
@@ -70,7 +70,7 @@ class ProcessLedger:
         )
 
     def started(self, what: str, node: str, process: ProcessId) -> None:
-        """Write which process it became."""
+        """Record the identity of a process that has started."""
         self._append(
             Entry(
                 what=what,
@@ -93,13 +93,13 @@ _LINE = TypeAdapter(Entry)
 
 
 def read_ledger(path: Path) -> list[Entry]:
-    """Return the lines of a ledger; none if there is no file.
+    """Return the lines of a ledger; empty if there is no file.
 
-    Torn lines, as a crash or a full disk leaves them, are left out wherever they stand: what the
-    others name must be cleaned up all the same. So are lines that no ledger of ours has.
+    Torn lines, as after a crash or on a full disk, are skipped wherever they are. So are lines that
+    are not a ledger's. The processes in all other lines must still be cleaned up.
 
     Raises:
-        UnsafeFileError: It is no regular file, or too large.
+        UnsafeFileError: The path is not a regular file, or the file is too large.
     """
     return [entry for line in read_lines(path) if (entry := _entry(line))]
 
@@ -112,5 +112,5 @@ def _entry(line: bytes) -> Entry | None:
 
 
 def mark(path: Path) -> dict[str, str]:
-    """Return the environment that marks processes as a run's."""
+    """Return the environment variable that marks processes as a run's."""
     return {RUN_MARK: os.fspath(path.resolve())}

@@ -1,10 +1,10 @@
-"""Ends what a dead run left running.
+"""Kill the processes that a dead run left.
 
-Normally that is nothing: agents end with the harness, and processes with their agent. What is
-found all the same (an agent that was stopped, a process that went its own way) is known by the
-mark that everything of a run carries in its environment, and by nothing else: the run's ledger may
-be a stranger's, and only gives what is found a name. The run's namespaces have no names: they go
-with the last process in them, and with them the bridge, the veth pairs and the nft tables.
+Normally there are none: agents end with the harness, and processes end with their agent. A process
+may still be left, such as a stopped agent or a process that detached itself. Only the run's mark in
+a process's environment identifies it. The run's ledger may be forged, so it only gives names to the
+processes found. The run's namespaces have no names. A namespace vanishes with its last process, and
+with it the bridge, the veth pairs and the nft tables.
 """
 
 import os
@@ -28,17 +28,17 @@ from results.record.world import is_of_this_world, world
 
 GONE_TIMEOUT_S = 10.0
 START_S = 2.0
-"""From the announcement of a start to a process that carries its run's mark."""
+"""Seconds from the announcement of a start until the process has its run's mark."""
 LOOK_AGAIN_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A process of a run that still runs.
+    """A process of a dead run that still runs.
 
     Attributes:
         process: The process.
-        what: What it is, as in a sentence.
+        what: Its description within a sentence.
     """
 
     process: ProcessId
@@ -46,17 +46,17 @@ class Leftover:
 
 
 def kill_leftovers(processes_file: Path) -> list[str]:
-    """Kill every process of a dead run, and wait until all are gone. Idempotent.
+    """Kill every process of a dead run, and wait until all have ended. Idempotent.
 
     Args:
-        processes_file: `RunPaths.processes` of the run; its controller must not be alive any more.
+        processes_file: `RunPaths.processes` of the run. Its controller process must have ended.
 
     Returns:
-        A sentence for each process that was killed.
+        A sentence for each killed process.
 
     Raises:
-        UserError: One belongs to another user.
-        UnsafeFileError: The file is not what a run writes.
+        UserError: A process belongs to another user.
+        UnsafeFileError: The ledger is not a file that a run writes.
         WaitTimeoutError: A killed process is still there after some seconds.
     """
     said: list[str] = []
@@ -64,9 +64,9 @@ def kill_leftovers(processes_file: Path) -> list[str]:
     while (found := leftovers(processes_file)) or (left_s := _starting_s(processes_file)) > 0:
         for leftover in found:
             _kill(leftover.process, marked)
-        # Once more afterwards: a process may have been starting another one meanwhile.
+        # Search again after the kill: a process may have started another one meanwhile.
         wait_gone([leftover.process for leftover in found], timeout_s=GONE_TIMEOUT_S)
-        # Some go with another that was killed, as a broker with its agent.
+        # Some end with another killed process, as a broker ends with its agent.
         said += [f"killed {leftover.what} (process {leftover.process.pid})" for leftover in found]
         if not found:
             pause_until(stopwatch_s() + min(left_s, LOOK_AGAIN_S))
@@ -74,17 +74,17 @@ def kill_leftovers(processes_file: Path) -> list[str]:
 
 
 def run_mark(processes_file: Path) -> bytes:
-    """Return the mark of a run's processes as it stands in their environment."""
+    """Return the mark of a run's processes, as in their environment: `NAME=value`."""
     ((name, value),) = mark(processes_file).items()
     return os.fsencode(f"{name}={value}")
 
 
 def _starting_s(processes_file: Path) -> float:
-    """Return for how long a process may still appear that carries the mark.
+    """Return for how many seconds another process with the run's mark may still appear.
 
-    Its start was announced and not confirmed: between fork and exec it has its parent's
-    environment, and its number is not written down. Or it was, just before its exec: for a moment
-    it has no environment at all.
+    A start may be announced but not confirmed. Between fork and exec the process has its parent's
+    environment, and its pid is not recorded. A start may also be confirmed just before exec. For a
+    moment the process then has no environment.
     """
     since_s = dict[tuple[str, str], float]()
     for entry in _of_this_world(processes_file):
@@ -99,7 +99,7 @@ def _starting_s(processes_file: Path) -> float:
 
 
 def leftovers(processes_file: Path) -> list[Leftover]:
-    """Return the processes of a run that still run, this process excepted."""
+    """Return the running processes of a run, without this process."""
     marked = run_mark(processes_file)
     pids = [pid for pid in psutil.pids() if marked in (environment_of(pid) or [])]
     processes = [process_id(pid) for pid in pids if pid != os.getpid() and is_of_this_world(pid)]
@@ -127,7 +127,10 @@ def _command(process: ProcessId) -> str:
 
 
 def _kill(process: ProcessId, marked: bytes) -> None:
-    """Kill a process, also one that begins another program: it has no environment for a moment."""
+    """Kill a process of the run, even if it is just starting another program.
+
+    In that moment the process shows no environment, and so no mark of the run. The kill is retried.
+    """
 
     def is_done() -> bool:
         if signal_marked(process, signal.SIGKILL, mark=marked) or not is_running(process):

@@ -1,4 +1,7 @@
-"""The way between the harness and an agent: what is said on it is `cluster.hosts.machine`'s."""
+"""The byte connection between the harness and an agent.
+
+`cluster.hosts.machine` defines the messages.
+"""
 
 import contextlib
 import os
@@ -17,31 +20,31 @@ READ_BYTES = 1 << 16
 
 
 class Line(Protocol):
-    """Bytes to and from one agent. What fails raises `OSError`."""
+    """A byte connection to one agent. Failures raise `OSError`."""
 
     def send(self, data: bytes, timeout_s: float) -> None:
-        """Send bytes, all of them."""
+        """Send all bytes."""
 
     def receive(self, timeout_s: float) -> bytes:
-        """Return the bytes that came next; none if the line has ended."""
+        """Return the next received bytes; empty if the connection has ended."""
 
     def close(self) -> None:
-        """End the line, and with it the agent and all that it started."""
+        """Close the connection; the agent and all that it started then end."""
 
     def wait_closed(self) -> None:
         """Wait until the agent has ended."""
 
     def last_words(self) -> str:
-        """Return the last that the agent complained about."""
+        """Return the last line of the agent's error output."""
 
 
 class PipeLine:
-    """Implements `Line` for an agent that is a child of this process, by a pair of sockets.
+    """Implements `Line` for an agent that is a child of this process, over a socket pair.
 
     Args:
-        processes_file: `RunPaths.processes`: marks the agent; its complaints lie beside it.
-        prefix: What the agent is started through: `unshare --net ... --`, or nothing.
-        listen: The address at which it hears datagrams of probes.
+        processes_file: `RunPaths.processes`. Its path marks the agent; error output goes beside it.
+        prefix: Command that starts the agent, such as `unshare --net ... --`; may be empty.
+        listen: The address at which the agent receives datagrams of probes.
     """
 
     def __init__(
@@ -56,28 +59,29 @@ class PipeLine:
                 stdout=theirs.fileno(),
                 stderr=errors,
                 env={**os.environ, **mark(processes_file)},
-                start_new_session=True,  # Ctrl-C in a terminal is for the harness alone.
+                start_new_session=True,  # Only the harness handles Ctrl-C in a terminal.
             )
 
     def send(self, data: bytes, timeout_s: float) -> None:
-        """Send bytes, all of them."""
+        """Send all bytes."""
         self.socket.settimeout(timeout_s)
         self.socket.sendall(data)
 
     def receive(self, timeout_s: float) -> bytes:
-        """Return the bytes that came next; none if the line has ended."""
+        """Return the next received bytes; empty if the connection has ended."""
         self.socket.settimeout(timeout_s)
         return self.socket.recv(READ_BYTES)
 
     def close(self) -> None:
-        """End the line, and with it the agent and all that it started."""
-        # A forked worker may hold the socket as well: closing ours alone would not end the line.
+        """Close the connection; the agent and all that it started then end."""
+        # A forked worker may hold the socket as well. Closing only ours would not end the
+        # connection.
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
 
     def wait_closed(self) -> None:
-        """Wait until the agent has ended; one that does not is killed, and its children with it."""
+        """Wait until the agent has ended; after a timeout kill it, and with it its children."""
         try:
             self.process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -85,6 +89,6 @@ class PipeLine:
             self.process.wait(END_TIMEOUT_S)
 
     def last_words(self) -> str:
-        """Return the last that the agent complained about."""
+        """Return the last line of the agent's error output."""
         said = self._errors.read_text().strip().splitlines() if self._errors.exists() else []
         return said[-1] if said else ""

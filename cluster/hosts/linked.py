@@ -1,7 +1,7 @@
-"""Hosts with an agent and an address for each machine: what namespaces, containers, ssh share.
+"""Base class of hosts whose machines each have an agent and an address.
 
-Cuts are nft rules at the receiver, probes datagrams between the agents; how a machine is made,
-reached and removed is a kind's own.
+Namespace, container and ssh hosts share this code. Cuts are nft rules at the receiver. Probes are
+datagrams between agents. Each kind of hosts has its own way to make, reach and remove machines.
 """
 
 import threading
@@ -47,12 +47,12 @@ PROBE_INTERVAL_S = 0.1
 
 
 class LinkedHosts(ABC):
-    """Implements `CanPartition`, `CanShape` and `HasConnections` with an agent on each machine.
+    """Implements `CanPartition`, `CanShape`, `HasConnections` for hosts with agents.
 
     Attributes:
-        machines: By node; a kind fills it in `up`, and empties it in `down`.
-        table: The nft table of this run on each machine.
-        clients_are_ours: Whether the machine of the clients has that table, too.
+        machines: The machines by node. A kind fills it in `up` and empties it in `down`.
+        table: The name of this run's nft table on each machine.
+        clients_are_ours: Whether the run may change nft rules on the clients' machine.
     """
 
     clients_are_ours = True
@@ -64,9 +64,9 @@ class LinkedHosts(ABC):
         self._shapes: dict[str, frozenset[Link]] = {}
         self._ends: dict[str, dict[str, ShapeEnd]] = {}
         self._blocks: dict[str, dict[str, Connection]] = {}
-        """Of each block its connections, by their names."""
+        """By block id: the block's connections, by name."""
         self._blocking = threading.Lock()
-        """Held while a block is made, extended or undone: no connection gets lost between these."""
+        """Held while a block is made, extended or undone, so that no connection is forgotten."""
 
     @abstractmethod
     def address(self, node: str) -> str:
@@ -84,23 +84,23 @@ class LinkedHosts(ABC):
         return self.machines[node]
 
     def exit_of(self, node: str, process: ProcessId) -> int | None:
-        """Return the exit code of what was spawned on a node, or minus the signal that ended it."""
+        """Return the exit code of a node's process, or minus the signal that ended it."""
         return self.machines[node].exit_of(process) if node in self.machines else None
 
     def nft(self, node: str) -> Sequence[str]:  # noqa: ARG002 - hosts of other kinds may differ
-        """Return how nft is called on a machine: through sudo, maybe."""
+        """Return the command line that starts nft on a machine, perhaps through sudo."""
         return ("nft",)
 
     def drop_what_cuts_mark(self, node: str) -> None:
-        """Make the run's nft table on a machine; cuts only mark."""
+        """Create the run's nft table on a machine, with the chain that drops marked packets."""
         self.run_nft(node, drop_marked(self.table))
 
     def run_nft(self, node: str, script: str) -> None:
-        """Run a script of nft commands on a node: all of it takes effect, or nothing."""
+        """Run an nft script on a node; either all of its commands take effect, or none."""
         self.machine(node).run([*self.nft(node), "-f", "-"], stdin=script)
 
     def _run_nft_on_each(self, nodes: Iterable[str], script: str) -> None:
-        """Run a script on each node, also if it fails on another; raise the first failure then."""
+        """Run an nft script on each node, even after a failure; then raise the first failure."""
         failures: list[ClusterError] = []
         for node in sorted(nodes):
             try:
@@ -111,7 +111,7 @@ class LinkedHosts(ABC):
             raise failures[0]
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Drop what travels over the links, by a chain in each receiver's namespace."""
+        """Drop the packets that travel over the links, by an nft chain at each receiver."""
         directed = frozenset(links)
         self.join(cut_id)
         self._cuts[cut_id] = directed
@@ -120,9 +120,9 @@ class LinkedHosts(ABC):
             self.run_nft(receiver, cut_rules(cut_id, addresses, table=self.table))
 
     def join(self, cut_id: str) -> None:
-        """Undo one cut, and no other. Idempotent; who could not be reached is asked again."""
+        """Undo the cut with this id. Idempotent: a call after a failure retries every node."""
         receivers = _sources_by_receiver(self._cuts.get(cut_id, frozenset()))
-        # Made once more before it is deleted: a cut that failed half-way is undone too.
+        # The rules are added again before their deletion, so that a half-made cut is undone too.
         self._run_nft_on_each(receivers, join_rules(cut_id, table=self.table))
         self._cuts.pop(cut_id, None)
 
@@ -138,7 +138,7 @@ class LinkedHosts(ABC):
         return counts
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
-        """Send datagrams of our own over each directed link; tell for each if one arrived."""
+        """Send datagrams over each directed link; return for each whether one arrived."""
         nonces = {f"{uuid.uuid4()}": link for link in links}
         deadline_s = stopwatch_s() + timeout_s
         arrived: set[Link] = set()
@@ -150,10 +150,12 @@ class LinkedHosts(ABC):
             pause_until(stopwatch_s() + PROBE_INTERVAL_S)
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
-        """Make links bad for what the first node sends to the second, by shapers at the first.
+        """Shape links: delay, lose or limit packets from the first node to the second.
+
+        A shaper at the first node does it.
 
         Raises:
-            ClusterError: Another shape has one of the links, or a shaper cannot start.
+            ClusterError: Another shape already has one of the links, or a shaper cannot start.
         """
         directed = frozenset(links)
         self.unshape(shape_id)
@@ -168,13 +170,13 @@ class LinkedHosts(ABC):
             self.machine(sender).shape(told, prefix=self.nft(sender)[:-1])
 
     def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
-        """Undo one shape, and no other: end its shapers; return how each ended. Idempotent."""
+        """Undo the shape with this id: end its shapers; return how each ended. Idempotent."""
         name = device(self.table, shape_id)
         failures: list[ClusterError] = []
-        ends = self._ends.setdefault(shape_id, {})  # What a try that failed has found out, too.
+        ends = self._ends.setdefault(shape_id, {})  # Keeps the results of a call that failed.
         for sender in receivers_by_sender(self._shapes.get(shape_id, frozenset())):
             if sender not in self.machines:
-                continue  # Its shaper ended with it.
+                continue  # The machine's shaper ended with it.
             try:
                 if end := self.machines[sender].unshape(name):
                     ends[sender] = end
@@ -186,7 +188,7 @@ class LinkedHosts(ABC):
         return self._ends.pop(shape_id)
 
     def shape_ids(self) -> list[str]:
-        """Return the shapes in force, the oldest first."""
+        """Return the ids of the shapes in force, oldest first."""
         return list(self._shapes)
 
     def measure(
@@ -205,36 +207,40 @@ class LinkedHosts(ABC):
         return measure(links, machine=self.machine, address=self.address, spacing=spacing)
 
     def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> SentVolley:
-        """Send datagrams over each link, all at once, and do not wait; the receiver answers each.
+        """Send datagrams over each link at once, without waiting; the receiver answers each.
 
         Raises:
-            ClusterError: An agent has not so many ports.
+            ClusterError: An agent has fewer ports than `flows`.
         """
         return SentVolley(
             links, machine=self.machine, address=self.address, count=count, flows=flows
         )
 
     def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
-        """Return the connections over links, in either direction, that an end has established."""
+        """Return the TCP connections over links that are established at either end."""
         return connections.connections(links, machine=self.machine, address=self.address)
 
     def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
-        """End connections at once, as by an RST at both ends; return those that were there.
+        """Reset connections with an RST at both ends; return those that still existed.
 
         Raises:
-            ClusterError: A kernel refuses it.
+            ClusterError: A kernel refuses.
         """
         return connections.reset(wanted, machine=self.machine, address=self.address)
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
-        """Drop all packets of connections, at both ends; of those of before as well."""
+        """Drop all packets of connections at both ends, besides those already in the block."""
         with self._blocking:
             self._blocks.setdefault(block_id, {}).update({str(each): each for each in wanted})
             for node, those in self._drops(wanted).items():
                 self.run_nft(node, block_rules(block_id, those, table=self.table))
 
     def _drops(self, wanted: Iterable[Connection]) -> Mapping[str, list[Drop]]:
-        """Return what each node has to drop: what comes from the other end, as far as it may."""
+        """Return the rules by which each node drops its incoming packets of the connections.
+
+        The clients' machine may have no rules of the run. Then the server drops the packets it
+        sends, too.
+        """
         drops: dict[str, list[Drop]] = defaultdict(list)
         for each in sorted(wanted):
             name, server, client = str(each), self.address(each.server), self.address(each.client)
@@ -258,7 +264,7 @@ class LinkedHosts(ABC):
         return drops
 
     def unblock(self, block_id: str) -> None:
-        """Undo one block, and no other. Idempotent: a node on which it failed is asked again."""
+        """Undo the block with this id. Idempotent: a call after a failure retries every node."""
         with self._blocking:
             nodes = self._drops(self._named(block_id).values())
             self._run_nft_on_each(nodes, unblock_rules(block_id, table=self.table))
@@ -270,20 +276,20 @@ class LinkedHosts(ABC):
         counts: Counter[Connection] = Counter()
         for node in self._drops(named.values()):
             for name, packets in dropped_packets(self._rules(node), ours):
-                if name in named:  # Another thread may have blocked one more.
+                if name in named:  # Another thread may have added a connection.
                     counts[named[name]] += packets
         return counts
 
     def _named(self, block_id: str) -> Mapping[str, Connection]:
-        """Return the connections of a block by their names, as they are now."""
+        """Return a block's connections by name, as a copy of the present state."""
         return dict(self._blocks.get(block_id, {}))
 
     def block_ids(self) -> list[str]:
-        """Return the blocks in force, the oldest first."""
+        """Return the ids of the blocks in force, oldest first."""
         return list(self._blocks)
 
     def is_blocked(self, block_id: str) -> bool:
-        """Tell whether any firewall of ours still has rules of a block."""
+        """Return whether any machine of the run still has nft rules of a block."""
         ours = {chain(way) for way in block_chains(block_id)}
         nodes = [node for node in self.machines if node != CLIENTS or self.clients_are_ours]
         return any(ours & chains(self._rules(node)) for node in nodes)
@@ -292,11 +298,11 @@ class LinkedHosts(ABC):
         return self.machine(node).run([*self.nft(node), "-j", "list", "table", "ip", self.table])
 
     def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
-        """Open new connections, and close them at once; return of each if that worked."""
+        """Open new connections and close them at once; return whether each one opened."""
         return connections.connects(openings, machine=self.machine, address=self.address)
 
     def _probe_once(self, nonces: Mapping[str, Link]) -> set[Link]:
-        """Send one datagram a link; a veth delivers at once, however busy the processors are."""
+        """Send one datagram over each link; return the links over which the datagram arrived."""
         outgoing: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
         for nonce, (source, receiver) in nonces.items():
             port = self.machine(receiver).probe_port

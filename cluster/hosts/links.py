@@ -1,4 +1,4 @@
-"""The hub's bridge and the links to the nodes, made and removed by `ip`."""
+"""Create and remove the hub's bridge and its links to the nodes, with the command `ip`."""
 
 import socket
 import subprocess
@@ -14,7 +14,7 @@ HUB_ADDRESS = f"{NETWORK}.254"
 
 
 def make_bridge() -> None:
-    """Make the bridge in the hub, with the hub's address."""
+    """Create the bridge in the hub, with the hub's address."""
     _ip(
         [
             "link set lo up",
@@ -26,7 +26,7 @@ def make_bridge() -> None:
 
 
 def make_links(pids: Iterable[int]) -> None:
-    """Link the bridge to the namespaces of processes, whose ends are called `eth0`."""
+    """Link the bridge to the network namespace of each process; its end there is `eth0`."""
     commands = []
     for number, pid in enumerate(pids, start=1):
         commands += [
@@ -37,7 +37,7 @@ def make_links(pids: Iterable[int]) -> None:
 
 
 def node_commands(address: str) -> str:
-    """Return what `ip -batch` has to do inside a node's namespace once its link is made."""
+    """Return the `ip -batch` commands to run inside a node's namespace after its link exists."""
     return _batch(
         [
             "link set lo up",
@@ -51,7 +51,7 @@ def _ip(commands: Iterable[str]) -> None:
     """Run `ip` commands in the hub.
 
     Raises:
-        UserError: There is no `ip`, or it was refused.
+        UserError: The command `ip` is missing or failed.
     """
     said = _ip_errors(commands)
     if said:
@@ -59,7 +59,7 @@ def _ip(commands: Iterable[str]) -> None:
 
 
 def _ip_errors(commands: Iterable[str], *options: str) -> str:
-    """Run `ip` commands in the hub, and return what it complained about."""
+    """Run `ip` commands in the hub, and return their error output."""
     argv = ["ip", *options, "-batch", "-"]
     try:
         done = subprocess.run(  # noqa: S603 - fixed words and our own numbers
@@ -71,8 +71,8 @@ def _ip_errors(commands: Iterable[str], *options: str) -> str:
 
 
 def remove_links() -> None:
-    """Remove the bridge and our ends of the veth pairs, as far as there are any."""
-    # The ends at the nodes take ours along when their namespaces go, maybe just now: hence -force.
+    """Remove the bridge and the hub's ends of the veth pairs that still exist."""
+    # When a node's namespace vanishes, its end removes our end. That may happen now, so use -force.
     _ip_errors([f"link delete {name}" for name in _our_links()], "-force")
     wait_until(
         lambda: not _our_links(), timeout_s=END_TIMEOUT_S, what="the end of the bridge and links"

@@ -1,4 +1,4 @@
-"""Hosts whose processes and files are this machine's own."""
+"""Base class of hosts whose processes and files are on this machine."""
 
 import signal
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from results.record.paths import RunPaths
 
 
 class LocalHosts:
-    """What such kinds of hosts share.
+    """Common code of hosts whose processes and files are on this machine.
 
     Args:
-        processes_file: `RunPaths.processes`; nodes' folders lie beside it.
+        processes_file: `RunPaths.processes`. The nodes' folders are beside it.
     """
 
     def __init__(self, processes_file: Path) -> None:
@@ -26,7 +26,7 @@ class LocalHosts:
         self.clocks = clock.Clocks(self._write_clock)
         self.resources = LocalResources(processes_file)
 
-    # Not abstract: who puts a file system below the data calls both by `super()`.
+    # Not abstract, because classes that add a file system below the data call both by `super()`.
     def machine(self, node: str) -> Machine:
         """Return the machine of a node."""
         raise NotImplementedError
@@ -36,23 +36,23 @@ class LocalHosts:
         raise NotImplementedError
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
-        """Send a signal to the group that a process leads; False if it has ended already."""
+        """Send a signal to the process group of a process; False if it has already ended."""
         return send_signal(process, number)
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return the letter of its state, as in `/proc/PID/stat`; None: there is none any more."""
+        """Return a process's state letter, as in `/proc/PID/stat`; None if it no longer exists."""
         return state_of(process)
 
     def disk(self, node: str) -> Disk:
-        """Return the files of a node's folder."""
+        """Return access to the files of a node's folder."""
         return LocalDisk(self._folder(node))
 
     def traces(self) -> Mapping[str, str]:
-        """Return what of the run is on this machine now."""
+        """Return the run's traces that are on this machine now."""
         return local_traces(self.processes_file)
 
     def clock_environment(self, node: str) -> Mapping[str, str]:
-        """Return what a broker must be started with so that its clock can be shifted.
+        """Return the environment variables that a broker needs for later clock shifts.
 
         Raises:
             UserError: libfaketime is missing.
@@ -64,43 +64,43 @@ class LocalHosts:
         return clock.environment(preloaded, self._clock_file(node))
 
     def set_clock(self, node: str, *, offset_s: float, rate: float = 1.0) -> None:
-        """Have a node's broker see the time shifted, and pass at another rate from now on."""
+        """Shift a node's wall clock by an offset, and change how fast the clock runs."""
         self.clocks.set(node, offset_s=offset_s, rate=rate)
 
     def reset_clock(self, node: str) -> None:
-        """Have it see the true time again. Idempotent."""
+        """Give a node the true time again. Idempotent."""
         self.clocks.reset(node)
 
     def clock_offset_s(self, node: str) -> float:
-        """Return by how much what a broker would see now differs from the true time."""
+        """Return the seconds by which a node's clock is ahead of true time now."""
         return self.clocks.offset_s(node)
 
     def handles(self, process: ProcessId) -> Handles:
-        """Return the file descriptors of a process."""
+        """Return the file descriptors of a process, and their limits."""
         return self.resources.handles(process)
 
     def limit_handles(self, process: ProcessId, soft: int) -> None:
-        """Have a process open no descriptor whose number would be `soft` or more."""
+        """Forbid a process to open a file descriptor with the number `soft` or higher."""
         self.resources.limit_handles(process, soft)
 
     def processor(self, node: str) -> Processor:
-        """Return how much of the processors a node's server gets, and got."""
+        """Return the processor time that a node's server may use and has used."""
         return self.resources.processor(node)
 
     def limit_processor(self, node: str, share: float | None) -> None:
-        """Give a node's server so much of one core; None: as before. Idempotent."""
+        """Limit a node's server to a share of one core; None removes the limit. Idempotent."""
         self.resources.limit_processor(node, share)
 
     def memory(self, node: str) -> Memory:
-        """Return how much memory a node's server has."""
+        """Return the memory use of a node's server."""
         return self.resources.memory(node)
 
     def limit_memory(self, node: str, limit_bytes: int | None) -> None:
-        """Give a node's server so much memory; None: as before. Idempotent."""
+        """Limit the memory of a node's server; None removes the limit. Idempotent."""
         self.resources.limit_memory(node, limit_bytes)
 
     def enclosed(self, node: str, command: Command, process: ProcessId) -> ProcessId:
-        """Return a process that was just started, in a group of its own if it may be limited."""
+        """Put a new process into its own control group if it may be limited; return the process."""
         if command.limited:
             self.resources.enclose(node, process)
         return process
@@ -115,4 +115,4 @@ class LocalHosts:
         file = self._clock_file(node)
         draft = file.with_name(f"{file.name}.new")
         draft.write_text(line, encoding="ascii")
-        draft.replace(file)  # The broker reads at any moment: the old line or the new one.
+        draft.replace(file)  # Atomic: the broker may read the file at any moment.

@@ -1,4 +1,4 @@
-"""The harness's end of the conversation with an agent."""
+"""Send requests to the agent of one machine and receive its answers."""
 
 import itertools
 import json
@@ -20,19 +20,19 @@ __all__ = ["END_TIMEOUT_S", "Machine"]
 START_TIMEOUT_S = 30.0
 ANSWER_TIMEOUT_S = 30.0
 RUN_TIMEOUT_S = 20.0
-"""Generous limits: while JVMs start on two cores, an agent may wait seconds for its turn."""
+"""Timeouts are generous: while JVMs start on two cores, an agent may wait seconds for its turn."""
 
 
 class Machine:
-    """One agent, and what it can be asked. Safe to use from several threads.
+    """The agent of one machine, and its requests. Thread-safe.
 
     Args:
-        node: The node, for messages and for the ledger.
-        ledger: Where the agent and all that it starts are written down.
-        prefix: What the agent is started through: `unshare --net ... --`, or nothing.
-        listen: The address at which it hears datagrams of probes.
-        line: The way to an agent that was started elsewhere, by whose machine processes are
-            numbered then; None: one is started here.
+        node: The node's name, for messages and the ledger.
+        ledger: Records the agent and each process that it starts.
+        prefix: Command that starts the agent, such as `unshare --net ... --`; may be empty.
+        listen: The address at which the agent receives datagrams of probes.
+        line: The connection to an agent on another machine, whose pids are that machine's. None:
+            start an agent here.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class Machine:
         self.line: Line = line or PipeLine(ledger.path, prefix=prefix, listen=listen)
 
     def wait_ready(self) -> None:
-        """Wait until the agent answers, and write down its process."""
+        """Wait until the agent answers, and record its process."""
         answer = self._ask({"do": "ping"}, timeout_s=START_TIMEOUT_S)
         self.process = self._process(answer)
         self.probe_port: int = answer["port"]
         self._ledger.started("agent", self.node, self.process)
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process; `node` is the one it is written down for."""
+        """Start a process and record it in the ledger for `node`."""
         what = Path(command.argv[0]).name
         self._ledger.intend(what, node)
         request = {
@@ -80,7 +80,7 @@ class Machine:
         """Run a short command on the machine and return its output.
 
         Raises:
-            ClusterError: It failed; the message has what it wrote.
+            ClusterError: The command failed. The message has its error output.
         """
         request = {"do": "run", "argv": list(argv), "input": stdin, "timeout_s": RUN_TIMEOUT_S}
         answer = self._ask(request)
@@ -91,66 +91,69 @@ class Machine:
         return output
 
     def sockets(self, order: Message) -> Message:
-        """Have `sockets.py` do something on the machine; return what it says."""
+        """Run a function of `sockets.py` on the machine; return its answer."""
         return self._ask({"do": "sockets", "order": order})
 
     def send(self, datagrams: Sequence[tuple[str, int, str]]) -> None:
-        """Send datagrams: (address, port, nonce) each."""
+        """Send datagrams, each given as (address, port, nonce)."""
         self._ask({"do": "send", "datagrams": list(datagrams)})
 
     def seen(self, nonces: Iterable[str]) -> frozenset[str]:
-        """Return which of the nonces have arrived so far."""
+        """Return the nonces that have arrived so far."""
         return frozenset(self._ask({"do": "seen", "nonces": list(nonces)})["nonces"])
 
     def start_series(self, series: str, to: tuple[str, int], spacing: Message) -> None:
-        """Send numbered datagrams to (address, port), spaced as `agent.Series` says."""
+        """Send a series of numbered datagrams to (address, port).
+
+        `agent.Series` has the spacing.
+        """
         address, port = to
         self._ask({"do": "series", "series": series, "address": address, "port": port, **spacing})
 
     def returned(self, series: Sequence[str]) -> Message:
-        """Return `sent` and `round_trip_ms` of each of our series."""
+        """Return `sent` and `round_trip_ms` of each series that this machine sent."""
         return self._ask({"do": "returned", "series": list(series)})
 
     def arrived(self, series: Sequence[str]) -> Message:
-        """Return `numbers` as they arrived here and `lasted_s` of each of others' series."""
+        """Return `numbers` in order of arrival and `lasted_s` of each series that arrived here."""
         return self._ask({"do": "arrived", "series": list(series)})
 
     def shape(self, order: Message, *, prefix: Sequence[str] = ()) -> None:
-        """Start a shaper (see `shaper.main`), through sudo maybe; it ends with the agent."""
+        """Start a shaper (see `shaper.main`), perhaps through sudo; it ends with the agent."""
         self._ask({"do": "shape", "order": order, "prefix": list(prefix)})
 
     def unshape(self, device: str) -> ShapeEnd | None:
-        """End a shaper and return how that went; None: there was none."""
+        """End a shaper and return how it ended; None if there was none."""
         told = self._ask({"do": "unshape", "device": device})
         if told["was"] == "none":
             return None
         return ShapeEnd(gone=told["was"] == "gone", killed=told["killed"], dropped=told["dropped"])
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
-        """Send a signal to the group that a process leads; False if it has ended already."""
+        """Send a signal to the process group of a process; False if it has already ended."""
         request = {"do": "signal", "number": int(number), **_named(process)}
         sent: bool = self._ask(request)["sent"]
         return sent
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return the letter of its state, as in `/proc/PID/stat`; None: there is none any more."""
+        """Return a process's state letter, as in `/proc/PID/stat`; None if it no longer exists."""
         state: str | None = self._ask({"do": "state", **_named(process)})["state"]
         return state
 
     def exit_of(self, process: ProcessId) -> int | None:
-        """Return the exit code of what was spawned here, or minus the signal that ended it.
+        """Return the exit code of a process started here, or minus the signal that ended it.
 
-        None: it has not ended, or nobody saw its end.
+        Return None if the process has not ended, or if the agent did not see its end.
         """
         code: int | None = self._ask({"do": "exit", **_named(process)})["code"]
         return code
 
     def close(self) -> None:
-        """Tell the agent to kill all that it started, and to end."""
+        """Let the agent kill all processes that it started, and end."""
         self.line.close()
 
     def wait_closed(self) -> None:
-        """Wait until the agent has ended; one that does not is killed, and its children with it."""
+        """Wait until the agent has ended; after a timeout kill it, and with it its children."""
         self.line.wait_closed()
 
     def _ask(
@@ -161,7 +164,7 @@ class Machine:
             line = json.dumps({**request, "id": request_id}).encode() + b"\n"
             try:
                 self.line.send(line, timeout_s)
-                # Ctrl-C may have interrupted an earlier request, whose answer comes first then.
+                # Ctrl-C may have interrupted an earlier request. Its answer then comes first.
                 answer: Message = {"id": None}
                 while answer["id"] != request_id:
                     answer = json.loads(self._read_line(timeout_s))
@@ -186,7 +189,10 @@ class Machine:
         return said.strip()
 
     def _process(self, answer: Message) -> ProcessId:
-        """Return the process of an answer; an agent without `/proc` knows not when it began."""
+        """Return the process of an answer.
+
+        Without `/proc` the agent cannot report its start time.
+        """
         pid, start_ticks = answer["pid"], answer["start_ticks"]
         process = ProcessId(pid=pid, start_ticks=start_ticks) if start_ticks else process_id(pid)
         return replace(process, machine=self.node) if self._elsewhere else process

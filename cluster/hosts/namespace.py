@@ -1,19 +1,19 @@
-"""Hosts with a network namespace each, joined by a bridge: real partitions, without root.
+"""Hosts with one network namespace for each node, joined by a bridge.
 
-The harness itself lives in the hub, a namespace of its own, with the bridge; it enters it by
-executing itself through `enter_prefix`. A bridge in the machine's own namespace would be at the
-mercy of what else runs there: Docker's FORWARD policy DROP and br_netfilter stop bridged traffic
-silently.
+These hosts can make real network partitions without root. The harness runs in the hub, a namespace
+of its own that has the bridge. The harness enters the hub when it executes itself through
+`enter_prefix`. A bridge in the machine's own namespace would depend on other programs there:
+Docker's FORWARD policy DROP and br_netfilter silently stop bridged traffic.
 
     hub:  harness, clients, bridge 10.81.0.254 --- veth --- n1: agent, broker, eth0 10.81.0.1
                                                --- veth --- n2: agent, broker, eth0 10.81.0.2
 
-The hub has an agent too, the machine `CLIENTS`: links between clients and a node can be cut, probed
-and shaped like those between nodes. The harness and its observer live at the same address, and lose
-sight of that node as well.
+The hub also has an agent, the machine `CLIENTS`. So a link between the clients and a node can be
+cut, probed and shaped like a link between two nodes. The harness and its observer have the clients'
+address. So they cannot reach that node either.
 
-Namespaces have no names: each lives as long as a process in it. So neither a file in /run nor a
-bridge is left when the harness is killed, and an ordinary user needs nothing but user namespaces.
+Namespaces have no names: each lives as long as a process in it. So a killed harness leaves neither
+a file in /run nor a bridge. An ordinary user needs only user namespaces.
 """
 
 import contextlib
@@ -40,9 +40,10 @@ OUTSIDE = "LOGQUAKE_OUTSIDE"
 """Environment variable: the network namespace that the harness left when it entered the hub."""
 NODE_PREFIX = ("unshare", "--net", "--mount", "--")
 LOOSEN = ("sh", "-c", "echo 2 > /proc/sys/net/ipv4/conf/all/rp_filter || true")
-"""Some machines drop what comes from where they would not send to, and new namespaces inherit it.
+"""Shell command that sets rp_filter to loose in a new namespace.
 
-A shaped link is such a case: `shaper` refuses to begin where that is so. Our namespaces are ours.
+With strict rp_filter the kernel drops packets from an address to which it would route otherwise.
+Shaped links need such packets. New namespaces inherit the setting from the machine.
 """
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where the C library has it (man 3 shm_open)
 MAX_NODES = 253
@@ -53,18 +54,18 @@ def enter_prefix(*, root: bool | None = None) -> list[str]:
     """Return the start of a command line that runs its rest inside a new hub.
 
     Args:
-        root: Whether the user who will run it is root; None: the one who asks.
+        root: Whether the user who will run it is root; None: check the current user.
     """
     as_root = os.geteuid() == 0 if root is None else root
     own_user = [] if as_root else ["--user", "--map-root-user"]
     inside = ["unshare", *own_user, "--net", "--mount", "--"]
-    # Inside an ordinary user is root, whose home folder is not his.
+    # Inside, an ordinary user is root. Root's home folder is not the user's.
     home = [] if "HOME" in os.environ else [f"HOME={Path.home()}"]
     return ["env", f"{OUTSIDE}={network_namespace()}", f"PATH={search_path()}", *home, *inside]
 
 
 def search_path() -> str:
-    """Return where programs are looked for: nft's place is not in every ordinary user's PATH."""
+    """Return the PATH for programs, with the folders of nft, which many users' PATH lacks."""
     return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 
@@ -77,10 +78,10 @@ def network_namespace() -> str:
 
 
 class NamespaceHosts(LinkedHosts, LocalHosts):
-    """The nodes of a run as network namespaces. `up` works inside a hub only (`enter_prefix`).
+    """The nodes of a run as network namespaces. `up` works only inside a hub (`enter_prefix`).
 
     Args:
-        nodes: Their names.
+        nodes: The names of the nodes.
         processes_file: `RunPaths.processes`.
     """
 
@@ -94,7 +95,7 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
         self._numbers = {node: number for number, node in enumerate(nodes, start=1)}
 
     def up(self) -> None:
-        """Make the bridge, and for each node an agent in a namespace with an address."""
+        """Create the bridge, and for each node an agent in a namespace with an address."""
         if self.machines:
             return
         if os.environ.get(OUTSIDE) in {None, network_namespace()}:
@@ -114,7 +115,7 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
                 commands = node_commands(self.address(node))
                 self.machines[node].run(["ip", "-batch", "-"], stdin=commands)
                 if Path(SHARED_MEMORY).is_dir():
-                    # What a killed process leaves there (libfaketime's) goes with the namespace.
+                    # libfaketime's files of killed processes vanish with the namespace.
                     self.machines[node].run(["mount", "-t", "tmpfs", "tmpfs", SHARED_MEMORY])
             for node, machine in self.machines.items():
                 machine.run(LOOSEN)
@@ -124,7 +125,7 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
             raise
 
     def address(self, node: str) -> str:
-        """Return the address of a node on the bridge, or of the hub: harness and clients."""
+        """Return a node's address on the bridge; for `CLIENTS`, the hub's address."""
         if node == CLIENTS:
             return HUB_ADDRESS
         if node not in self._numbers:
@@ -132,13 +133,13 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
         return f"{NETWORK}.{self._numbers[node]}"
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process in the node's namespace; it dies with the hosts, and with the harness."""
+        """Start a process in the node's namespace; it ends with the hosts or with the harness."""
         return self.enclosed(node, command, self.machine(node).spawn(node, command))
 
     def down(self) -> None:
         """End every process and remove the bridge. Idempotent."""
         if CLIENTS in self.machines:
-            # The hub may live on; the nodes' tables go with their namespaces.
+            # The hub may live on. The nodes' tables vanish with their namespaces.
             with contextlib.suppress(ClusterError):
                 self.run_nft(CLIENTS, f"delete table ip {self.table}")
         self.clocks.close()

@@ -1,10 +1,10 @@
 """Namespace hosts whose nodes keep their data on a file system of their own, of limited size.
 
-It is a tmpfs, mounted over `nodes/<node>/data` in the node's own mount namespace. So it has its own
-end, its own ENOSPC and its own EROFS, and an ordinary user can have it. This side sees it through
-`/proc/<agent>/root`. It lasts as long as the agent: `fetch` brings the files back before the hosts
-go down, and what a harness that was killed did not fetch is gone. Such a run has no final logs, so
-that its verdict is unknown, never a loss.
+The file system is a tmpfs, mounted over `nodes/<node>/data` in the node's own mount namespace. So
+it has its own size limit, ENOSPC and EROFS, and an ordinary user can have it. The harness reaches
+it through `/proc/<agent>/root`. It lasts as long as the agent. `fetch` copies the files back before
+the hosts go down. If a harness is killed before `fetch`, the files are lost. Such a run has no
+final logs, so its verdict is unknown, never a loss.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from cluster.protocol import ClusterError, Disk
 from results.record.paths import RunPaths
 
 DATA = "data"
-"""What of a node's folder lies on its own disk."""
+"""The part of a node's folder that is on its own disk."""
 BALLAST = ".logquake-ballast"
 PAGE = 4096
 _OURS = (BALLAST, f"{PROBE}*")
@@ -30,12 +30,12 @@ _CHUNKS = (1 << 20, PAGE, 1)
 
 
 class NamespaceDisks(NamespaceHosts):
-    """Implements `CanLimitDisk` and `HasFiles` beside what namespace hosts do.
+    """Namespace hosts that also have `CanLimitDisk` and `HasFiles`.
 
     Args:
-        nodes: Their names.
+        nodes: The names of the nodes.
         processes_file: `RunPaths.processes`.
-        disk_mb: The size of each node's disk in MiB; those have one that `provide` was called for.
+        disk_mb: The size of each node's disk in MiB. A node gets its disk when `provide` is called.
     """
 
     def __init__(self, nodes: Sequence[str], processes_file: Path, *, disk_mb: int) -> None:
@@ -44,8 +44,8 @@ class NamespaceDisks(NamespaceHosts):
         self._with_disk: set[str] = set()
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Give a node its disk, and bring the data there that were prepared here."""
-        del software  # This machine's own, and the nodes see it.
+        """Mount a node's own disk, and copy the data that were prepared here to it."""
+        del software  # Nodes see this machine's software.
         here, at = self._here(node), str(self.mount_point(node))
         here.mkdir(parents=True, exist_ok=True)
         if node not in self._with_disk:
@@ -56,12 +56,13 @@ class NamespaceDisks(NamespaceHosts):
         shutil.copytree(here, self._there(node), dirs_exist_ok=True)
 
     def fetch(self, node: str) -> None:
-        """Bring a node's data back here, in place of what lies here. Idempotent.
+        """Copy a node's data from its own disk back to this machine, over the files here.
 
-        The folder here stays: with the place that it is mounted on, the disk itself would go.
+        The call is idempotent. The folder here is kept: to remove the mount point would remove the
+        disk.
 
         Raises:
-            ClusterError: The machine is gone, and its disk with it.
+            ClusterError: The machine has ended, and its disk with it.
         """
         if node not in self._with_disk or node not in self.machines:
             return
@@ -74,16 +75,16 @@ class NamespaceDisks(NamespaceHosts):
         shutil.copytree(there, here, ignore=ours, dirs_exist_ok=True)
 
     def disk(self, node: str) -> Disk:
-        """Return the files of a node's folder, those on its own disk included."""
+        """Return access to the files of a node's folder, with those on its own disk."""
         if node not in self._with_disk or node not in self.machines:
             return super().disk(node)
         return LocalDisk(self._there(node).parent)
 
     def fill_disk(self, node: str) -> int:
-        """Write a file until there is no room for another byte; return its size.
+        """Write a file until the disk has no room for another byte; return the file's size.
 
         Raises:
-            ClusterError: The disk is gone with its machine: what is there is not the node's own.
+            ClusterError: The disk vanished with its machine, so the folder is not the node's disk.
         """
         there = self._there(node)
         if there.stat().st_dev == self._here(node).stat().st_dev:
@@ -95,53 +96,61 @@ class NamespaceDisks(NamespaceHosts):
         return ballast.stat().st_size
 
     def empty_disk(self, node: str) -> None:
-        """Remove that file. Idempotent."""
+        """Remove the file that `fill_disk` wrote. Idempotent."""
         (self._there(node) / BALLAST).unlink(missing_ok=True)
 
     def lock_disk(self, node: str) -> None:
-        """Make a node's disk read-only; refused while somebody has a file of it open to write."""
+        """Make a node's disk read-only.
+
+        The kernel refuses it while a process has a file on the disk open for writing.
+        """
         self._remount(node, "ro")
 
     def unlock_disk(self, node: str) -> None:
-        """Make it writable again. Idempotent."""
+        """Make a node's disk writable again. Idempotent."""
         self._remount(node, "rw")
 
     def try_disk(self, node: str) -> str:
-        """Write a page to a node's disk; return the name of the error, `ENOSPC`; empty: none."""
+        """Write a page to a node's disk; return the error name, such as `ENOSPC`, or empty."""
         probe = self._there(node) / probe_name()
         try:
             probe.write_bytes(bytes(PAGE))
         except OSError as failed:
             return errno.errorcode.get(failed.errno or 0, str(failed))
         finally:
-            with contextlib.suppress(OSError):  # A disk that cannot be written to has no probe.
+            with contextlib.suppress(OSError):  # A full or read-only disk may have no probe.
                 probe.unlink(missing_ok=True)
         return ""
 
     def down(self) -> None:
-        """End every process; the disks go with the last process of their namespaces. Idempotent."""
+        """End every process.
+
+        Each disk vanishes with the last process of its namespace. Idempotent.
+        """
         super().down()
         self._with_disk.clear()
 
     def _remount(self, node: str, mode: str) -> None:
         self._there(node)
-        # With both operands mount adds no options of its own (mount(8)), such as the uid of an
-        # ordinary user, which means nothing in his own namespace.
+        # With both operands, mount adds no options of its own (mount(8)). Such an option is the uid
+        # of an ordinary user, which is not valid in the user's own namespace.
         at = str(self.mount_point(node))
         self.machine(node).run(["mount", "-t", "tmpfs", "-o", f"remount,{mode}", "tmpfs", at])
 
     def mount_point(self, node: str) -> Path:
-        """Return where a node's disk is, in its own mount namespace."""
+        """Return where a node's disk is mounted in its own mount namespace."""
         return self._here(node)
 
     def _here(self, node: str) -> Path:
         return RunPaths(self.processes_file.parent).node(node).absolute() / DATA
 
     def _there(self, node: str) -> Path:
-        """Return a node's data folder, as its own mount namespace has it.
+        """Return the path by which this process reaches a node's data folder.
+
+        The folder is inside the node's own mount namespace.
 
         Raises:
-            ClusterError: It has no disk of its own.
+            ClusterError: The node has no disk of its own.
         """
         if node not in self._with_disk:
             raise ClusterError(f"{node} has no disk of its own")
@@ -150,7 +159,7 @@ class NamespaceDisks(NamespaceHosts):
 
 
 def _write_until_full(file: int, data: bytes) -> None:
-    """Write to a file again and again, until the disk has no room for as much."""
+    """Write blocks to a file until the disk has no room for another one."""
     while True:
         try:
             os.write(file, data)
@@ -161,5 +170,5 @@ def _write_until_full(file: int, data: bytes) -> None:
 
 
 def probe_name() -> str:
-    """Return the name of a file to be tried: two faults may try one disk at a time."""
+    """Return the name of a new probe file; two faults may probe one disk at the same time."""
     return f"{PROBE}-{secrets.token_hex(4)}"

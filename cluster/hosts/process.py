@@ -1,4 +1,7 @@
-"""Hosts that are one: all nodes share this machine's loopback. Works on any Unix, cuts nothing."""
+"""Hosts without separate machines: all nodes share this machine's loopback.
+
+These hosts work on any Unix, but cannot cut links.
+"""
 
 import contextlib
 import secrets
@@ -15,16 +18,16 @@ from cluster.protocol import ClusterError, Command, ProcessId
 
 LOWEST_PORT = 15_000
 EPHEMERAL_ELSEWHERE = 32_768
-"""Linux's default; macOS begins at 49152, as IANA has it."""
+"""First ephemeral port on Linux by default. macOS begins at 49152, as IANA defines it."""
 
 
 class ProcessHosts(LocalHosts):
     """The nodes of a run as groups of processes under one agent.
 
     Args:
-        nodes: Their names.
+        nodes: The names of the nodes.
         processes_file: `RunPaths.processes`.
-        prefix: What the agent is started through: nothing.
+        prefix: Command that starts the agent; empty by default.
     """
 
     kind = "process"
@@ -50,16 +53,16 @@ class ProcessHosts(LocalHosts):
                 raise
 
     def address(self, node: str) -> str:
-        """Return the loopback address: nodes differ by their ports only (see `free_ports`)."""
+        """Return the loopback address; nodes differ only by their ports (see `free_ports`)."""
         self._check(node)
         return LOOPBACK
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process; it dies with the hosts, and with the harness."""
+        """Start a process; it ends with the hosts or with the harness."""
         return self.enclosed(node, command, self.machine(node).spawn(node, command))
 
     def machine(self, node: str) -> Machine:
-        """Return the one machine that there is.
+        """Return the single machine that all nodes share.
 
         Raises:
             ClusterError: There is no such node, or the hosts are down.
@@ -70,7 +73,7 @@ class ProcessHosts(LocalHosts):
         return self._machine
 
     def exit_of(self, node: str, process: ProcessId) -> int | None:
-        """Return the exit code of what was spawned, or minus the signal that ended it."""
+        """Return the exit code of a process that was started, or minus the signal that ended it."""
         self._check(node)
         return self._machine.exit_of(process) if self._machine else None
 
@@ -92,17 +95,17 @@ class ProcessHosts(LocalHosts):
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different TCP ports of the loopback that nobody listens on now.
+    """Return unused TCP ports of the loopback, below the range of ephemeral ports.
 
-    They lie below those that the kernel gives to connections. A client that knocks at the port of
-    a killed broker again and again could be given that very port, be connected to itself (TCP's
-    simultaneous open), and keep the broker from coming back.
+    The kernel gives ephemeral ports to outgoing connections. A client that repeatedly connects to a
+    killed broker's port could get that port itself. The client would then be connected to itself
+    (TCP's simultaneous open), and the broker could not come back.
 
     Raises:
-        ClusterError: There are not that many.
+        ClusterError: There are too few unused ports.
     """
     places = range(LOWEST_PORT, max(_first_ephemeral_port(), LOWEST_PORT + 1))
-    start = secrets.randbelow(len(places))  # So that runs at one time seldom meet.
+    start = secrets.randbelow(len(places))  # Parallel runs rarely collide.
     ports: list[int] = []
     with contextlib.ExitStack() as stack:
         for port in (*places[start:], *places[:start]):
@@ -116,6 +119,6 @@ def free_ports(count: int) -> list[int]:
 
 
 def _first_ephemeral_port() -> int:
-    """Return where the ports of connections begin (man 7 ip, `ip_local_port_range`)."""
+    """Return the first ephemeral port (man 7 ip, `ip_local_port_range`)."""
     listing = Path("/proc/sys/net/ipv4/ip_local_port_range")
     return int(listing.read_text().split()[0]) if listing.exists() else EPHEMERAL_ELSEWHERE

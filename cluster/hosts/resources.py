@@ -1,4 +1,4 @@
-"""Implements `CanLimitResources` for processes of this machine: prlimit and control groups."""
+"""Implement `CanLimitResources` for processes of this machine, by prlimit and control groups."""
 
 import errno
 import os
@@ -26,25 +26,25 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class LocalResources:
-    """Limits what servers get of this machine.
+    """Limits the processor share, memory and file handles of servers on this machine.
 
     Args:
-        processes_file: `RunPaths.processes`: groups are called by the run's mark.
+        processes_file: `RunPaths.processes`. The names of control groups contain the run's mark.
     """
 
     def __init__(self, processes_file: Path) -> None:
         self._processes_file = processes_file
         self._servers: dict[str, ProcessId] = {}
         self._homes: dict[str, Path] = {}
-        """By node: the group of `cpu` that its server was taken from, while it is in its own."""
+        """By node: the `cpu` group to which the node's server returns when its limit ends."""
 
     def enclose(self, node: str, process: ProcessId) -> None:
-        """Put a server that was just started into a group of its own, and its later memory.
+        """Put a new server into its own memory group, which is charged for its later memory.
 
-        A server that has ended by now stays where it was; the watch for ends reports it.
+        A server that has already ended is not moved; the watch for ended processes reports it.
 
         Raises:
-            ClusterError: It cannot be.
+            ClusterError: The group cannot be made or entered.
         """
         self._servers[node] = process
         group = self._group(node, MEMORY)
@@ -58,7 +58,7 @@ class LocalResources:
         """Remove all groups of the run, whose servers have ended. Idempotent.
 
         Raises:
-            ClusterError: A process is in one of them.
+            ClusterError: A process is still in one of the groups.
         """
         if self._servers:
             remove_groups(self._processes_file)
@@ -66,7 +66,7 @@ class LocalResources:
             self._homes.clear()
 
     def handles(self, process: ProcessId) -> Handles:
-        """Return the file descriptors of a process."""
+        """Return the file descriptors of a process, and their limits."""
         try:
             numbers = frozenset(
                 int(each.name) for each in Path(f"/proc/{process.pid}/fd").iterdir()
@@ -79,12 +79,12 @@ class LocalResources:
         return Handles(numbers=numbers, soft=soft, hard=hard)
 
     def limit_handles(self, process: ProcessId, soft: int) -> None:
-        """Have a process open no descriptor whose number would be `soft` or more."""
+        """Forbid a process to open a file descriptor with the number `soft` or higher."""
         hard = self.handles(process).hard
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
 
     def processor(self, node: str) -> Processor:
-        """Return how much of the processors a node's server gets, and got."""
+        """Return the processor time that a node's server may use and has used."""
         process, group = self._server(node), self._group(node, CPU)
         try:
             told = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -102,7 +102,7 @@ class LocalResources:
         )  # fmt: skip
 
     def limit_processor(self, node: str, share: float | None) -> None:
-        """Give a node's server so much of one core; None: as before."""
+        """Limit a node's server to a share of one core; None removes the limit."""
         process, group = self._server(node), self._group(node, CPU)
         apart = group.path != self._group(node, MEMORY).path
         try:
@@ -115,7 +115,8 @@ class LocalResources:
                 self._homes.setdefault(node, home)
             if is_running(process):
                 return
-            # The node's next server would count as limited; in a group for both it would be.
+            # Otherwise the node's next server would count as limited. In a group for both it would
+            # be limited.
             self._set_free(node, process, group, apart=apart)
         except OSError as refused:
             raise ClusterError(_refused(group, refused)) from refused
@@ -131,12 +132,12 @@ class LocalResources:
             remove(group.path)
 
     def memory(self, node: str) -> Memory:
-        """Return how much memory a node's server has."""
+        """Return the memory use of a node's server."""
         self._server(node)
         return self._group(node, MEMORY).memory()
 
     def limit_memory(self, node: str, limit_bytes: int | None) -> None:
-        """Give a node's server so much memory; None: as before."""
+        """Limit the memory of a node's server; None removes the limit."""
         self._server(node)
         group = self._group(node, MEMORY)
         try:
@@ -163,15 +164,15 @@ class LocalResources:
 
     @cached_property
     def _tree(self) -> Tree:
-        """Where groups are made. It stays the same, though we may be moved to another group."""
+        """The places where groups are made; computed once, even if our own group changes."""
         return tree()
 
 
 def _move(process: ProcessId, group: Path, mount: Mount, control: str) -> Path | None:
-    """Put a process into a group, but not a later process with the same number.
+    """Move a process into a group, but not a later process with the same pid.
 
     Returns:
-        The group from which it came; None: it has ended, and nothing was moved.
+        The group that the process left; None if the process has ended.
     """
     try:
         home = group_of(Path(f"/proc/{process.pid}"), mount, control)
@@ -182,7 +183,7 @@ def _move(process: ProcessId, group: Path, mount: Mount, control: str) -> Path |
     take(group, process.pid)
     if is_running(process):
         return home
-    take(home, process.pid)  # A later process has the number, if any.
+    take(home, process.pid)  # The pid now belongs to a later process, or to none.
     return None
 
 

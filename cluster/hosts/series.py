@@ -1,6 +1,6 @@
-"""Series of numbered datagrams between machines: what a link does to them, by our own measurement.
+"""Measure links between machines with series of numbered datagrams.
 
-Independent of what shapes links: agents send, answer and count, whoever may be in between.
+Agents send, answer and count the datagrams. The measurement does not depend on the shapers.
 """
 
 import uuid
@@ -14,9 +14,9 @@ from results.record.clock import pause_until, stopwatch_s
 
 LOOK_INTERVAL_S = 0.05
 QUIET_S = 1.0
-"""When nothing has come for so long, nothing more is expected: a round trip takes less."""
+"""Seconds without a datagram after which no more are expected; a round trip is shorter."""
 LIMIT_S = 10.0
-"""Behind the last that was sent."""
+"""Seconds to wait after the last datagram was sent."""
 
 
 def measure(
@@ -26,16 +26,16 @@ def measure(
     address: Callable[[str], str],
     spacing: Message,
 ) -> Mapping[Link, Measured]:
-    """Send a series over each link at the same time, and wait until all came or none comes.
+    """Send a series over each link at once; wait until all have returned or no more come.
 
     Args:
         links: The directed links.
-        machine: Of a node.
-        address: Of a node.
-        spacing: `count`, `size`, `interval_s`, `burst` of each series.
+        machine: Returns a node's machine.
+        address: Returns a node's address.
+        spacing: `count`, `size`, `interval_s` and `burst` of each series.
     """
     names = _begun(links, machine, address, spacing)
-    # Until all are sent there is nothing to see, and who sends them has enough to do.
+    # Do not ask earlier: the senders are busy until all datagrams are sent.
     pause_until(stopwatch_s() + spacing["count"] * spacing["interval_s"])
     deadline_s = stopwatch_s() + LIMIT_S
     returned, arrived = _looked(names, machine)
@@ -54,14 +54,14 @@ def measure(
 
 
 class SentVolley:
-    """Implements `Volley`: series whose datagrams were all sent at once.
+    """Implements `Volley`: series of datagrams that were all sent at once.
 
     Args:
         links: The directed links.
-        machine: Of a node.
-        address: Of a node.
-        count: How many are sent over each.
-        flows: From how many ports, by turns.
+        machine: Returns a node's machine.
+        address: Returns a node's address.
+        count: The number of datagrams over each link.
+        flows: The number of sending ports, used in turn.
     """
 
     def __init__(
@@ -78,16 +78,16 @@ class SentVolley:
         self._names = _begun(links, machine, address, spacing)
 
     def look(self) -> Mapping[Link, Measured]:
-        """Ask senders and receivers."""
+        """Return what senders and receivers have counted so far, by link."""
         return _told(self._names, *_looked(self._names, self._machine))
 
 
 def measured(returned: Message, arrived: Message) -> Measured:
-    """Return a series' story from what its sender and its receiver tell.
+    """Return the measurement of a series from its sender's and receiver's counts.
 
     Args:
-        returned: `sent`, `round_trip_ms`.
-        arrived: `numbers`, in the order in which they came, and `lasted_s`.
+        returned: `sent` and `round_trip_ms`.
+        arrived: `numbers` in order of arrival, and `lasted_s`.
     """
     return Measured.of(
         arrived["numbers"],
@@ -138,5 +138,5 @@ def _sent(returned: Mapping[str, Message], count: int) -> bool:
 
 
 def _whole(returned: Mapping[str, Message], count: int) -> bool:
-    """Tell whether every datagram came back; copies of the last ones may still be under way."""
+    """Return whether every datagram came back; late copies may still be in transit."""
     return all(len(each["round_trip_ms"]) == count for each in returned.values())

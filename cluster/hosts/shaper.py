@@ -1,17 +1,17 @@
-"""Makes what one machine sends to some others late, lost, doubled, disordered, slow or stalled.
+"""Delay, lose, duplicate, reorder, slow or stall the packets from one machine to others.
 
-A program of its own, run by its path with the standard library only, as the agent is, and for the
-same reasons. Routes to the destinations lead into a TUN device that it holds; what it reads there
-it sends on, after what its quality does to it, through a raw socket that is bound to the device
-where the packets would have left, and so does not see the route (man 7 ip, IP_HDRINCL; man 7
-socket, SO_BINDTODEVICE). Other links never pass through it.
+The shaper is a separate program. Like the agent and for the same reasons, it runs by its path with
+the standard library only. Routes to the destinations lead into a TUN device that it holds. The
+shaper reads each packet there, applies the link's quality, and sends the packet on. It sends
+through a raw socket that is bound to the original device, so the packet does not take the new route
+(man 7 ip, IP_HDRINCL; man 7 socket, SO_BINDTODEVICE). Packets of other links never pass through it.
 
-The kernel takes a TUN device away, and all routes through it, with the process that holds it: even
-if this one is killed, packets flow as before and nothing is left to be undone. It ends when its
-standard input does; then whatever it still holds goes on first, in order.
+When the shaper's process ends, the kernel removes its TUN device and all routes through it. So even
+after a kill, packets flow as before and nothing must be undone. The shaper ends when its standard
+input ends. It first sends the packets that it still holds, in order.
 
-netem (man 8 tc-netem) does the same in kernels that have it; many have not, and this needs nothing
-but `/dev/net/tun`. Packets come out of a TUN device with their checksums and cut to its MTU.
+netem (man 8 tc-netem) does the same, but many kernels lack it. The shaper needs only
+`/dev/net/tun`. Packets come out of a TUN device with their checksums, and cut to its MTU.
 """
 
 import contextlib
@@ -36,41 +36,45 @@ IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 SIOCGIFMTU = 0x8921
 INPUT, ERRORS = 0, 2
 QUEUE_NS = 300_000_000
-"""What would wait longer than this for a rate's turn is dropped, as by any full queue."""
+"""With a rate limit, a packet that would wait longer than this is dropped, as by a full queue."""
 HELD_NS = 100_000_000
-"""A packet that is held back for a later one waits no longer, should none come."""
+"""The longest time that a packet is held back for reordering if no later packet comes."""
 BURST_BYTES = 3000
-"""What may pass at once before a rate shows: two full packets."""
+"""Bytes that pass at once before the rate limit applies: two full packets."""
 PACKETS_AT_ONCE = 64
 EMPTY_NS = 1_000_000_000
 STALLED_PACKETS = 20_000
-"""What comes to a link while so many wait for the end of its stall is dropped, and counted: 30 MB,
-at the usual MTU. Of a connection that stalls no more wait than its window lets out, and one more at
-each of its ever rarer retries."""
+"""Most packets that wait for the end of a link's stall: 30 MB at the usual MTU.
+
+Further packets are dropped and counted. A stalled connection keeps at most its window waiting, and
+one packet more for each of its ever rarer retries.
+"""
 DROPPED = "dropped "
-"""How the last line begins that a shaper says; the number of those follows."""
+"""Start of the last line that a shaper prints. The number of dropped packets follows."""
 IPV4 = 4
 DEFAULT_MTU = 1500
 TRIAL = "--try"
 TUN_QUEUE = 10_000
-"""How many packets the kernel keeps for us while we are busy."""
+"""Number of packets that the kernel keeps while the shaper is busy."""
 NS_PER_MS = 1_000_000
 BITS, NS_PER_S = 8, 1_000_000_000
 
 Departure = tuple[int, bytes]
-"""When a packet goes on, in nanoseconds of the monotonic clock, and the packet."""
+"""A packet and the time to send it, in nanoseconds of the monotonic clock."""
 
 
 class Line:
-    """One direction of one link: what becomes of each packet. Pure but for its draws.
+    """The quality of one direction of one link, applied to each packet; does no I/O.
+
+    Random decisions come from the seed.
 
     Args:
         quality: The fields of `cluster.protocol.Quality`.
-        name: Of the link: two links with one seed draw differently.
-        began_ns: When it begins to stall, if it does.
+        name: The link's name. Two links with the same seed make different random decisions.
+        began_ns: The time at which stalls begin, if the quality has stalls.
 
     Attributes:
-        dropped: How many packets found no room in a stall.
+        dropped: Number of packets that found no room in a stall.
     """
 
     def __init__(self, quality: dict[str, float], name: str, began_ns: int = 0) -> None:
@@ -89,10 +93,10 @@ class Line:
         self.dropped = 0
 
     def send(self, packet: bytes, now_ns: int) -> list[Departure]:
-        """Return what goes on because of a packet, and when.
+        """Return the packets to send on because of this packet, each with its time.
 
-        Each packet has a jitter of its own, as with netem, so that packets close behind each other
-        change places.
+        Each packet has its own jitter, as with netem. So packets that follow closely can change
+        places.
         """
         draw = self._rng.random
         if draw() < self._loss:
@@ -114,13 +118,13 @@ class Line:
         return [(due_ns, packet)] * copies + self._released(due_ns + 1)
 
     def overdue(self, now_ns: int) -> list[Departure]:
-        """Return the packet that was held back, if no later one came for too long."""
+        """Return the packet held back for reordering, if it has waited too long."""
         if self._held is None or self._held[0] > now_ns:
             return []
         return self._released(now_ns)
 
     def _stalls(self, packet: bytes) -> bool:
-        """Tell whether a packet's connection is one that stalls; it is the other way, too."""
+        """Return whether a packet's connection stalls; both directions give the same answer."""
         ports = (packet[0] & 0xF) * 4
         ends = (
             packet[12:16] + packet[ports : ports + 2],
@@ -131,16 +135,22 @@ class Line:
         return drawn < self._stall_share * (1 << 32)
 
     def stall_no_more(self) -> None:
-        """Let pass at once whatever comes from now on."""
+        """End all stalls: later packets pass at once."""
         self._stall_ns = 0
 
     def _open_ns_after(self, due_ns: int) -> int:
-        """Return when a link that stalls by turns lets pass what is due: all in the same moment."""
+        """Return when a link with repeated stalls lets a packet pass.
+
+        All wait for the same moment.
+        """
         into_ns = (due_ns - self._began_ns) % (self._stall_ns + self._open_ns)
         return due_ns + max(0, self._stall_ns - into_ns)
 
     def _has_room(self, opens_ns: int, packets: int) -> bool:
-        """Tell whether more can wait for the end of a stall, and count them, or what is dropped."""
+        """Return whether more packets can wait for the end of a stall.
+
+        Count waiting and dropped ones.
+        """
         if opens_ns != self._opens_ns:
             self._opens_ns, self._waiting = opens_ns, 0
         if self._waiting + packets > STALLED_PACKETS:
@@ -154,10 +164,10 @@ class Line:
         return [] if held is None else [(at_ns, held[1])]
 
     def _turn_ns(self, size: int, due_ns: int) -> int | None:
-        """Return when the rate lets so many bytes pass; None: the queue before them is full."""
+        """Return when the rate lets so many bytes pass; None if the queue before them is full."""
         if not self._rate_kbit:
             return due_ns
-        per_byte_ns = BITS * NS_PER_MS / self._rate_kbit  # A kilobit a second is a bit a ms.
+        per_byte_ns = BITS * NS_PER_MS / self._rate_kbit  # 1 kilobit/s is 1 bit/ms.
         self._free_ns = max(self._free_ns, due_ns - int(BURST_BYTES * per_byte_ns))
         turn_ns = max(due_ns, self._free_ns)
         if turn_ns - due_ns > QUEUE_NS:
@@ -170,8 +180,8 @@ class Way:
     """The way to one destination.
 
     Args:
-        line: What becomes of packets on it.
-        out: The raw socket through which they leave.
+        line: Decides what happens to packets on the way.
+        out: The raw socket that sends them.
     """
 
     def __init__(self, line: Line, out: socket.socket) -> None:
@@ -180,11 +190,11 @@ class Way:
 
 
 class Shaper:
-    """The packets on their way through the TUN device.
+    """Moves packets from the TUN device to their destinations.
 
     Args:
-        tun: Where they come from.
-        ways: Where they go, by destination, as in the IP header.
+        tun: The TUN device.
+        ways: The way to each destination, by the address in the IP header.
     """
 
     def __init__(self, tun: int, ways: dict[bytes, Way]) -> None:
@@ -207,9 +217,9 @@ class Shaper:
             self._pass_on(now_ns)
 
     def empty(self) -> None:
-        """Send all that still waits, here and then in the TUN device; nothing stalls any more.
+        """Send all packets that wait in the shaper or in the TUN device; stalls end.
 
-        Whoever sends faster than that for long does not hold it up: what comes then is lost.
+        A sender that is faster than the shaper does not delay this. Its later packets are lost.
         """
         for way in self._ways.values():
             way.line.stall_no_more()
@@ -223,11 +233,11 @@ class Shaper:
 
     @property
     def dropped(self) -> int:
-        """How many packets found no room in stalls."""
+        """Number of packets that found no room in stalls."""
         return sum(way.line.dropped for way in self._ways.values())
 
     def _take(self) -> int:
-        """Take some packets from the TUN device; return how many."""
+        """Read some packets from the TUN device; return how many."""
         taken = 0
         with contextlib.suppress(BlockingIOError):
             for _ in range(PACKETS_AT_ONCE):
@@ -235,7 +245,8 @@ class Shaper:
                 taken += 1
                 way = self._ways.get(packet[16:20]) if packet[0] >> 4 == IPV4 else None
                 if way is not None:
-                    # When it was read, for it may have come since the round began: never early.
+                    # Use the time of the read: a packet may have come since the round began, and
+                    # must not leave early.
                     read_ns = time.monotonic_ns()  # noqa: TID251 - standard library only
                     self._wait(way.line.send(packet, read_ns))
         return taken
@@ -248,7 +259,7 @@ class Shaper:
     def _pass_on(self, now_ns: int) -> None:
         while self._queue and self._queue[0][0] <= now_ns:
             _, _, packet = heapq.heappop(self._queue)
-            # A device that is gone or full loses packets, as it always does.
+            # A missing or full device loses packets, as usual.
             with contextlib.suppress(OSError):
                 address = packet[16:20]
                 self._ways[address].out.sendto(packet, (socket.inet_ntoa(address), 0))
@@ -261,11 +272,11 @@ class Shaper:
 
 
 def main(order: dict[str, Any]) -> None:
-    """Take the links over, say `ready`, and shape until standard input ends.
+    """Take over the links, print `ready`, and shape packets until standard input ends.
 
     Args:
-        order: `device`, the name for the TUN device; `quality`; `source`; `links`, the address of
-            each destination by its name.
+        order: `device`, the TUN device's name; `quality`; `source`; and `links`, the address of
+            each destination by name.
     """
     routes = {name: _route_to(address) for name, address in order["links"].items()}
     now_ns = time.monotonic_ns()  # noqa: TID251 - standard library only
@@ -287,28 +298,29 @@ def main(order: dict[str, Any]) -> None:
 
 
 def give_back(shaper: Shaper, addresses: "list[str]", device: str) -> None:
-    """Send all that waits, and then have packets take the old routes again, one after the other.
+    """Send all packets that wait, then restore the old routes one after the other.
 
-    What a link held goes on before its old route is back. What comes in the milliseconds of a
-    route's removal goes on right behind it, so that a packet of the old route may overtake it.
+    The packets that a link held leave before its old route is back. Packets that arrive during the
+    milliseconds of a route's removal follow right after. A packet of the old route may overtake
+    them.
 
     Args:
-        shaper: Of all of them.
-        addresses: To which routes lead into the device.
-        device: Its name.
+        shaper: The shaper of all links.
+        addresses: The destinations whose routes lead into the device.
+        device: The name of the TUN device.
     """
     shaper.empty()
     for address in addresses:
-        with contextlib.suppress(OSError):  # A route that is gone leads nowhere.
+        with contextlib.suppress(OSError):  # The route may already be missing.
             _ip("route", "delete", f"{address}/32", "dev", device)
         shaper.empty()
 
 
 def _tun(name: str, *, mtu: int) -> int:
-    """Make a TUN device that lasts as long as its descriptor."""
+    """Create a TUN device that exists as long as its file descriptor."""
     tun = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TUN | IFF_NO_PI))
-    # By netlink: the ioctl for a queue's length is not for users who are root inside only.
+    # By netlink, because the ioctl for the queue length fails for users who are root only inside.
     _ip("link", "set", name, "mtu", f"{mtu}", "txqueuelen", f"{TUN_QUEUE}", "up")
     return tun
 
@@ -320,11 +332,11 @@ def _mtu(device: str) -> int:
 
 
 def _route_to(address: str) -> dict[str, str]:
-    """Return how packets leave for an address: `dev`, `prefsrc`."""
+    """Return the device and source address (`dev`, `prefsrc`) of packets to an address."""
     (route,) = json.loads(_ip("-j", "route", "get", address))
     settings = [Path(f"/proc/sys/net/ipv4/conf/{each}/rp_filter") for each in ("all", route["dev"])]
     if max(int(setting.read_text()) for setting in settings) == 1:
-        # What comes from the address would be dropped: the route to it leads elsewhere (RFC 3704).
+        # The route to the address leads elsewhere, so its packets would be dropped (RFC 3704).
         raise OSError("rp_filter is strict; type there: sysctl -w net.ipv4.conf.all.rp_filter=2")
     found: dict[str, str] = route
     return found
@@ -349,10 +361,10 @@ def _ip(*words: str) -> str:
 
 
 def try_here(addresses: "list[str]") -> None:
-    """Make what a shaper needs, and end: for whoever wants to know if it would work.
+    """Create what a shaper needs, then end, to test whether shapers work on this machine.
 
     Args:
-        addresses: To which packets would go.
+        addresses: The destinations.
     """
     _tun(f"lqs-try{os.getpid() % 100_000}", mtu=DEFAULT_MTU)
     _raw_socket("lo")

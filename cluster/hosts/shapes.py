@@ -1,4 +1,4 @@
-"""Shapes of links in words for the machines: who has to start which shaper."""
+"""Translate a shape of links into orders for the shapers on the machines."""
 
 import zlib
 from collections import defaultdict
@@ -10,7 +10,7 @@ from cluster.protocol import Link, Quality
 
 
 def receivers_by_sender(links: Iterable[Link]) -> Mapping[str, list[str]]:
-    """Return to whom each sender's packets are shaped, in order: it is done where they leave."""
+    """Return the receivers of each sender, sorted; packets are shaped at their sender."""
     receivers: dict[str, list[str]] = defaultdict(list)
     for sender, receiver in sorted(links):
         receivers[sender].append(receiver)
@@ -18,18 +18,18 @@ def receivers_by_sender(links: Iterable[Link]) -> Mapping[str, list[str]]:
 
 
 def device(table: str, shape_id: str) -> str:
-    """Return the name of a shape's TUN devices: at most 15 letters, and no other run's."""
+    """Return the name of a shape's TUN device: at most 15 characters, different for each run."""
     return f"lqs{zlib.crc32(f'{table}/{shape_id}'.encode()):08x}"
 
 
 def order(name: str, quality: Quality, *, sender: str, addresses: Mapping[str, str]) -> Message:
-    """Return what a shaper is told (`shaper.main`).
+    """Return the order that starts a shaper (`shaper.main`).
 
     Args:
-        name: Of its device.
-        quality: What it does.
-        sender: The machine that it runs on.
-        addresses: Of the receivers.
+        name: The name of its TUN device.
+        quality: The quality that it applies.
+        sender: The machine on which it runs.
+        addresses: The addresses of the receivers.
     """
     return {
         "device": name,

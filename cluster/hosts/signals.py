@@ -1,4 +1,4 @@
-"""Hits processes by number, and never a later one that was given the same number."""
+"""Send signals to processes, never to a later process with the same pid."""
 
 import os
 import signal
@@ -20,11 +20,11 @@ _STATES = {
     psutil.STATUS_DEAD: "X",
 }
 _GONE = frozenset("ZX")
-"""States of a process that runs no more, though its parent has not taken note yet."""
+"""State letters (`Z`, `X`) of a process that has ended."""
 
 
 def process_id(pid: int) -> ProcessId:
-    """Return what identifies a process that runs now."""
+    """Return the identity (pid and start time) of a process that runs now."""
     if not Path("/proc/self/stat").exists():
         return ProcessId(pid=pid, start_ticks=started_elsewhere(pid))
     fields = _stat_fields(pid)
@@ -32,14 +32,14 @@ def process_id(pid: int) -> ProcessId:
 
 
 def state_of(process: ProcessId) -> str | None:
-    """Return the letter of its state, as in `/proc/PID/stat`.
+    """Return a process's state letter, as in `/proc/PID/stat`.
 
     Args:
         process: The process.
 
     Returns:
-        "R", "S" or "D" if it runs, "T" if it is stopped, "Z" or "X" if it has ended; None if there
-        is no such process any more (also when its number belongs to another one by now).
+        "R", "S" or "D" if it runs, "T" if it is stopped, "Z" or "X" if it has ended. None if the
+        process no longer exists, or if its pid belongs to another process.
     """
     if not Path("/proc/self/stat").exists():
         return state_elsewhere(process)
@@ -50,7 +50,7 @@ def state_of(process: ProcessId) -> str | None:
 
 
 def is_running(process: ProcessId) -> bool:
-    """Return whether the process exists and has not ended; a stopped one is running."""
+    """Return whether the process exists and has not ended; a stopped process counts as running."""
     state = state_of(process)
     return state is not None and state not in _GONE
 
@@ -61,14 +61,14 @@ def is_stopped(process: ProcessId) -> bool:
 
 
 def send_signal(process: ProcessId, number: signal.Signals) -> bool:
-    """Send a signal to the process group which the process leads.
+    """Send a signal to the process group that a process leads.
 
     Args:
-        process: The leader of the group; nothing is sent if its number was given to another.
+        process: The leader of the group. Nothing is sent if its pid belongs to another process.
         number: The signal.
 
     Returns:
-        False if the process has ended already, so that nothing was sent.
+        False if the process had already ended, so that nothing was sent.
     """
     if not is_running(process):
         return False
@@ -80,9 +80,10 @@ def send_signal(process: ProcessId, number: signal.Signals) -> bool:
 
 
 def environment_of(pid: int) -> list[bytes] | None:
-    """Return the environment that a process was started with, `NAME=value` each.
+    """Return the environment that a process was started with, as `NAME=value` items.
 
-    None: it has ended, or is another user's. Empty: it was started this very moment (man 2 execve).
+    Return None if the process has ended or is another user's. The result is empty at the moment at
+    which the process is being started (man 2 execve).
     """
     try:
         if Path("/proc/self/environ").exists():
@@ -93,25 +94,25 @@ def environment_of(pid: int) -> list[bytes] | None:
 
 
 def signal_marked(process: ProcessId, number: signal.Signals, *, mark: bytes) -> bool:
-    """Send a signal to a process, and to none else, if it carries a mark in its environment.
+    """Send a signal to a process, and to no other, if its environment contains a mark.
 
     Args:
-        process: The process; nothing is sent if its number was given to another.
+        process: The process. Nothing is sent if its pid belongs to another process.
         number: The signal.
-        mark: `NAME=value`.
+        mark: The mark, `NAME=value`.
 
     Returns:
-        False if nothing was sent: it has ended already, or does not carry the mark.
+        False if nothing was sent, because the process has ended or lacks the mark.
 
     Raises:
-        PermissionError: It is another user's.
+        PermissionError: The process is another user's.
     """
     try:
         held = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else None
     except ProcessLookupError:
         return False
     try:
-        # Looked at after the handle was taken, so that it is the handle's process.
+        # The check comes after the handle was taken, so it concerns the handle's process.
         if not is_running(process) or mark not in (environment_of(process.pid) or []):
             return False
         if held is None:
@@ -127,10 +128,10 @@ def signal_marked(process: ProcessId, number: signal.Signals, *, mark: bytes) ->
 
 
 def wait_gone(processes: Iterable[ProcessId], *, timeout_s: float) -> None:
-    """Wait until none of the processes runs any more.
+    """Wait until all processes have ended.
 
     Raises:
-        WaitTimeoutError: One still runs after `timeout_s` seconds.
+        WaitTimeoutError: A process still runs after `timeout_s` seconds.
     """
     remaining = list(processes)
 
@@ -148,12 +149,12 @@ def _stat_fields(pid: int) -> list[str] | None:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The second field, the command's name in parentheses, may hold blanks and parentheses.
+    # The second field is the command's name in parentheses. It may contain blanks and parentheses.
     return stat.rpartition(")")[2].split()
 
 
 def state_elsewhere(process: ProcessId) -> str | None:
-    """Return the same as `state_of` where there is no `/proc`."""
+    """Return a process's state letter where there is no `/proc`; see `state_of`."""
     try:
         if started_elsewhere(process.pid) != process.start_ticks:
             return None
@@ -163,7 +164,7 @@ def state_elsewhere(process: ProcessId) -> str | None:
 
 
 def started_elsewhere(pid: int) -> int:
-    """Return when a process began, in microseconds since 1970; 0 if there is none."""
+    """Return when a process started, in microseconds since 1970; 0 if there is none."""
     try:
         return round(psutil.Process(pid).create_time() * 1_000_000)
     except psutil.NoSuchProcess:

@@ -1,12 +1,12 @@
-"""What a machine's kernel knows of its TCP connections, and a way to reset one: deeds of the agent.
+"""Requests of the agent that list, reset and open TCP connections through the machine's kernel.
 
-It lies beside the agent, which runs it by its path; like that it needs the standard library only,
-and nothing of ours. As a program it tries whether the kernel can reset connections: if not, it says
-why, and ends with exit code 1.
+The file is beside the agent, which runs it by its path. It needs the standard library only. As a
+program it tests whether the kernel can reset connections. If not, it prints why and ends with exit
+code 1.
 
-A reset is the kernel's own (SOCK_DESTROY, man 7 sock_diag, if it was built with
-CONFIG_INET_DIAG_DESTROY): as by an ABORT call (RFC 9293, section 3.10.5) the socket is gone, and
-the other end gets an RST, at which it is gone there, too. It takes CAP_NET_ADMIN.
+The kernel itself does the reset (SOCK_DESTROY, man 7 sock_diag, in kernels built with
+CONFIG_INET_DIAG_DESTROY). As after an ABORT call (RFC 9293, section 3.10.5), the socket is closed.
+The other end gets an RST and closes as well. A reset needs CAP_NET_ADMIN.
 """
 
 import errno
@@ -22,36 +22,37 @@ from pathlib import Path
 from typing import Any
 
 Order = dict[str, Any]
-"""A JSON object: `do`, and what is needed for it."""
+"""A JSON object: `do`, and the values that it needs."""
 
 ESTABLISHED, LISTENS = "01", "0A"
-"""States in `/proc/net/tcp` (man 5 proc)."""
+"""State codes in `/proc/net/tcp` (man 5 proc)."""
 MAPPED = bytes(10) + b"\xff\xff"
-"""How an IPv6 address begins that is one of IPv4 (RFC 4291, section 2.5.5.2)."""
+"""First bytes of an IPv6 address that maps an IPv4 address (RFC 4291, section 2.5.5.2)."""
 MARK = "LOGQUAKE_RUN"
-"""Environment variable of all that a run starts on a machine that is not its own."""
+"""Environment variable of all processes that a run starts on a shared machine."""
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, SOCK_DESTROY = 4, 20, 21
 HEAD = struct.Struct("=IHHII")
-"""Of a message (`struct nlmsghdr`, man 7 netlink): its length, its type, flags, two numbers."""
+"""Header of a netlink message (`struct nlmsghdr`, man 7 netlink): length, type, flags, two numbers.
+"""
 NLMSG_ERROR, REQUEST, ACK = 2, 0x1, 0x4
 ANY_STATE, ANY_COOKIE = 0xFFFFFFFF, b"\xff" * 8
 STATE_AT, COOKIE_AT = 1, 44
-"""In an answer (`struct inet_diag_msg`), in bytes."""
+"""Byte offsets of fields in an answer (`struct inet_diag_msg`)."""
 LIMIT_S = 1.0
 CONNECT_LIMIT_S = 0.3
-"""A handshake on a busy machine; a SYN that is lost is sent again after a second."""
+"""Seconds for a handshake on a busy machine. A lost SYN would be sent again only after a second."""
 
 
 def listed(_order: Order) -> Order:
-    """Return the ports that listen, and the connections that are established.
+    """Return the listening ports and the established connections.
 
-    On a machine that has other processes than the run's, only sockets that the run's hold: none
-    that no process has accepted yet, either. Of a connection: its own address and port, the other
-    end's, its inode, how many bytes are not acknowledged, and how often they were sent again
-    without an answer.
+    On a machine with foreign processes, only sockets that the run's processes hold are returned. A
+    connection that no process has accepted yet is then missing, too. Each connection has its own
+    address and port, those of the other end, and its inode. It also has the number of
+    unacknowledged bytes, and how often they were sent again without an answer.
     """
     rows = [*_rows()]
-    mine = _inodes_of_run()  # After the rows: what was closed in between is not ours any more.
+    mine = _inodes_of_run()  # After the rows: sockets closed meanwhile do not count.
     ours = [row for row in rows if mine is None or row[5] in mine]
     return {
         "listening": sorted({row[2] for row in ours if row[0] == LISTENS}),
@@ -62,7 +63,7 @@ def listed(_order: Order) -> Order:
 def _rows() -> "Iterator[tuple[Any, ...]]":
     for name in ("tcp", "tcp6"):
         lines: list[str] = []
-        with suppress(FileNotFoundError):  # A kernel may have no IPv6.
+        with suppress(FileNotFoundError):  # The kernel may lack IPv6.
             lines = Path("/proc/net", name).read_text(encoding="ascii").splitlines()[1:]
         for line in lines:
             fields = line.split()
@@ -73,7 +74,7 @@ def _rows() -> "Iterator[tuple[Any, ...]]":
 
 
 def _end(text: str) -> "tuple[str, int] | None":
-    """Return address and port of an end; None: it is one of IPv6 alone."""
+    """Return an end's IPv4 address and port; None if the address is IPv6 only."""
     words, _, port = text.partition(":")
     whole = b"".join(
         struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8)
@@ -84,12 +85,15 @@ def _end(text: str) -> "tuple[str, int] | None":
 
 
 def _inodes_of_run() -> "set[int] | None":
-    """Return the sockets of the run's processes, on a machine that has others; None: it is ours."""
+    """Return the inodes of the run's sockets on a shared machine.
+
+    The result is None if all of the machine belongs to the run.
+    """
     if not (run := os.environ.get(MARK)):
         return None
     mark, found = f"{MARK}={run}".encode(), set[int]()
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # It has ended, or is another user's.
+        with suppress(OSError):  # The process has ended, or is another user's.
             if mark in (process / "environ").read_bytes().split(b"\0"):
                 found |= set(_sockets_of(process))
     return found
@@ -104,10 +108,10 @@ def _sockets_of(process: Path) -> "Iterator[int]":
 
 
 def reset(order: Order) -> Order:
-    """End sockets by their kernel; return the number of the error of each (man 3 errno), or 0.
+    """Reset sockets through the kernel; return each one's errno (man 3 errno), or 0.
 
     Args:
-        order: `sockets`: of each its own address and port, and the other end's.
+        order: `sockets`: each with its own address and port, and those of the other end.
     """
     with closing(socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_SOCK_DIAG)) as kernel:
         kernel.settimeout(LIMIT_S)
@@ -115,10 +119,10 @@ def reset(order: Order) -> Order:
 
 
 def _destroyed(kernel: socket.socket, ends: "tuple[str, int, str, int]") -> int:
-    """End a socket; return the number of the error.
+    """Reset an established socket; return the errno, or 0.
 
-    By the cookie of the one that is established: without it the kernel takes the socket that
-    listens, if there is no other with these ports any more.
+    The reset names the cookie of the established socket. Without the cookie, the kernel would close
+    the listening socket if no other socket with these ports is left.
     """
     found = _asked(kernel, SOCK_DIAG_BY_FAMILY, ends, ANY_COOKIE)
     if isinstance(found, int):
@@ -132,7 +136,10 @@ def _destroyed(kernel: socket.socket, ends: "tuple[str, int, str, int]") -> int:
 def _asked(
     kernel: socket.socket, kind: int, ends: "tuple[str, int, str, int]", cookie: bytes
 ) -> "bytes | int":
-    """Ask a kernel about one socket (`struct inet_diag_req_v2`); return what it says, or errno."""
+    """Send the kernel a request about one socket (`struct inet_diag_req_v2`).
+
+    Return the kernel's answer, or an errno.
+    """
     address, port, other, at = ends
     what = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, ANY_STATE)
     what += struct.pack("!HH", port, at)
@@ -148,9 +155,9 @@ def _asked(
 
 
 def connect(order: Order) -> Order:
-    """Open a new connection to each address and port of `to`; return of each if that worked.
+    """Open a new connection to each address and port of `to`; return whether each one opened.
 
-    All at once, within `CONNECT_LIMIT_S` together: the agent does nothing else meanwhile.
+    All connections together get `CONNECT_LIMIT_S` seconds, because the agent waits meanwhile.
     """
     with ExitStack() as opened, selectors.DefaultSelector() as waiting:
         errors: list[int] = []
@@ -174,7 +181,7 @@ def _now_s() -> float:
 
 
 def trial() -> None:
-    """Reset a connection of our own; raises `OSError` if the other end hears nothing of it."""
+    """Reset a connection of our own; raise `OSError` if the other end does not notice."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         at = server.getsockname()
         with closing(socket.create_connection(at)) as client:
@@ -191,7 +198,7 @@ def trial() -> None:
 
 
 DEEDS = {"list": listed, "reset": reset, "connect": connect}
-"""By what the agent is asked for."""
+"""The functions by the name in a request."""
 
 if __name__ == "__main__":
     try:

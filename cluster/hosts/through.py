@@ -1,8 +1,8 @@
-"""What a file system of ours does to the folder below a node's data, and what it breaks of that.
+"""The FUSE callbacks that pass requests to the folder below a node's data, with two faults.
 
-Needs the standard library only, as the program `faulty_disk.py` does that serves it. Two faults can
-be in force side by side, each set and cleared by itself: one that makes requests late, and one that
-breaks them.
+The code needs the standard library only, as does the program `faulty_disk.py` that serves it. Two
+faults can be in force at once, each set and cleared alone: one delays requests, the other breaks
+them.
 """
 
 # ruff: noqa: D102 - the methods of `Through` are FUSE's, and named as system calls
@@ -20,37 +20,37 @@ from typing import Any
 
 READ, WRITE, FLUSH = "read", "write", "fsync"
 LATE, REFUSED, TORN, SHORT, LOST = "late", "refused", "torn", "short", "lost"
-"""What becomes of a request; the counts are called as these."""
+"""The effects of faults on requests; the counts have the same names."""
 MAPPED = {".index", ".timeindex"}
 """Suffixes of files that Kafka maps into memory; `.cleaned`, `.swap` or `.deleted` may follow."""
 SEGMENT = ".log"
 PROBE = ".logquake-probe"
-"""How names begin of files that are written to try a disk."""
+"""Prefix of the names of probe files, which are written to test a disk."""
 OF_PROBE = "probe's"
-"""In a count: of requests for such a file."""
+"""Suffix in a count's name: the requests concern a probe file."""
 CLEAR_S = 5.0
-"""A request that is broken takes no time of its own."""
+"""Seconds to wait, after a fault is cleared, until no request is being broken any more."""
 HIDDEN = ".fuse_hidden"
-"""How names begin that libfuse gives to open files which are unlinked; no two of a mount agree."""
+"""Prefix of the names that libfuse gives to open files after their deletion; unique in a mount."""
 UTIME_NOW, UTIME_OMIT = (1 << 30) - 1, (1 << 30) - 2
-"""Of a time: the present, and as it was (man 2 utimensat)."""
+"""Special values of a time: now, and unchanged (man 2 utimensat)."""
 _STAT = ("st_mode", "st_nlink", "st_uid", "st_gid", "st_size", "st_blocks", "st_ino")
 _TIMES = ("st_atime", "st_mtime", "st_ctime")
 _ROOM = ("f_bavail", "f_bfree", "f_blocks", "f_bsize", "f_favail", "f_ffree", "f_files", "f_flag",
          "f_frsize", "f_namemax")  # fmt: skip
 Answer = dict[str, Any]
-"""A JSON object: the one place where the two ends of a line need no common type."""
+"""A JSON object. The two ends of the connection share no other type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is in force.
+    """A fault in force.
 
     Attributes:
-        kind: `late`, or what becomes of a request: `refused`, `torn`, `short`, `lost`.
-        requests: Which requests it concerns: `read`, `write`, `fsync`.
-        seconds: How late they are.
-        folders: Of a fault that loses flushes: the folders whose segments it concerns.
+        kind: `late`, or the effect on a request: `refused`, `torn`, `short`, `lost`.
+        requests: The sorts of requests that it concerns: `read`, `write`, `fsync`.
+        seconds: The delay of each request.
+        folders: For a fault that loses flushes: the folders whose segments it concerns.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Fault:
 
 
 class Faults:
-    """The faults in force, and how often each did something. Safe to use from several threads."""
+    """The faults in force, and how often each took effect. Thread-safe."""
 
     def __init__(self) -> None:
         self._late: Fault | None = None
@@ -71,7 +71,7 @@ class Faults:
         self._flushed: dict[str, int] = {}
 
     def set(self, fault: Fault) -> None:
-        """Put a fault in force, in place of another of its sort; what it did is counted anew."""
+        """Put a fault in force in place of another of its sort, and reset that sort's counts."""
         with self._lock:
             if fault.kind == LATE:
                 self._late = fault
@@ -82,21 +82,22 @@ class Faults:
             }
 
     def note_flushed(self, path: str, size: int) -> None:
-        """Note how much of a segment is on disk when flushes have begun to be lost."""
+        """Record how much of a segment was on disk when flushes began to be lost."""
         with self._lock:
             self._flushed[path] = size
 
     def note_truncated(self, path: str, size: int) -> None:
-        """Note that a file is so long now: what is written behind that is not on disk."""
+        """Record that a file was truncated; bytes written after that point are not on disk."""
         with self._lock:
             path = path.strip("/")
             if path in self._flushed:
                 self._flushed[path] = min(size, self._flushed[path])
 
     def note_moved(self, old: str, new: str) -> None:
-        """Note that a file or folder has another name; empty: it is gone. The old name may return.
+        """Record that a file or folder was renamed, or deleted if `new` is empty.
 
-        A segment's size goes with it, while it stays in the folders of the fault.
+        A segment's recorded size moves with it, as long as it stays in the fault's folders. The old
+        name may be used again.
         """
         with self._lock:
             old, new = old.strip("/"), new.strip("/")
@@ -109,10 +110,10 @@ class Faults:
                     self._flushed[there] = size
 
     def clear(self, *, late: bool) -> None:
-        """Have no such fault be in force, and no request be under way that it breaks. Idempotent.
+        """Clear a fault, and wait until no request is being broken by it. Idempotent.
 
         Raises:
-            TimeoutError: A request that it breaks does not come to its end.
+            TimeoutError: A request that the fault breaks does not end.
         """
         with self._lock:
             if late:
@@ -123,31 +124,32 @@ class Faults:
                 raise TimeoutError(f"{self._under_way} requests are still being broken")
 
     def told(self) -> Answer:
-        """Return what was done so far, and how much of each segment has been on disk all along."""
+        """Return how often each fault took effect, and how much of each segment stayed on disk."""
         with self._lock:
             return {"counts": dict(self._counts), "flushed": dict(self._flushed)}
 
     @contextlib.contextmanager
     def met(self, request: str, path: str, *, parts: bool = True) -> Iterator[str]:
-        """Be late with a request if need be; yield what shall become of it, empty: nothing.
+        """Delay a request if a fault says so; yield the fault's effect on it, or empty.
 
         Args:
-            request: Its sort.
-            path: Of which file.
-            parts: Whether it can be done in part: a byte has no half.
+            request: The sort of request.
+            path: The file's path.
+            parts: Whether the request can be done partly. A single byte cannot.
 
         Raises:
-            OSError: EIO, where it is refused.
+            OSError: EIO, if the fault refuses the request.
         """
         late = self._late
         if late is not None and request in late.requests:
             with self._lock:
                 self._count(LATE, request)
             time.sleep(late.seconds)  # noqa: TID251 - standard library only, and this is the fault
-        with self._lock:  # What is in force now: a fault may have been cleared meanwhile.
+        with self._lock:  # Read the fault again: it may have been cleared during the delay.
             what = self._what(request, path, parts=parts)
             if what:
-                # What a broker's requests met is a reason for what it does; what ours met is none.
+                # Probe requests are counted apart: only the broker's own requests explain its
+                # behavior.
                 self._count(f"{what} {OF_PROBE}" if PROBE in path else what, request)
                 self._under_way += 1
         try:
@@ -181,35 +183,36 @@ def _sort(what: str) -> str:
 
 
 def _folder_of_segment(path: str) -> str:
-    """Return the folder of a file that holds records; empty if it does not."""
+    """Return the folder of a file that contains records; empty for other files."""
     folder, _, name = path.strip("/").rpartition("/")
     return folder if name.endswith(SEGMENT) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open file: the path that it was opened by, and what it is, whatever its name by now."""
+    """An open file: the path by which it was opened, and its identity if it is renamed."""
 
     path: str
     inode: tuple[int, int]
 
 
 class Through:
-    """The callbacks of FUSE (mfusepy's `Operations`), each done to the folder below.
+    """The callbacks of FUSE (mfusepy's `Operations`), each applied to the folder below.
 
-    A file that is unlinked or renamed over while it is open has no path any more, and of such a
-    file the kernel's fstat(2) and mfusepy's ftruncate(2) give no handle. So libfuse is left to
-    rename it to a hidden name first, as it does by default. That name stands for an open file
-    here, and never comes to the folder below: Kafka could not remove a folder that it was in.
+    An open file that is unlinked or renamed over has no path any more. For such a file, the
+    kernel's fstat(2) and mfusepy's ftruncate(2) give no handle. So libfuse first renames it to a
+    hidden name, as it does by default. Here the hidden name stands for the open file. It never
+    appears in the folder below, because Kafka could not remove a folder that contains it.
 
-    So a file that is renamed over while it is open goes from below before the other comes, and who
-    reads below may find no file for that moment. Who reads through the mount does not: the kernel
-    has the folder locked. Who had found the old file just before gets it; if it is closed by now
-    the answer is ESTALE, and the kernel looks the name up again (`do_filp_open` of fs/namei.c).
+    So when a file is renamed over while it is open, it disappears below before the new one appears.
+    A process that reads below may find no file for that moment. A process that reads through the
+    mount always finds one, because the kernel has the folder locked. If it found the old file just
+    before, it gets that file. If the old file is closed by then, the answer is ESTALE, and the
+    kernel looks the name up again (`do_filp_open` of fs/namei.c).
 
     Args:
-        root: The folder below, open.
-        faults: What is in force.
+        root: The folder below, as an open file descriptor.
+        faults: The faults in force.
     """
 
     use_ns = True
@@ -218,11 +221,12 @@ class Through:
         self._root, self._faults = root, faults
         self._open: dict[int, Opened] = {}
         self._hidden: dict[str, tuple[int, int]] = {}
-        """By hidden name: whose it is, whatever its folder is called."""
+        """By hidden name: the identity of the file."""
         self._closed: set[str] = set()
-        """The hidden names of files that were closed: the kernel may know them a while longer."""
+        """The hidden names of closed files, which the kernel may still use for a while."""
         self._lock = threading.Lock()
-        """Held while a handle of such a file is used or closed: its number may be given anew."""
+        """Held while a handle of such a file is used or closed, because handle numbers are reused.
+        """
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:
         with self._kept(path, fh) as handle:
@@ -243,7 +247,7 @@ class Through:
         return 0
 
     def open(self, path: str, flags: int) -> int:
-        # pwrite appends if the file was opened so, whatever its offset (man 2 pwrite).
+        # With O_APPEND, pwrite appends whatever its offset (man 2 pwrite).
         flags &= ~(os.O_APPEND | os.O_DIRECT)
         with self._kept(path) as handle:
             opened = self._noted(os.open(_of(path, handle), flags, dir_fd=self._root), path)
@@ -397,16 +401,17 @@ class Through:
         return {name: getattr(found, name) for name in _ROOM}
 
     def flush_segments(self, folders: Iterable[str]) -> None:
-        """Flush each segment, in truth, and note how much of it is on disk then."""
+        """Flush each segment in the folders for real, and record how much of it is on disk then."""
         gone = (NotADirectoryError, FileNotFoundError)
         for folder in folders:
             paths: list[str] = []
             with contextlib.suppress(*gone):
                 paths = self._files(folder)
             for path in paths:
-                # Kafka renames segments that it deletes; the others are still there then.
+                # Kafka renames segments before it deletes them. The other segments still exist
+                # then.
                 with contextlib.suppress(*gone), self._opened(path, os.O_RDONLY) as file:
-                    # First noted: it may be truncated while it is flushed.
+                    # Record the size first: the segment may be truncated during the flush.
                     self._faults.note_flushed(path, os.fstat(file).st_size)
                     os.fsync(file)
 
@@ -416,7 +421,7 @@ class Through:
         return opened
 
     def _name(self, path: str | None, fh: int) -> str:
-        """Return the path of an open file; of one that has none any more, its last."""
+        """Return the path of an open file, or its last path if it has none any more."""
         if path is not None and not self._is_hidden(path):
             return path
         return self._open[fh].path if fh in self._open else ""
@@ -426,19 +431,19 @@ class Through:
         return name in self._hidden or name in self._closed
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Note that no file has these hidden names any more; the lock is held."""
+        """Record that no file has these hidden names any more; the caller holds the lock."""
         for name in names:
-            self._closed.add(name)  # First: it is one of the two at any time.
+            self._closed.add(name)  # First, so that a name is always in one of both.
             self._hidden.pop(name, None)
 
     @contextlib.contextmanager
     def _kept(
         self, path: str, fh: int | None = None, *, write: bool = False
     ) -> Iterator[int | None]:
-        """Yield a handle of an open file that has only a hidden name; None: it is any other.
+        """Yield a handle of an open file that has only a hidden name; None for any other file.
 
         Raises:
-            OSError: ESTALE: it was closed.
+            OSError: ESTALE: the file is closed.
         """
         if fh is not None or not self._is_hidden(path):
             yield fh
@@ -470,10 +475,13 @@ def _is_writable(handle: int) -> bool:
 
 
 def _name_in(path: str) -> str:
-    """Return the name of a file in its folder."""
+    """Return a file's name without its folder."""
     return path.rpartition("/")[2]
 
 
 def _of(path: str, handle: int | None = None) -> str:
-    """Return a path of the mount as one below the folder; with a handle: as one of its file."""
+    """Return a path of the mount as a path relative to the folder below.
+
+    With a handle, return a path in `/proc` to the open file instead.
+    """
     return (path.lstrip("/") or ".") if handle is None else f"/proc/self/fd/{handle}"

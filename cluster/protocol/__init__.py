@@ -1,10 +1,10 @@
-"""What a machine and a cluster can do, as small protocols.
+"""Protocols for what machines and clusters can do.
 
-Abilities that not every host has (`CanPartition`) are protocols of their own: a nemesis asks for
-them with `isinstance`, and a host need not lie.
+An ability that not every kind of hosts has is its own protocol, such as `CanPartition`. A nemesis
+checks for it with `isinstance`, so that no class must pretend to have it.
 
-One module a theme: `machines`, the `resources` that they give, `links` between them, `brokers`, the
-files of their `logs`; `errors` for what fails. Others import from here.
+There is one module a subject: `machines`, the `resources` that they give, `links` between them,
+`brokers`, the files of their `logs`, and `errors`. Other packages import the names from here.
 """
 
 from cluster.protocol.brokers import (

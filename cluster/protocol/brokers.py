@@ -1,4 +1,4 @@
-"""What a cluster of brokers tells of itself, and what can be done to it."""
+"""Protocols and data types for a cluster of brokers: its reported state, and actions on it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from cluster.protocol.machines import ProcessId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """One partition, as the cluster's own metadata tell it now."""
+    """The state of one partition now, according to the cluster's own metadata."""
 
     topic: str
     partition: int
     leader: str | None
-    """A node's name; None: no leader."""
+    """The name of the leader's node; None if there is no leader."""
     leader_epoch: int
     replicas: tuple[str, ...]
     isr: tuple[str, ...]
@@ -23,14 +23,14 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """What the cluster says of itself now; pure data, for targets by role and for waits.
+    """The cluster's own report about its present state; used to choose targets and to wait.
 
     Attributes:
         asked: The node that answered.
-        registered: Nodes that are registered and not fenced, as that node believes.
-        controller: The node that leads the controllers' quorum, None if there is none known.
-        controller_epoch: In which it leads; -1: unknown.
-        partitions: By (topic, partition).
+        registered: The nodes that are registered and not fenced, according to that node.
+        controller: The node that leads the controllers' quorum; None if unknown.
+        controller_epoch: The epoch in which it leads; -1 if unknown.
+        partitions: The state of each partition by (topic, partition).
     """
 
     asked: str
@@ -42,12 +42,12 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a node listens.
+    """The addresses at which a node listens.
 
     Attributes:
-        host: Address that the other nodes and the clients reach.
-        broker_port: For clients and other brokers; of a controller of its own, where it listens.
-        controller_port: For the controllers' quorum; 0 if the node is not in it.
+        host: The address for the other nodes and the clients.
+        broker_port: The port for clients and brokers. For a separate controller, its own port.
+        controller_port: The port for the controllers' quorum; 0 if the node is not in it.
     """
 
     host: str
@@ -57,14 +57,14 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A process that ended, or stands still, though nobody of ours stopped, killed or paused it.
+    """A process that ended or stopped, though Logquake did not kill, stop or pause it.
 
     Attributes:
-        node: Whose.
-        incarnation: Which of its starts.
-        code: Its exit code, or minus the signal that ended it; None if nobody saw its end.
-        stopped: It did not end, but was stopped (SIGSTOP).
-        told: It was told to stop (SIGTERM), and ended with a code that says that it failed.
+        node: The node of the process.
+        incarnation: The number of its start on that node.
+        code: Its exit code, or minus the signal that ended it; None if its end was not observed.
+        stopped: Whether it did not end but is stopped (SIGSTOP).
+        told: Whether Logquake asked it to stop (SIGTERM), and it ended with an error code.
     """
 
     node: str
@@ -76,13 +76,13 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSummary:
-    """What is known of a partition now, from all brokers' last answers.
+    """The known state of a partition, from the last answers of all brokers.
 
     Attributes:
-        leader: Node that leads in the highest epoch that any broker's metadata name; None: nobody.
+        leader: The leader in the highest epoch in any broker's metadata; None if there is none.
         leader_epoch: That epoch.
-        isr: Nodes of the ISR in it.
-        high_watermark: The last that a leader of the highest epoch announced; None: not yet any.
+        isr: The nodes of the ISR in that epoch.
+        high_watermark: The last one that a leader of that epoch reported; None if none did yet.
     """
 
     leader: str | None
@@ -93,11 +93,11 @@ class PartitionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What is known of the cluster now: for progress, and for triggers of faults.
+    """The known state of the cluster; used to show progress and to trigger faults.
 
     Attributes:
-        partitions: By (topic, partition).
-        answered_ns: When each node answered last; nodes that never did are absent.
+        partitions: A summary of each partition by (topic, partition).
+        answered_ns: The time of each node's last answer. Nodes that never answered are absent.
     """
 
     partitions: Mapping[tuple[str, int], PartitionSummary]
@@ -106,110 +106,119 @@ class Summary:
 
 @runtime_checkable
 class Cluster(Protocol):
-    """Brokers on hosts. Node names are the hosts'."""
+    """A cluster of brokers on hosts. Nodes have the names of their hosts."""
 
     nodes: Sequence[str]
 
     def start(self) -> None:
-        """Start all nodes; return when each is registered and answers."""
+        """Start all nodes; return when each of them is registered and answers."""
 
     def start_node(self, node: str) -> ProcessId:
-        """Start one node's broker; return as soon as the process runs."""
+        """Start one node's broker; return as soon as its process runs."""
 
     def stop_node(self, node: str, timeout_s: float) -> bool:
-        """SIGTERM; SIGKILL after the limit. Return whether it ended by itself."""
+        """Send SIGTERM, and SIGKILL after the timeout.
+
+        Return whether the broker ended by itself.
+        """
 
     def process(self, node: str) -> ProcessId | None:
-        """Return the broker process that was started last on a node, None before the first."""
+        """Return the broker process last started on a node; None before the first start."""
 
     def view(self) -> ClusterView | None:
-        """Ask the nodes, and believe the one nearest to the truth; None if nobody answers."""
+        """Ask all nodes and return the most current answer; None if no node answers."""
 
     def bootstrap(self) -> str:
-        """Return `host:port,...` for clients."""
+        """Return the bootstrap servers `host:port,...` for clients."""
 
 
 @runtime_checkable
 class HasControllers(Protocol):
-    """Clusters whose metadata are kept by machines beside their nodes."""
+    """Clusters with controllers on machines of their own, beside the brokers' nodes."""
 
     controllers: Sequence[str]
-    """They are started, hit and asked for like nodes; none if the nodes keep the metadata."""
+    """Names of the controllers. They are started, targeted by faults and asked like nodes. Empty if
+    the nodes themselves keep the metadata."""
 
 
 @runtime_checkable
 class HasKeeper(Protocol):
-    """Clusters that may have a keeper of their metadata outside, hit and asked for like a node."""
+    """Clusters whose metadata may be kept by a separate process, which is treated like a node."""
 
     keeper: str | None
-    """Its name; None: there is none."""
+    """The name of that process; None if there is none."""
 
 
 class CoordinatorKind(StrEnum):
-    """What a coordinator coordinates."""
+    """The kinds of coordinators."""
 
     GROUP = "group"
     TRANSACTION = "transaction"
     SHARE = "share"
-    """What members of a share group were delivered (KIP-932)."""
+    """Coordinates the delivery state of a share group (KIP-932)."""
 
 
 @runtime_checkable
 class CanFindCoordinators(Protocol):
-    """Clusters in which one node coordinates a consumer group, or a transactional id."""
+    """Clusters in which one node coordinates a consumer group or a transactional id."""
 
     def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
-        """Return who coordinates a group or a transactional id now; None if nobody is known."""
+        """Return the node that coordinates a group or a transactional id now; None if unknown."""
 
 
 @runtime_checkable
 class CanMoveLeaders(Protocol):
-    """Clusters that take orders on who leads a partition; what is refused is a `ClusterError`."""
+    """Clusters that can elect leaders and move replicas on request.
+
+    Refusals raise `ClusterError`.
+    """
 
     def elect_preferred(self, place: tuple[str, int]) -> None:
-        """Have the first replica of a partition's assignment elected."""
+        """Elect the preferred leader: the first replica of a partition's assignment."""
 
     def elect_unclean(self, place: tuple[str, int]) -> None:
-        """Have any replica that lives elected, if no member of the ISR does."""
+        """Elect any live replica as leader if no member of the ISR is alive."""
 
     def reassign(self, place: tuple[str, int], replicas: Sequence[str]) -> None:
-        """Give a partition other replicas, or another order of them."""
+        """Reassign a partition to other replicas, or change their order."""
 
 
 @runtime_checkable
 class CanMakeTopics(Protocol):
-    """Clusters in which topics can be made and deleted; what is refused is a `ClusterError`."""
+    """Clusters in which topics can be created and deleted; refusals raise `ClusterError`."""
 
     def create_topic(
         self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
     ) -> object:
-        """Create a topic with its replicas where they are wanted, and wait for them."""
+        """Create a topic with an assignment of replicas, and wait until the replicas exist."""
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics; those that there are not are deleted already."""
+        """Delete topics; ignore topics that do not exist."""
 
     def topics_of(self, node: str) -> frozenset[str] | None:
-        """Return the topics that one node believes there are; None if it does not answer."""
+        """Return the topics that one node knows; None if the node does not answer."""
 
 
 @runtime_checkable
 class CanTellTime(Protocol):
-    """Clusters whose brokers can be made to say what time they take it to be."""
+    """Clusters whose brokers can report their current time."""
 
     def clock_error_s(self, node: str) -> float:
-        """Return by how much a broker's clock, by its own word, is ahead of ours.
+        """Return the seconds by which a broker's clock is ahead of the harness's clock.
+
+        The broker reports its time itself.
 
         Raises:
-            ClusterError: It does not say.
+            ClusterError: The broker does not report its time.
         """
 
 
 @runtime_checkable
 class CanTellBack(Protocol):
-    """Clusters that know a registration since a node's last start from one before it."""
+    """Clusters that can tell whether a node has registered since its last start."""
 
     def is_back(self, node: str) -> bool:
-        """Tell whether a node is registered anew since its start, and serves."""
+        """Return whether a node has registered since its start and serves requests."""
 
 
 @runtime_checkable
@@ -222,31 +231,31 @@ class CanKill(Protocol):
 
 @runtime_checkable
 class SharesProcesses(Protocol):
-    """Clusters in which one process may play several brokers.
+    """Clusters in which one process may run several brokers.
 
-    `process` tells the same one for each of them; to kill, stop, pause, resume or start one of them
-    is to do so to all.
+    `process` returns the same process for each of them. To kill, stop, pause, resume or start one
+    of them does the same to all.
     """
 
     def played_with(self, node: str) -> tuple[str, ...]:
-        """Return the nodes that a node's process plays, itself among them."""
+        """Return all nodes whose brokers run in the same process as this node's broker."""
 
 
 @runtime_checkable
 class CanExcuse(Protocol):
-    """Clusters that tell an end which a fault brought about from one that nobody did."""
+    """Clusters that distinguish broker ends caused by a fault from unexplained ends."""
 
     def excuse_end(self, node: str) -> None:
-        """Take the end of a node's broker for a fault's, though no signal of ours comes first."""
+        """Attribute the next end of a node's broker to a fault, even if Logquake sent no signal."""
 
 
 @runtime_checkable
 class ReadsAllAtStart(Protocol):
-    """Clusters that may have brokers which read all of their logs as they start.
+    """Clusters whose brokers may read all of their logs at each start.
 
     Attributes:
-        reads_all_at_start: Whether these do. Who was stopped in order, and finds a batch that does
-            not match its sum then, does not start.
+        reads_all_at_start: Whether the brokers do so. After a clean stop, such a broker does not
+            start if a record batch fails its checksum.
     """
 
     reads_all_at_start: bool
@@ -254,7 +263,7 @@ class ReadsAllAtStart(Protocol):
 
 @runtime_checkable
 class TellsLastWords(Protocol):
-    """Clusters that keep what their servers wrote."""
+    """Clusters that keep the output of their servers."""
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:
         """Return the last lines of a server that report an error, and its very last line.
@@ -267,18 +276,18 @@ class TellsLastWords(Protocol):
 
 @runtime_checkable
 class CountsStarts(Protocol):
-    """Clusters that tell one life of a broker from the next."""
+    """Clusters that number the starts of each broker."""
 
     def incarnation(self, node: str) -> int:
-        """Return how often the node's broker was started: 1 for the first."""
+        """Return how often the node's broker was started: 1 after the first start."""
 
 
 @runtime_checkable
 class CanPause(Protocol):
-    """Clusters whose broker processes can be stopped and continued."""
+    """Clusters whose broker processes can be paused and resumed."""
 
     def pause_node(self, node: str) -> None:
-        """SIGSTOP the node's broker."""
+        """Pause the node's broker with SIGSTOP."""
 
     def resume_node(self, node: str) -> None:
-        """SIGCONT the node's broker. Idempotent."""
+        """Resume the node's broker with SIGCONT. Idempotent."""

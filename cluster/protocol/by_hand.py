@@ -1,4 +1,7 @@
-"""Topics by single requests to single brokers, some of which may be down: nothing is retried."""
+"""Create, delete and examine topics by single requests to single brokers, without retries.
+
+Some of the brokers may be down.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +15,8 @@ class ToldTopic:
     """A topic as one broker reports it.
 
     Attributes:
-        topic_id: A UUID's 36 characters; a topic that is created again gets another one.
-        partitions: By number.
+        topic_id: A UUID of 36 characters. A topic that is created again gets another one.
+        partitions: Its partitions by number.
     """
 
     topic_id: str
@@ -21,14 +24,14 @@ class ToldTopic:
 
 
 class TopicsByHand(Protocol):
-    """Requests to single brokers about topics; a refusal is a `ClusterError`."""
+    """Requests about topics to single brokers; refusals raise `ClusterError`."""
 
     @property
     def watched(self) -> Collection[str]:
-        """The topics beside the run's own that the observer asks each broker about."""
+        """Topics, besides the run's own, about which the observer asks each broker."""
 
     def watch(self, name: str) -> None:
-        """Have the observer ask each broker about a topic, from now on."""
+        """Let the observer ask each broker about a topic from now on."""
 
     def create(
         self,
@@ -38,38 +41,39 @@ class TopicsByHand(Protocol):
         configs: Mapping[str, str],
         known: Collection[str],
     ) -> str:
-        """Create a topic, wait for none of its replicas, and return its id.
+        """Create a topic and return its id, without waiting for its replicas.
 
         Args:
-            name: Its name; none of that name is there.
-            assignment: The nodes of each partition.
-            configs: Its settings.
-            known: The ids of topics that had this name before.
+            name: The topic's name. No topic has it now.
+            assignment: The nodes of each partition's replicas.
+            configs: The topic's settings.
+            known: The ids of earlier topics with this name.
         """
 
     def delete(self, name: str) -> None:
-        """Delete a topic: one broker is asked, once.
+        """Send one request to delete a topic to one broker.
 
         Raises:
-            ClusterError: It is refused, or no answer comes: the topic may be deleted later.
+            ClusterError: The request is refused or not answered. The topic may still be deleted
+                later.
         """
 
     def told_by(self, node: str, name: str) -> ToldTopic | None:
-        """Return a topic as a broker knows it; None if it knows none, or does not answer."""
+        """Return a topic as a broker knows it; None if it has no such topic or does not answer."""
 
     def end_at(self, node: str, place: tuple[str, int]) -> int | None:
         """Return the high watermark that a broker reports as leader; None if it reports none."""
 
     def send(self, node: str, place: tuple[str, int], payload: bytes, *, timeout_s: float) -> int:
-        """Send a record to the leader with acks=all, once, and return its offset.
+        """Send a record to the leader once, with acks=all, and return its offset.
 
         Raises:
-            ClusterError: It was not acknowledged; it may be stored all the same.
+            ClusterError: The record was not acknowledged. It may still be stored.
         """
 
 
 @runtime_checkable
 class HasTopicsByHand(Protocol):
-    """Clusters whose brokers take such requests."""
+    """Clusters whose brokers accept requests about topics one by one (`TopicsByHand`)."""
 
     by_hand: TopicsByHand

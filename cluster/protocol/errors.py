@@ -1,21 +1,21 @@
-"""What fails, in one sentence for its reader."""
+"""Errors about the cluster, each with a message of one sentence."""
 
 import errno
 
 
 class ClusterError(Exception):
-    """Something about the cluster or its hosts failed, in one sentence with the remedy."""
+    """A failure of the cluster or its hosts; the message is one sentence with the remedy."""
 
 
 class UserError(ClusterError):
-    """What failed is the user's to mend (exit code 254): a wrong version, no Java, a full disk."""
+    """An error that the user can fix (exit code 254), such as no Java or a full disk."""
 
 
 class FullDiskError(UserError):
-    """A disk is full: no fault of what stands under test, however it ended by that."""
+    """A full disk. It is not a fault of the system under test, even if that system failed by it."""
 
 
 def unwritable(what: object, error: OSError) -> UserError:
-    """Return the error to raise where a file or folder cannot be written."""
+    """Return the error to raise when a file or folder cannot be written."""
     kind = FullDiskError if error.errno in {errno.ENOSPC, errno.EDQUOT} else UserError
     return kind(f"{what} cannot be written: {error.strerror}")

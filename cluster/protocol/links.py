@@ -1,4 +1,4 @@
-"""The links between machines: cut, made bad, measured."""
+"""Protocols and data types for links between machines: to cut, shape and measure them."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -6,45 +6,45 @@ from itertools import pairwise
 from typing import Protocol, Self, runtime_checkable
 
 Link = tuple[str, str]
-"""A directed pair of nodes: what the first sends to the second."""
+"""A directed pair of nodes; it stands for the packets from the first to the second."""
 
 
 MOST_FLOWS = 20
 CLIENTS = "clients"
-"""In a link: the machine of the harness and of all clients."""
+"""The name, in a link, of the machine with the harness and all clients."""
 
 
 @runtime_checkable
 class CanPartition(Protocol):
-    """Hosts whose network can be cut, link by link and direction by direction."""
+    """Hosts whose links can be cut, one by one and in one direction."""
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Drop what travels over the links, at the receiver. Cuts of several ids add up."""
+        """Drop the packets that travel over the links, at the receiver. Several cuts add up."""
 
     def join(self, cut_id: str) -> None:
-        """Undo one cut, and no other. Idempotent."""
+        """Undo the cut with this id. Idempotent."""
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
         """Return how many packets each link of a cut has dropped so far (nft counters)."""
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
-        """Send a datagram of our own over each directed link; tell for each if it arrived."""
+        """Send a datagram over each directed link; return for each whether it arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """What a link does to packets. All faults of 0: nothing.
+    """The effects of a shaped link on packets. With all values 0 there is no effect.
 
     Attributes:
-        delay_ms, jitter_ms: Each packet is late by `delay_ms`, give or take up to `jitter_ms`.
-        loss, duplicate, reorder: Shares of packets, 0 to 1, that are lost, sent twice, held back
-            until a later one has passed.
-        rate_kbit: At most so many kilobits a second; 0: no limit.
-        stall_ms, open_ms: All packets wait for `stall_ms` and then go on in order; for `open_ms`
-            each passes at once; then all wait again, and so on. 0: none waits.
-        stall_share: Of connections, and of flows of datagrams, so large a share stalls, in both
-            directions; packets of others pass.
-        seed: Of the draws.
+        delay_ms, jitter_ms: Each packet is delayed by `delay_ms`, plus or minus up to `jitter_ms`.
+        loss, duplicate, reorder: Shares of packets, from 0 to 1, that are lost, sent twice, or held
+            back until a later packet has passed.
+        rate_kbit: The most kilobits a second; 0: no limit.
+        stall_ms, open_ms: All packets wait for `stall_ms` and then leave in order. For `open_ms`
+            packets pass at once. Then the next stall begins. 0: no stalls.
+        stall_share: The share of connections, and of datagram flows, that stall in both directions.
+            Packets of other connections pass.
+        seed: The seed of the random decisions.
     """
 
     delay_ms: float = 0
@@ -61,17 +61,17 @@ class Quality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What became of a series of numbered datagrams of our own over one directed link and back.
+    """The result of a series of numbered datagrams over one directed link and back.
 
     Attributes:
-        sent: How many were sent.
-        arrived: How many different ones arrived at the receiver.
-        copies: How many arrived once more.
-        overtaken: How many arrived right behind one that was sent later. What is late as a whole,
-            as on a machine that stalls, counts once.
-        round_trip_ms: Of each that came back, in order of sending.
-        lasted_s: From the first arrival to the last, by the receiver's clock.
-        numbers: Those that arrived, each once, in the order in which they came.
+        sent: The number of sent datagrams.
+        arrived: How many different datagrams arrived at the receiver.
+        copies: How many datagrams arrived a second or later time.
+        overtaken: How many datagrams arrived right after one that was sent later. A late group of
+            datagrams, as from a stalled machine, counts once.
+        round_trip_ms: The round trip of each returned datagram, in order of sending.
+        lasted_s: Seconds from the first arrival to the last, by the receiver's clock.
+        numbers: The numbers of the arrived datagrams, each once, in order of arrival.
     """
 
     sent: int
@@ -86,7 +86,7 @@ class Measured:
     def of(
         cls, numbers: Iterable[int], *, sent: int, round_trip_ms: Iterable[float], lasted_s: float
     ) -> Self:
-        """Return it for the numbers that arrived, in the order in which they came."""
+        """Return the result for datagrams whose numbers arrived in this order."""
         came = [*numbers]
         first_copies = [*dict.fromkeys(came)]
         return cls(
@@ -102,12 +102,12 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeEnd:
-    """How the end of a shape went on one node.
+    """How a shape ended on one node.
 
     Attributes:
-        gone: What shaped there had ended before.
-        killed: It did not end in time and was killed, with all packets that it held.
-        dropped: So many packets found no room while a link stalled.
+        gone: Whether the shaper there had ended before.
+        killed: Whether the shaper was killed after a timeout, and lost the packets that it held.
+        dropped: Number of packets that found no room while a link stalled.
     """
 
     gone: bool = False
@@ -116,27 +116,27 @@ class ShapeEnd:
 
 
 class Volley(Protocol):
-    """Numbered datagrams that were sent over some links at once."""
+    """Numbered datagrams that are sent over some links at once."""
 
     def look(self) -> Mapping[Link, Measured]:
-        """Return what has become of them so far."""
+        """Return the results so far."""
 
 
 @runtime_checkable
 class CanShape(Protocol):
-    """Hosts whose links can be made bad, link by link and direction by direction."""
+    """Hosts whose links can be shaped, one by one and in one direction."""
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
-        """Make links bad for what the first node sends to the second.
+        """Shape links: delay, lose or limit packets from the first node to the second.
 
-        Raises `ClusterError` if another shape has one of the links: two do not add up.
+        Raise `ClusterError` if another shape has one of the links, because shapes do not add up.
         """
 
     def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
-        """Undo one shape, and no other; return how it ended, by node. Idempotent."""
+        """Undo the shape with this id; return by node how the shape ended. Idempotent."""
 
     def shape_ids(self) -> list[str]:
-        """Return the shapes in force, the oldest first."""
+        """Return the ids of the shapes in force, oldest first."""
 
     def measure(
         self,
@@ -149,28 +149,28 @@ class CanShape(Protocol):
     ) -> Mapping[Link, Measured]:
         """Send a series of datagrams of `size` bytes over each link; the receiver answers each.
 
-        `burst` of them are sent at once, so that nothing of others comes between.
+        `burst` of them are sent at once, so that no other packet comes between.
         """
 
     def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> Volley:
-        """Send datagrams over each link, all at once, and do not wait; the receiver answers each.
+        """Send datagrams over each link at once, without waiting; the receiver answers each.
 
-        They leave by turns from `flows` ports, at most `MOST_FLOWS`: what becomes of a connection
-        may depend on its port. Raises `ClusterError` if that is too many.
+        The datagrams leave in turn from `flows` ports, at most `MOST_FLOWS`, because the effect of
+        a shape may depend on the port. Raise `ClusterError` if there are too many.
         """
 
 
 Opening = tuple[str, str, int]
-"""Of a connection: who opens it, to whom, to which port there."""
+"""A connection to be opened: the client, the server, and the server's port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Connection:
-    """A TCP connection between two machines, by who opened it to whom.
+    """A TCP connection between two machines.
 
     Attributes:
-        client, client_port: Who opened it, and its port there.
-        server, server_port: To whom; the port listens.
+        client, client_port: The machine that opened it, and its port there.
+        server, server_port: The machine that listens, and its port.
     """
 
     client: str
@@ -179,24 +179,24 @@ class Connection:
     server_port: int
 
     def __str__(self) -> str:
-        """Return `n1:40000 > n2:9092`."""
+        """Return the connection as text: `n1:40000 > n2:9092`."""
         return f"{self.client}:{self.client_port} > {self.server}:{self.server_port}"
 
     @property
     def opening(self) -> Opening:
-        """How another one beside it is opened."""
+        """The client, the server and the server's port, for opening a similar connection."""
         return self.client, self.server, self.server_port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Socket:
-    """An end of a connection that is established, as its machine's kernel says.
+    """One end of an established connection, as its machine's kernel reports it.
 
     Attributes:
-        inode: Its own number: another one with the same ports has another.
-        unacknowledged: So many bytes (in virtual time: messages) the other end has not
-            acknowledged.
-        again: So often they were sent again since it acknowledged anything.
+        inode: The number of the socket. A later socket with the same ports has another inode.
+        unacknowledged: Number of bytes that the other end has not acknowledged. In virtual time: of
+            messages.
+        again: How often these were sent again since the last acknowledgement.
     """
 
     inode: int
@@ -206,47 +206,47 @@ class Socket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Both ends of a connection; None: that end does not have it established."""
+    """Both ends of a connection. An end is None if it does not have the connection established."""
 
     client: Socket | None
     server: Socket | None
 
     @property
     def is_whole(self) -> bool:
-        """Whether both ends have it."""
+        """Whether both ends have the connection established."""
         return self.client is not None and self.server is not None
 
 
 @runtime_checkable
 class HasConnections(Protocol):
-    """Hosts that know the single TCP connections over their links, and can break them."""
+    """Hosts that can list the TCP connections over their links, and reset or block some."""
 
     def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
-        """Return the connections over links, in either direction, that an end has established."""
+        """Return the TCP connections over links that are established at either end."""
 
     def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
-        """End connections at once, as by an RST at both ends; return those that were there.
+        """Reset connections with an RST at both ends; return those that still existed.
 
-        Raises `ClusterError` if a kernel refuses it.
+        Raise `ClusterError` if a kernel refuses.
         """
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
-        """Drop all packets of connections, both ways, so that neither end hears of the other.
+        """Drop all packets of connections in both directions, and of no other connection.
 
-        No other connection is touched. Again with the same id: these as well.
+        A later call with the same id adds connections to the block.
         """
 
     def unblock(self, block_id: str) -> None:
-        """Undo one block, and no other. Idempotent."""
+        """Undo the block with this id. Idempotent."""
 
     def blocked(self, block_id: str) -> Mapping[Connection, int]:
         """Return how many packets of each connection a block has dropped so far."""
 
     def block_ids(self) -> list[str]:
-        """Return the blocks in force, the oldest first."""
+        """Return the ids of the blocks in force, oldest first."""
 
     def is_blocked(self, block_id: str) -> bool:
-        """Tell whether any machine still has something of a block in force, as it says itself."""
+        """Return whether any machine reports rules of a block that are still in force."""
 
     def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
-        """Open new connections, and close them at once; return of each if that worked."""
+        """Open new connections and close them at once; return whether each one opened."""

@@ -1,6 +1,7 @@
-"""The files of replicas, for faults that read and change them while their broker is down.
+"""Access to replicas' files, for faults that change them while their broker is down.
 
-They are in Kafka's format: segments named by their first offset, of record batches with sums.
+The files are in Kafka's format. A segment is named by its first offset. It contains record batches
+with checksums.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -11,123 +12,126 @@ from cluster.protocol.machines import Disk
 
 
 class Batch(Protocol):
-    """A batch that is sound: its sum is right."""
+    """A record batch with a correct checksum."""
 
     @property
     def position(self) -> int:
-        """Where it begins in the bytes that were read."""
+        """The batch's position in the bytes that were read."""
 
     @property
     def base_offset(self) -> int:
-        """Its first offset."""
+        """The batch's first offset."""
 
     @property
     def end_offset(self) -> int:
-        """The offset behind its last."""
+        """The offset after the batch's last."""
 
     @property
     def magic(self) -> int:
-        """Its format: 2, or an older one."""
+        """The batch's format: 2, or an older one."""
 
     @property
     def control(self) -> bool:
-        """Whether brokers wrote it, not a client."""
+        """Whether a broker wrote the batch, not a client."""
 
     @property
     def body(self) -> Sized:
-        """Its records, behind its header."""
+        """The records after the batch's header, as bytes."""
 
 
 class Segment(Protocol):
-    """What could be read of one segment."""
+    """The readable content of one segment."""
 
     @property
     def batches(self) -> Sequence[Batch]:
-        """The sound ones, in order."""
+        """The batches with correct checksums, in order."""
 
     @property
     def damage(self) -> Sequence[str]:
-        """A sentence for each place that could not be read."""
+        """A sentence for each place of the segment that could not be read."""
 
     @property
     def torn(self) -> bool:
-        """Whether the last of these is a batch that the file's end cuts off."""
+        """Whether the last unreadable place is a batch that the end of the file cuts off."""
 
 
 class Vote(Protocol):
-    """A voter answered that it votes for who asked."""
+    """A vote that a voter granted to a candidate."""
 
     @property
     def epoch(self) -> int:
-        """In which the vote counts."""
+        """The epoch in which the vote counts."""
 
     @property
     def voted_for(self) -> int:
-        """The number of the node that asked."""
+        """The node id of the candidate."""
 
 
 class KnowsReplicas(Protocol):
-    """Knows where replicas lie on a node's disk, and what is in them.
+    """Finds the logs of replicas on a node's disk and reads their content.
 
     Attributes:
-        data: The folder of a node's logs, in its own.
-        checkpoints: Names of the files in it that tell of its logs, the mark of a clean stop among
-            them.
+        data: The folder of a node's logs, within the node's folder.
+        checkpoints: Names of the files there that describe the logs. They include the marker of a
+            clean stop.
     """
 
     data: str
     checkpoints: tuple[str, ...]
 
     def replica_folders(self, disk: Disk) -> Iterator[tuple[tuple[str, int], PurePosixPath]]:
-        """Yield the partitions that have a log on a disk, in order; the metadata log is none."""
+        """Yield the partitions that have a log on a disk, sorted, without the metadata log."""
 
     def replica_files(self, disk: Disk) -> list[PurePosixPath]:
-        """Return the files in all folders of partitions on a disk; the metadata log's are none."""
+        """Return the files in all partitions' folders on a disk, without the metadata log's."""
 
     def segments(self, disk: Disk, folder: PurePosixPath) -> list[PurePosixPath]:
-        """Return the segments of a log, the oldest first."""
+        """Return the segments of a log, oldest first."""
 
     def read(self, data: bytes) -> Segment:
         """Return the batches in the bytes of a segment."""
 
 
 class KnowsFlushes(Protocol):
-    """Knows what of a node's logs is on disk for sure."""
+    """Reads which parts of a node's logs were flushed to disk."""
 
     def recovery_points(self, disk: Disk) -> Mapping[tuple[str, int], int]:
-        """Return below which offset each log was flushed.
+        """Return for each log the offset up to which it was flushed.
 
         Raises:
-            ClusterError: It cannot be read.
+            ClusterError: The checkpoint cannot be read.
         """
 
     def flush_interval(self, disk: Disk) -> int | None:
-        """Return after how many messages a broker flushes a log; None: that is the kernel's."""
+        """Return after how many messages a broker flushes a log.
+
+        The result is None if the broker leaves flushes to the kernel.
+        """
 
 
 class KnowsVotes(Protocol):
-    """Knows what votes a controller granted.
+    """Reads the votes that a controller granted.
 
     Attributes:
-        votes_log: The file in a node's folder that tells of them, a line each.
+        votes_log: The file in a node's folder that has a line for each vote.
     """
 
     votes_log: PurePosixPath
 
     def votes(self, lines: Iterable[str]) -> Iterator[Vote]:
-        """Yield the votes that lines of it tell of, in order."""
+        """Yield the votes that the file's lines report, in order."""
 
 
 class Logs(KnowsReplicas, KnowsFlushes, KnowsVotes, Protocol):
-    """All that is known of the files of a system's nodes."""
+    """Reads the logs, flush points and votes in the files of a system's nodes."""
 
 
 @runtime_checkable
 class HasLogs(Protocol):
-    """Clusters whose nodes' files are at hand, in Kafka's format.
+    """Clusters whose nodes' files can be read, in Kafka's format.
 
     Attributes:
-        logs: Knows them.
+        logs: Reads the files.
     """
 
     logs: Logs

@@ -1,4 +1,4 @@
-"""What machines can do: start and signal processes, hold files, and what not every kind can."""
+"""Protocols for machines: start and signal processes, access files, and optional abilities."""
 
 import signal
 from collections.abc import Collection, Mapping, Sequence
@@ -10,12 +10,13 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessId:
-    """A process that cannot be mistaken for a later one with the same number.
+    """A process, identified so that a later process with the same pid is never taken for it.
 
     Attributes:
-        pid: Its number on its machine; it leads a process group of its own.
-        start_ticks: When it began: field 22 of `/proc/PID/stat`, or without `/proc` microseconds.
-        machine: The node whose numbers these are; empty: those of the controlling machine.
+        pid: Its pid on its machine. It leads a process group of its own.
+        start_ticks: Its start: field 22 of `/proc/PID/stat`, or microseconds where there is no
+            `/proc`.
+        machine: The node whose pids these are; empty for the machine of the harness.
     """
 
     pid: int
@@ -25,16 +26,16 @@ class ProcessId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What a node shall run."""
+    """A command to start on a node."""
 
     argv: Sequence[str]
     log: Path
-    """Standard output and error are appended here."""
+    """File to which standard output and error are appended."""
     cwd: Path
     env: Mapping[str, str] = field(default_factory=dict)
-    """Added to the harness's own environment."""
+    """Variables added to the harness's own environment."""
     limited: bool = False
-    """Whether its processors and memory may be limited later (`CanLimitResources`)."""
+    """Whether processor time and memory may be limited later (`CanLimitResources`)."""
 
 
 @runtime_checkable
@@ -44,152 +45,150 @@ class Hosts(Protocol):
     kind: str
 
     def up(self) -> None:
-        """Make the machines. Raises `UserError` if this machine cannot."""
+        """Create the machines; raise `UserError` if this machine cannot."""
 
     def address(self, node: str) -> str:
-        """Return the address under which the other nodes and the clients reach a node."""
+        """Return the address at which the other nodes and the clients reach a node."""
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process on a node; it dies with the hosts, and with the harness."""
+        """Start a process on a node; it ends with the hosts or with the harness."""
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
-        """Send a signal to the group that a process leads; False if it has ended already."""
+        """Send a signal to the process group of a process; False if it has already ended."""
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return the letter of its state, as in `/proc/PID/stat`; None: there is none any more."""
+        """Return a process's state letter, as in `/proc/PID/stat`; None if it no longer exists."""
 
     def exit_of(self, node: str, process: ProcessId) -> int | None:
-        """Return the exit code of what was spawned on a node, or minus the signal that ended it.
+        """Return the exit code of a node's process, or minus the signal that ended it.
 
-        None: it has not ended, or nobody saw its end.
+        Return None if the process has not ended, or if its end was not observed.
         """
 
     def disk(self, node: str) -> "Disk":
-        """Return the files of a node's folder (`RunPaths.node`), wherever they are."""
+        """Return access to the files of a node's folder (`RunPaths.node`), wherever they are."""
 
     def down(self) -> None:
         """End every process and remove everything that `up` made. Idempotent."""
 
 
 class Disk(Protocol):
-    """The files of one node's folder. Paths are relative to it; what fails raises `OSError`."""
+    """The files of one node's folder. Paths are relative to it; failures raise `OSError`."""
 
     def files(self, pattern: str = "**/*") -> list[PurePosixPath]:
-        """Return the files, no folders, whose path matches (as `Path.glob`), in order."""
+        """Return the paths of files that match a `Path.glob` pattern, without folders, sorted."""
 
     def size(self, path: PurePosixPath | str) -> int:
         """Return the size of a file in bytes."""
 
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
-        """Return bytes of a file, from an offset on; -1: to its end."""
+        """Return `size` bytes of a file from offset `at`; -1: up to the end of the file."""
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
-        """Write bytes into a file that may exist; what lies around them stays."""
+        """Write bytes into a file at an offset; create a missing file. Other bytes stay."""
 
     def truncate(self, path: PurePosixPath | str, size: int) -> None:
-        """Cut a file to its first bytes."""
+        """Truncate a file to its first `size` bytes."""
 
     def remove(self, path: PurePosixPath | str) -> None:
-        """Remove a file, or a folder with all that is in it. Idempotent."""
+        """Remove a file, or a folder with its contents. Idempotent."""
 
 
 @runtime_checkable
 class HasFiles(Protocol):
-    """Hosts whose nodes keep their files elsewhere: on other machines, on disks of their own.
+    """Hosts whose nodes keep their files elsewhere, on other machines or on separate disks.
 
-    A path of a `Command` that lies in the node's folder or among the software is the local one;
-    `spawn` turns it into the machine's own.
+    A path in a `Command` is the local path, if it is in the node's folder or among the software.
+    `spawn` translates it into the machine's own path.
     """
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Bring the node's folder, as it was prepared here, and files of software to a machine."""
+        """Copy a node's folder, as prepared here, and files of software to the node's machine."""
 
     def fetch(self, node: str) -> None:
-        """Bring the node's folder back here, as far as the machine answers. Idempotent."""
+        """Copy a node's folder back to this machine, as far as its machine answers. Idempotent."""
 
 
 @runtime_checkable
 class HasSoftware(HasFiles, Protocol):
-    """Hosts that do not share this machine's Java either."""
+    """Hosts that do not share this machine's Java."""
 
     def java(self, node: str) -> Path:
-        """Return the program `java` of a machine; raises `UserError` if it has none."""
+        """Return the path of `java` on a node's machine; raise `UserError` if it has none."""
 
 
 class Ability(StrEnum):
-    """What some hosts, or systems, can do and others cannot; faults that need it are dealt there.
-
-    Hosts never lack those of `OF_SYSTEMS`: a system that does says why in its `Declared.cannot`.
-    """
+    """An ability that some hosts or systems have; faults are scheduled only where they can work."""
 
     CUT = "cut"
-    """Drop what travels over a link (`CanPartition`)."""
+    """Drop the packets that travel over a link (`CanPartition`)."""
     ONE_WAY = "one-way"
-    """Drop what travels over a link in one direction, and let the other way through."""
+    """Drop the packets of a link in one direction only."""
     CUT_CLIENTS = "cut-clients"
-    """Drop what travels between `CLIENTS` and a node."""
+    """Drop the packets between `CLIENTS` and a node."""
     SHAPE = "shape"
-    """Delay, lose, double, reorder and stall what travels over a link (`CanShape`)."""
+    """Delay, lose, duplicate, reorder and stall the packets of a link (`CanShape`)."""
     SHAPE_CLIENTS = "shape-clients"
-    """Do the same to what travels between `CLIENTS` and a node, both ways."""
+    """Shape the packets between `CLIENTS` and a node, in both directions."""
     CONNECTIONS = "connections"
-    """Tell the connections over a link, reset some of them, block some (`HasConnections`)."""
+    """List the TCP connections over a link, and reset or block some of them (`HasConnections`)."""
     DISK = "disk"
-    """Fill the disk of a node, and make it read-only (`CanLimitDisk`)."""
+    """Fill a node's disk, and make it read-only (`CanLimitDisk`)."""
     CLOCK = "clock"
-    """Have a broker see another time (`CanShiftClock`)."""
+    """Show a broker a shifted time (`CanShiftClock`)."""
     SLOW_DISK = "slow-disk"
-    """Have a node's disk take long (`CanSlowDisk`)."""
+    """Slow a node's disk (`CanSlowDisk`)."""
     FAULTY_DISK = "faulty-disk"
-    """Have a node's disk refuse, tear and forget what it is told to do (`CanFaultDisk`)."""
+    """Let a node's disk refuse, tear or lose requests (`CanFaultDisk`)."""
     RESOURCES = "resources"
-    """Give a server less of processors, memory and file handles (`CanLimitResources`)."""
+    """Limit a server's processor time, memory and file handles (`CanLimitResources`)."""
     KILL = "kill"
-    """Kill a broker, and start it again (`CanKill`)."""
+    """Kill a broker and start it again (`CanKill`)."""
     STOP = "stop"
-    """Stop a broker in order, and start it again."""
+    """Stop a broker cleanly and start it again."""
     PAUSE = "pause"
-    """Have a broker stand still, and go on (`CanPause`)."""
+    """Pause and resume a broker (`CanPause`)."""
     APART = "apart"
-    """Have one broker gone while others live: each is a process of its own."""
+    """Take one broker down while others live, because each broker is its own process."""
     FILES = "files"
     """Read and change a broker's logs while it is down (`HasLogs`)."""
     QUORUM = "quorum"
-    """Tell who leads the controllers."""
+    """Report the leader of the controllers' quorum."""
     ELECT = "elect"
-    """Have a leader elected by order (`CanMoveLeaders`)."""
+    """Elect a partition leader on request (`CanMoveLeaders`)."""
     REASSIGN = "reassign"
-    """Give a partition other replicas by order (`CanMoveLeaders`)."""
+    """Reassign a partition to other replicas on request (`CanMoveLeaders`)."""
     TOPICS = "topics"
-    """Make and delete topics, and tell of each broker which it knows (`CanMakeTopics`)."""
+    """Create and delete topics, and report the topics that each broker knows (`CanMakeTopics`)."""
     TIME = "time"
-    """Have a broker say what time it takes it to be (`CanTellTime`)."""
+    """Let a broker report its current time (`CanTellTime`)."""
 
 
 OF_SYSTEMS = frozenset({
     Ability.KILL, Ability.STOP, Ability.PAUSE, Ability.APART, Ability.FILES, Ability.QUORUM,
     Ability.ELECT, Ability.REASSIGN, Ability.TOPICS, Ability.TIME, Ability.ONE_WAY,
 })  # fmt: skip
-"""What depends on the system alone. A system may lack what hosts can do as well."""
+"""Abilities that depend on the system alone. A system may also lack abilities of its hosts."""
 
 
 @runtime_checkable
 class CanAudit(Protocol):
-    """Hosts that can say what of a run is on them, or was changed by it."""
+    """Hosts that can list a run's traces on them."""
 
     def traces(self) -> Mapping[str, str]:
-        """Return what is there now, by what it is: `{"n1: nft table logquake": "2 chains"}`.
+        """Return the traces that exist now: `{"n1: nft table logquake": "2 chains"}`.
 
-        Asked before `up` and after `down`: a difference means that something was left behind.
+        The harness asks before `up` and after `down`. A difference means that something was left
+        behind.
         """
 
 
 @runtime_checkable
 class TellsRoom(Protocol):
-    """Hosts whose nodes write to disks that are not this machine's."""
+    """Hosts whose nodes write to disks of other machines."""
 
     def room(self) -> Mapping[str, int]:
-        """Return how many bytes are left for each node, as far as is known; without waiting."""
+        """Return the free bytes on each node's disk, as last reported; does not wait."""
 
 
 @runtime_checkable
@@ -197,52 +196,52 @@ class CanLimitDisk(Protocol):
     """Hosts whose nodes keep their data on a file system of their own, of limited size."""
 
     def fill_disk(self, node: str) -> int:
-        """Take all the room that is left on a node's disk; return how many bytes that were."""
+        """Fill a node's disk completely; return how many bytes were written."""
 
     def empty_disk(self, node: str) -> None:
-        """Give the room back. Idempotent."""
+        """Remove the bytes that filled the disk. Idempotent."""
 
     def lock_disk(self, node: str) -> None:
-        """Make a node's disk read-only; nobody may have a file of it open for writing."""
+        """Make a node's disk read-only; no process may have a file on it open for writing."""
 
     def unlock_disk(self, node: str) -> None:
-        """Make it writable again. Idempotent."""
+        """Make a node's disk writable again. Idempotent."""
 
     def try_disk(self, node: str) -> str:
-        """Write a page to a node's disk; return the name of the error, `ENOSPC`; empty: none."""
+        """Write a page to a node's disk; return the error name, such as `ENOSPC`, or empty."""
 
 
 @runtime_checkable
 class CanSlowDisk(Protocol):
-    """Hosts whose disks can be made to take long."""
+    """Hosts whose disks can be slowed."""
 
     def slow_disk(self, node: str, flush_s: float) -> None:
-        """Have each flush on a node's disk take up to so many seconds, and half of it at least.
+        """Let each flush on a node's disk take between half of and the full `flush_s` seconds.
 
-        Real disks have each read and write take as long, too.
+        On real disks, each read and write takes as long, too.
         """
 
     def quicken_disk(self, node: str) -> None:
-        """Have it be as quick as it was. Idempotent."""
+        """End the delays on a node's disk. Idempotent."""
 
     def time_flush_s(self, node: str) -> float:
-        """Write a page to a node's disk and flush it; return how long that took."""
+        """Write a page to a node's disk and flush it; return the seconds that it took."""
 
 
 DISK_REQUESTS = ("read", "write", "fsync")
-"""What a disk is asked for."""
+"""The sorts of requests to a disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskAnswers:
-    """What a disk said to a page that was written, flushed and read again.
+    """The results of writing, flushing and reading a page on a disk.
 
     Attributes:
-        errors: By request, `read`, `write` and `fsync`: the name of its error; empty: none.
-        written: How many bytes the page has.
-        stored: How many of them lie below the node's file system; -1: nobody looked.
-        asked: How many requests that took: nothing is read of a page that is not there.
-        took_s: How long.
+        errors: The name of each request's error, by `read`, `write` and `fsync`; empty if none.
+        written: The number of bytes of the page.
+        stored: How many of them are below the node's file system; -1 if that was not checked.
+        asked: The number of requests. A page that does not exist is not read.
+        took_s: The duration in seconds.
     """
 
     errors: Mapping[str, str]
@@ -254,53 +253,59 @@ class DiskAnswers:
 
 @runtime_checkable
 class CanFaultDisk(Protocol):
-    """Hosts whose disks can be made to break requests, one way at a time on each node."""
+    """Hosts whose disks can be made to break requests, in one way at a time on each node."""
 
     def fault_disk(
         self, node: str, kind: str, requests: Collection[str], *, folders: Collection[str] = ()
     ) -> None:
-        """Have requests be broken on a node's disk, in place of any that were so far.
+        """Break requests on a node's disk; this replaces an earlier fault.
 
         Args:
-            node: Whose.
-            kind: `refused`: they get EIO; `torn`: a write stores its first half and gets EIO;
-                `short`: it stores that and says so; `lost`: a flush of a segment is answered and
-                not done.
-            requests: `read`, `write`, `fsync`.
-            folders: Of what is lost: the folders of partitions, in that of the node's data.
+            node: The node.
+            kind: `refused`: requests get EIO. `torn`: a write stores its first half and gets EIO.
+                `short`: a write stores its first half and reports that. `lost`: a flush of a
+                segment is acknowledged but not done.
+            requests: The sorts of requests: `read`, `write`, `fsync`.
+            folders: For `lost`: the partitions' folders, within the node's data folder.
         """
 
     def mend_disk(self, node: str) -> int:
-        """Have none be broken; return how many files could be flushed then. Idempotent.
+        """Clear the fault that breaks requests; return how many files were then flushed.
+
+        The call is idempotent.
 
         Raises:
             ClusterError: A file cannot be flushed.
         """
 
     def disk_counts(self, node: str) -> Mapping[str, int]:
-        """Return how often that came to pass, since it was ordered: `{"refused write": 3}`."""
+        """Return how often the fault took effect since its start: `{"refused write": 3}`."""
 
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
-        """Return how many bytes of each segment, as it is now called, have been on disk all along.
+        """Return for each segment how many bytes were on disk since flushes began to be lost.
 
-        From when flushes began to be lost: what was truncated and written again since is not.
+        Bytes that were truncated and written again since then do not count. Each segment has its
+        present name.
         """
 
     def try_requests(self, node: str) -> DiskAnswers:
         """Write a page to a node's disk, flush it and read it again."""
 
     def disk_trouble(self, node: str) -> str:
-        """Return what is wrong with what breaks a node's requests: `has ended`; empty: nothing."""
+        """Return what is wrong with the program that breaks requests, such as `has ended`.
+
+        The result is empty if the program works.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerCut:
-    """What a loss of power left of one file.
+    """The effect of a power loss on one file.
 
     Attributes:
-        flushed: How many of its first bytes were safe.
-        kept: How many it has now: of what was not safe, some may have been written all the same.
-        lost: How many are gone.
+        flushed: How many of its first bytes were flushed.
+        kept: How many bytes it has now. Bytes that were not flushed may also have been written.
+        lost: How many bytes were lost.
     """
 
     flushed: int
@@ -310,16 +315,16 @@ class PowerCut:
 
 @runtime_checkable
 class CanLosePower(Protocol):
-    """Hosts whose machines can be turned off at once, with disks that tell what was flushed."""
+    """Hosts whose machines can lose power, with disks that record what was flushed."""
 
     def lose_power(self, node: str) -> Mapping[PurePosixPath, PowerCut]:
-        """Turn a machine off: what runs is gone, and no connection is closed.
+        """Power a machine off: its processes end, and no connection is closed.
 
-        What was flushed stays; of what was not, as much as happened to be written. A start of its
-        broker turns the machine on again.
+        Flushed bytes stay. A random share of the other bytes is lost. The next start of the
+        machine's broker powers it on again.
 
         Returns:
-            What became of each file that was on the disk, by its path in the node's folder.
+            The effect on each file of the disk, by its path in the node's folder.
         """
 
 
@@ -328,13 +333,13 @@ class CanShiftClock(Protocol):
     """Hosts whose brokers may see another wall-clock time than the machine."""
 
     def clock_environment(self, node: str) -> Mapping[str, str]:
-        """Return what a broker must be started with so that its clock can be shifted later."""
+        """Return the environment variables that a broker needs for later clock shifts."""
 
     def set_clock(self, node: str, *, offset_s: float, rate: float = 1.0) -> None:
-        """Have a node's broker see the time shifted, and pass at another rate from now on."""
+        """Shift a node's wall clock by an offset, and change how fast the clock runs."""
 
     def reset_clock(self, node: str) -> None:
-        """Have it see the true time again. Idempotent."""
+        """Give a node the true time again. Idempotent."""
 
     def clock_offset_s(self, node: str) -> float:
-        """Return by how much what a broker would see now differs from the true time."""
+        """Return the seconds by which a node's clock is ahead of true time now."""

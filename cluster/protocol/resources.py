@@ -1,4 +1,4 @@
-"""What a machine gives a server's process of its processors, memory and file handles."""
+"""Protocols and data types for a server's processor time, memory and file handles."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -11,8 +11,8 @@ class Handles:
     """The file descriptors of a process (man 2 getrlimit, `RLIMIT_NOFILE`).
 
     Attributes:
-        numbers: Those that are open.
-        soft, hard: Its limits: it opens none whose number would be `soft` or more.
+        numbers: The open descriptors.
+        soft, hard: The limits. The process can open no descriptor with the number `soft` or higher.
     """
 
     numbers: frozenset[int]
@@ -20,21 +20,21 @@ class Handles:
     hard: int
 
     def free(self, wanted: int) -> tuple[int, ...]:
-        """Return the lowest numbers below the limit that are not open, as many as wanted."""
+        """Return the lowest unused descriptor numbers below the limit, at most `wanted`."""
         lowest = range(min(self.soft, len(self.numbers) + wanted))
         return tuple(each for each in lowest if each not in self.numbers)[:wanted]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processor:
-    """How much of the processors a server gets, and got.
+    """The processor time that a server may use and has used.
 
     Attributes:
-        process: The server that was measured.
-        share: The part of one core that it gets at most; None: it has no limit.
-        throttled: In how many periods it had to wait because it had had its share.
-        throttled_s: How long it waited, all its threads together.
-        used_s: How long it has run.
+        process: The server's process.
+        share: The most that it may use, as a share of one core; None if unlimited.
+        throttled: The number of periods in which it had to wait after it had used its share.
+        throttled_s: The seconds that all its threads waited.
+        used_s: The processor seconds that it has used.
     """
 
     process: ProcessId
@@ -46,13 +46,13 @@ class Processor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """How much memory a server has.
+    """The memory use of a server.
 
     Attributes:
-        limit_bytes: As much as it gets; None: without a limit.
-        used_bytes: Its memory, with the files that the kernel keeps in memory for it.
-        cached_bytes: Those files, which the kernel can drop.
-        hits: How often it wanted more than its limit.
+        limit_bytes: The limit; None if there is none.
+        used_bytes: Its memory, with the files that the kernel caches for it.
+        cached_bytes: The cached files, which the kernel can drop.
+        hits: How often it hit its limit.
         kills: How often the kernel killed it for that.
     """
 
@@ -65,41 +65,41 @@ class Memory:
 
 @runtime_checkable
 class CanLimitResources(Protocol):
-    """Hosts that can give a server less of processors, memory and file handles than it wants.
+    """Hosts that can limit a server's processor time, memory and file handles.
 
-    Limits of processors and memory need a server that was started for them (`Command.limited`).
+    To limit processor time or memory, the server must have been started with `Command.limited`.
     """
 
     def handles(self, process: ProcessId) -> Handles:
-        """Return the file descriptors of a process.
+        """Return the file descriptors of a process, and their limits.
 
         Raises:
-            ClusterError: It has ended.
+            ClusterError: The process has ended.
         """
 
     def limit_handles(self, process: ProcessId, soft: int) -> None:
-        """Have a process open no descriptor whose number would be `soft` or more."""
+        """Forbid a process to open a file descriptor with the number `soft` or higher."""
 
     def processor(self, node: str) -> Processor:
-        """Return how much of the processors a node's server gets, and got.
+        """Return the processor time that a node's server may use and has used.
 
         Raises:
-            ClusterError: It was not started so that it can be limited, or has ended.
+            ClusterError: The server was not started with `Command.limited`, or it has ended.
         """
 
     def limit_processor(self, node: str, share: float | None) -> None:
-        """Give a node's server so much of one core; None: as before. Idempotent."""
+        """Limit a node's server to a share of one core; None removes the limit. Idempotent."""
 
     def memory(self, node: str) -> Memory:
-        """Return how much memory a node's server has.
+        """Return the memory use of a node's server.
 
         Raises:
-            ClusterError: It was not started so that it can be limited.
+            ClusterError: The server was not started with `Command.limited`.
         """
 
     def limit_memory(self, node: str, limit_bytes: int | None) -> None:
-        """Give a node's server so much memory; None: as before. Idempotent.
+        """Limit the memory of a node's server; None removes the limit. Idempotent.
 
         Raises:
-            ClusterError: It has more, and the kernel cannot take it back.
+            ClusterError: The server uses more, and the kernel cannot reclaim it.
         """

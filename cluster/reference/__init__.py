@@ -1,1 +1,1 @@
-"""The reference cluster: a small Kafka of pure state machines, to test with and to learn from."""
+"""The reference cluster: a small Kafka made of pure state machines, for tests and for study."""

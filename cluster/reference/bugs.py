@@ -1,10 +1,10 @@
-"""Bugs that can be switched on: each breaks one line, and has to be found by its anomaly."""
+"""Deliberate bugs that can be switched on; each breaks one line and must cause one anomaly."""
 
 from enum import StrEnum
 
 
 class Bug(StrEnum):
-    """A bug's name, as `--bug` takes it. Its `if` stands beside the line that it breaks."""
+    """The name of a bug, as `--bug` accepts it. Its `if` is beside the line that it breaks."""
 
     TRUNCATE_TO_HIGH_WATERMARK = "truncate-to-high-watermark"
     ACK_BEFORE_COMMIT = "ack-before-commit"
@@ -14,12 +14,12 @@ class Bug(StrEnum):
 
     @property
     def anomaly(self) -> str:
-        """The anomaly that must show when the bug is on."""
+        """The anomaly that the checkers must report when the bug is on."""
         return _ANOMALIES[self]
 
     @property
     def line(self) -> str:
-        """The module that holds the broken line, as a path below `cluster/reference/`."""
+        """The module with the broken line, as a path below `cluster/reference/`."""
         return _LINES[self]
 
 

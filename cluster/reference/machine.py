@@ -1,17 +1,18 @@
-"""What a state machine of the reference cluster is: events come in, effects go out.
+"""The state machines of the reference cluster: events come in, effects go out.
 
-A machine never reads a clock, draws a random number, opens a socket or a file: a driver does
-(`process`: real sockets and files; `simulator`: virtual ones, from one seed). Drivers promise:
+A machine never reads a clock or a random number, and never opens a socket or a file. A driver does
+that: `process` has real sockets and files, `simulator` has virtual ones from one seed. Drivers
+guarantee:
 
-- Effects of one event are carried out in their order. What comes after a `Flush` is not let go
-  before the flush is done; if a disk effect fails, the rest is dropped and `DiskFailed` comes.
-- Requests between two machines travel on a connection of two incarnations. A request is answered
-  once, by `Answered`; None if its connection broke. What was asked on a connection that is gone is
-  never answered on another one.
-- After a start a machine knows only what the files hold (`Recovered` states of its parts).
+- The effects of one event are executed in order. Effects after a `Flush` wait until the flush is
+  done. If a disk effect fails, the remaining effects are dropped and `DiskFailed` follows.
+- Requests between two machines use a connection between two incarnations. Each request gets one
+  `Answered`; its answer is None if the connection broke. A request on a broken connection is never
+  answered on another one.
+- After a start a machine knows only the content of its files (the `Recovered` states).
 
-Events and effects are structs, not dataclasses: as frozen, and made in a third of the time, which
-counts where most of them live for microseconds.
+Events and effects are structs, not dataclasses. Structs are as frozen, but are created in a third
+of the time. That matters because most of them live for microseconds.
 """
 
 from collections.abc import Sequence
@@ -23,12 +24,12 @@ Nanoseconds = int
 
 
 class Asker(Struct, frozen=True, kw_only=True, gc=False):
-    """Where an answer must go to; made by drivers, and only handed back.
+    """The destination of an answer; made by drivers, and passed back unchanged.
 
     Attributes:
-        who: A node's id, or -1: a client.
-        connection: Which connection; unique over a driver's life, so an incarnation's own.
-        correlation: Which request on it.
+        who: The id of the asking node; -1 for a client.
+        connection: The number of the connection, unique over a driver's life.
+        correlation: The number of the request on that connection.
     """
 
     who: int
@@ -37,47 +38,47 @@ class Asker(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Arrived(Struct, frozen=True, kw_only=True, gc=False):
-    """A request came; it must be answered with one `Reply`, now or later."""
+    """A request arrived. It must be answered with one `Reply`, now or later."""
 
     asker: Asker
     message: object
 
 
 class Answered(Struct, frozen=True, kw_only=True, gc=False):
-    """The answer to a `Request`; None: the connection broke, or it took too long."""
+    """The answer to a `Request`; None if the connection broke or the request timed out."""
 
     request: int
     message: object | None
 
 
 class Fired(Struct, frozen=True, kw_only=True, gc=False):
-    """A timer's time has come."""
+    """A timer fired."""
 
     timer: str
 
 
 class Hung(Struct, frozen=True, kw_only=True, gc=False):
-    """A connection on which requests came is gone: what is parked for it needs no answer."""
+    """A connection for incoming requests is closed; its waiting requests need no answer."""
 
     connection: int
 
 
 class DiskFailed(Struct, frozen=True, kw_only=True, gc=False):
-    """An effect on a folder failed, as a full disk or a bad one does."""
+    """An effect on a folder failed, for example because of a full or bad disk."""
 
     folder: str
     reason: str
 
 
 class StopAsked(Struct, frozen=True, kw_only=True, gc=False):
-    """Whoever runs the node wants it to end in good order: it hands over, then says `End`."""
+    """The node should end cleanly: it hands over its leaderships and then returns `End`."""
 
 
 Event = Arrived | Answered | Fired | Hung | DiskFailed | StopAsked
 
 
 class Request(Struct, frozen=True, kw_only=True, gc=False):
-    """Ask another node. `number` comes back in `Answered`; the machine counts it up itself."""
+    """Ask another node. The machine chooses `number`, which comes back in `Answered`."""
 
     number: int
     to: int
@@ -93,9 +94,9 @@ class Reply(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SetTimer(Struct, frozen=True, kw_only=True, gc=False):
-    """Have `Fired` come once, in place of any earlier timer of this name.
+    """Let `Fired` come once, in place of any earlier timer of this name.
 
-    The driver draws the moment between both limits: random time-outs are drawn there.
+    The driver chooses the time at random between both limits; this makes random timeouts.
     """
 
     timer: str
@@ -104,18 +105,18 @@ class SetTimer(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def timer(name: str, after_ns: Nanoseconds) -> SetTimer:
-    """Return what has a timer fire at a moment that is not drawn."""
+    """Return the effect that lets a timer fire at a fixed time."""
     return SetTimer(timer=name, after_ns=after_ns, at_most_ns=after_ns)
 
 
 class CancelTimer(Struct, frozen=True, kw_only=True, gc=False):
-    """Forget a timer. Nothing happens if there is none."""
+    """Cancel a timer if it exists."""
 
     timer: str
 
 
 class Append(Struct, frozen=True, kw_only=True, gc=False):
-    """Add whole batches at the end of a log; they are safe after a `Flush` only."""
+    """Append whole batches to a log; they are durable only after a `Flush`."""
 
     folder: str
     """The log's folder, `TOPIC-PARTITION`."""
@@ -124,60 +125,60 @@ class Append(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Flush(Struct, frozen=True, kw_only=True, gc=False):
-    """Have all that was appended to a log reach the disk."""
+    """Flush all appended batches of a log to the disk."""
 
     folder: str
 
 
 class Truncate(Struct, frozen=True, kw_only=True, gc=False):
-    """Remove all batches of a log from an offset on, which is a batch's first."""
+    """Remove all batches of a log from an offset on; the offset is the first of a batch."""
 
     folder: str
     offset: int
 
 
 class DropLog(Struct, frozen=True, kw_only=True, gc=False):
-    """Remove a log's folder: its topic was deleted, or is no longer here."""
+    """Remove a log's folder: its topic was deleted, or the replica is no longer here."""
 
     folder: str
 
 
 class SetAside(Struct, frozen=True, kw_only=True, gc=False):
-    """Rename a log's folder: it is nobody's log any more, and is kept for who may miss it."""
+    """Rename the folder of a log that belongs to no topic, to keep its content."""
 
     folder: str
     name: str
 
 
 class RollAt(Struct, frozen=True, kw_only=True, gc=False):
-    """From now on, roll a log's segments at so many bytes (a topic's `segment.bytes`)."""
+    """Set the size in bytes at which a log's segments are rolled (a topic's `segment.bytes`)."""
 
     folder: str
     segment_bytes: int
 
 
 class RemoveFile(Struct, frozen=True, kw_only=True, gc=False):
-    """Remove a small file that nobody needs any more, if it is there."""
+    """Remove a small file, if it exists."""
 
     path: str
 
 
 class WriteFile(Struct, frozen=True, kw_only=True, gc=False):
-    """Replace a small file whole: written aside, flushed, renamed. Safe when it is done."""
+    """Replace a small file atomically; it is durable when the effect is done."""
 
     path: str
-    """Relative to the log dir: `peter-test01-0/leader-epoch-checkpoint`."""
+    """The path within the log dir, such as `peter-test01-0/leader-epoch-checkpoint`."""
     data: bytes
 
 
 class Say(Struct, frozen=True, kw_only=True, gc=False):
-    """A line for the node's log, in Kafka's words where Kafka has some."""
+    """Write a line to the node's log, in Kafka's words where Kafka has such a line."""
 
     text: str
 
 
 class End(Struct, frozen=True, kw_only=True, gc=False):
-    """The node's last effect: its process ends. Nothing more is told to the machine."""
+    """End the process: the node's last effect. The machine gets no further event."""
 
 
 Effect = (
@@ -199,10 +200,10 @@ Effect = (
 
 
 class Machine(Protocol):
-    """A node, or a part of one, as drivers see it."""
+    """A node, or a part of one, as drivers use it."""
 
     def start(self, now: Nanoseconds) -> Sequence[Effect]:
-        """Begin, with what the files held. Called once, before any event."""
+        """Start with the content of the files; called once, before any event."""
 
     def on(self, now: Nanoseconds, event: Event) -> Sequence[Effect]:
-        """Take an event, at a moment of the node's own monotonic clock."""
+        """Handle an event at a time of the node's own monotonic clock; return the effects."""

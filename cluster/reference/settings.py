@@ -1,7 +1,7 @@
-"""What a node is told by its `server.properties`, and a topic by its own settings.
+"""The settings of a node from `server.properties`, and the settings of a topic.
 
-Names are Kafka's with underscores, times are in milliseconds as there, and keys that no field
-stands for are kept: a file that a real broker takes is taken here.
+The names are Kafka's, with underscores. Times are in milliseconds, as in Kafka. Unknown keys are
+kept, so that each file that a real broker accepts is accepted here.
 """
 
 import re
@@ -18,7 +18,7 @@ NANOSECONDS_A_MS = 1_000_000
 _MOST_INT, _MOST_LONG = (1 << 31) - 1, (1 << 63) - 1
 _LONG = frozenset(("flush_messages", "log_flush_interval_messages", "replica_lag_time_max_ms"))
 _SMALLEST_SEGMENT = 14
-"""Kafka's `LegacyRecord.RECORD_OVERHEAD_V0`, which was its least before 4.0."""
+"""Kafka's `LegacyRecord.RECORD_OVERHEAD_V0`, the minimum before 4.0."""
 _LEAST = {
     "node_id": -1, "broker_id": -1, "min_insync_replicas": 1, "default_replication_factor": 1,
     "num_partitions": 1, "segment_bytes": _SMALLEST_SEGMENT, "log_segment_bytes": _SMALLEST_SEGMENT,
@@ -29,32 +29,32 @@ _LEAST = {
     "broker_session_timeout_ms": 1, "replica_socket_timeout_ms": 1,
     "replica_high_watermark_checkpoint_interval_ms": 1,
 }  # fmt: skip
-"""Kafka's, and where it has none: below these a node would do nothing else, or never anything.
-Numbers that are not named begin at 0."""
+"""Minimum values: Kafka's, or where Kafka has none, those below which a node would never do
+anything else. Numbers that are not listed begin at 0."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _TOPIC_KEY = re.compile(r"[a-z][a-z0-9.-]{0,79}")
-"""Kafka knows its keys, and refuses others; here all that could be one of some version is kept."""
+"""Pattern of topic settings. Kafka refuses unknown keys; here every key of this form is kept."""
 _ROLES = frozenset(("broker", "controller"))
 
 
 class SettingsError(Exception):
-    """A setting cannot be taken: one sentence says which and why."""
+    """An invalid setting. The message is one sentence with the key and the reason."""
 
 
 class Truncation(StrEnum):
-    """The rule by which a follower truncates, each a chapter of Kafka's history."""
+    """The rule by which a follower truncates; each was Kafka's at some time."""
 
     HIGH_WATERMARK = "high-watermark"
-    """To its own high watermark: before KIP-101."""
+    """The follower truncates to its own high watermark: before KIP-101."""
     LEADER_EPOCH_V0 = "leader-epoch-v0"
-    """To where the leader says that its last epoch ends: KIP-101."""
+    """The follower truncates to where the leader's log ends the follower's last epoch: KIP-101."""
     LEADER_EPOCH = "leader-epoch"
-    """Until both agree on an epoch: KIP-279; the leader tells with the fetch: KIP-595."""
+    """The follower truncates until both logs agree on an epoch (KIP-279, KIP-595)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """What may be set for each topic; the defaults of a node's topics are in its `Settings`."""
+    """The settings of one topic; a node's `Settings` have the defaults."""
 
     min_insync_replicas: int = 1
     segment_bytes: int = 1 << 30
@@ -65,7 +65,7 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """A node's settings. `others` has the keys of the file that no field stands for."""
+    """A node's settings. `others` has the file's keys that have no field here."""
 
     node_id: int = -1
     broker_id: int = -1
@@ -119,13 +119,13 @@ class Settings:
     others: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def topic(self, overrides: Mapping[str, str] | None = None) -> TopicSettings:
-        """Return a topic's settings: the node's defaults under what was set for the topic.
+        """Return a topic's settings: its own, and the node's defaults for the rest.
 
         Args:
-            overrides: By Kafka's names (`min.insync.replicas`).
+            overrides: The topic's own settings, by Kafka's names (`min.insync.replicas`).
 
         Raises:
-            SettingsError: A value is not what its key takes, or a key is none of Kafka's form.
+            SettingsError: A value is invalid, or a key has not Kafka's form.
         """
         for key in overrides or ():
             if not _TOPIC_KEY.fullmatch(key):
@@ -141,7 +141,7 @@ class Settings:
 
     @property
     def lag_time_max_ns(self) -> int:
-        """How long a follower may lag before it leaves the ISR, in nanoseconds."""
+        """The time in nanoseconds that a follower may lag before it leaves the ISR."""
         return self.replica_lag_time_max_ms * NANOSECONDS_A_MS
 
 
@@ -149,8 +149,8 @@ def parsed(text: str) -> Settings:
     """Read the text of a `server.properties`.
 
     Raises:
-        SettingsError: A value is not what its key takes.
-        DamagedFileError: A line is no `key=value`.
+        SettingsError: A value is invalid.
+        DamagedFileError: A line is not `key=value`.
     """
     pairs = dict(properties(text))
     known = _taken(Settings, pairs)
@@ -168,7 +168,7 @@ def _key(name: str) -> str:
 
 
 def _taken(of: type[Settings] | type[TopicSettings], pairs: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields that some keys stand for, each made what its field is."""
+    """Return the fields named by some keys, each value converted to its field's type."""
     types = {_key(each.name): (each.name, each.type) for each in fields(of)}
     return {
         types[key][0]: _value(types[key][0], value.strip(), types[key][1])
@@ -211,7 +211,7 @@ def _number(name: str, text: str) -> int:
 
 
 def _bugs(text: str) -> tuple[Bug, ...]:
-    """Read a list as Kafka writes lists."""
+    """Read a list of bugs, written as Kafka writes lists."""
     return tuple(Bug(each.strip()) for each in text.split(",") if each.strip())
 
 

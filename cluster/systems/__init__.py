@@ -1,5 +1,5 @@
-"""The systems under test: one module each, behind one protocol.
+"""The systems under test: one module each, with a common protocol.
 
-`system.py` says what a system is, `registry.py` which there are. May import the rest of `cluster`;
-is imported by `harness`.
+`system.py` defines the protocol, `registry.py` lists the systems. This package may import the rest
+of `cluster`. `harness` imports it.
 """

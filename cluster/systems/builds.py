@@ -1,12 +1,14 @@
-"""A Kafka of yours: an unpacked distribution, a build tree, or jars before those of a release.
+"""A user's Kafka: an unpacked distribution, a build tree, or jars in front of a release's jars.
 
-The jars in a folder show what it is. A distribution has all of them in `libs/`. In a build tree
-Gradle puts the jars of each module into `MODULE/build/libs/`, and what the server needs, other
-modules included, into `core/build/dependant-libs-SCALA/`; `bin/kafka-run-class.sh` runs these. A
-module's own jar goes before the copy in that folder: `./gradlew :storage:jar` makes only the first.
-Other modules' jars are left out, such as that of the benchmarks, which has copies of all classes.
+The jars show the kind of a folder. A distribution has all jars in `libs/`. In a build tree, Gradle
+puts each module's jars into `MODULE/build/libs/`. All jars that the server needs, with those of
+other modules, are in `core/build/dependant-libs-SCALA/`. `bin/kafka-run-class.sh` runs these.
 
-The version and the commit stand in `kafka/kafka-version.properties` of `kafka-clients`.
+A module's own jar comes before the copy in that folder, because `./gradlew :storage:jar` builds
+only the module's own. Jars of unneeded modules are left out, such as the benchmarks' jar, which
+contains copies of all classes.
+
+`kafka/kafka-version.properties` in `kafka-clients` has the version and the commit.
 """
 
 import hashlib
@@ -36,7 +38,7 @@ _NOT_TO_RUN = (
     "-test-fixtures",
 )  # fmt: skip
 _OF_KAFKA = re.compile(r"(?:kafka|connect|trogdor)[-_]")
-"""How the names of jars begin that Kafka's own modules make."""
+"""Prefix of the jars that Kafka's own modules build."""
 _MODULES = ("*/build/libs/*.jar", "*/*/build/libs/*.jar")
 _BUILD = "./gradlew jar"
 _CLEAN = "./gradlew clean jar"
@@ -48,9 +50,9 @@ class Build:
     """A Kafka in a folder.
 
     Attributes:
-        version: `4.4.0-SNAPSHOT`.
-        commit: As the build noted it; empty: it noted none.
-        classpath: Its jars, absolute paths.
+        version: The version, such as `4.4.0-SNAPSHOT`.
+        commit: The commit recorded by the build; empty if none.
+        classpath: The absolute paths of its jars.
     """
 
     version: str
@@ -59,10 +61,10 @@ class Build:
 
 
 def build_in(folder: Path) -> Build:
-    """Look at a folder with a Kafka.
+    """Return the Kafka in a folder.
 
     Raises:
-        UserError: There is none, it is not whole, or there are several.
+        UserError: There is none, it is incomplete, or there are several.
     """
     folder = folder.absolute()
     if ":" in str(folder):
@@ -86,27 +88,27 @@ def build_in(folder: Path) -> Build:
 
 
 def version_in(named: SystemName) -> str | None:
-    """Return the version that the jars in a system's folder tell; None: it has none.
+    """Return the version of the jars in a system's folder; None if the system has no folder.
 
     Raises:
-        UserError: They do not tell.
+        UserError: The jars contain no version.
     """
     return build_in(Path(named.path).expanduser()).version if named.path else None
 
 
 def as_release(system: str) -> str:
-    """Return the release that a Kafka of the user's is told as, others as they are.
+    """Return the release that a user's Kafka counts as; other systems stay unchanged.
 
-    `kafka:4.3.1+my.jar` is told as `kafka:4.3.1`, a folder with a build of 3.9.2 as `kafka:3.9.2`,
-    one that is newer than any release known here as the newest.
+    `kafka:4.3.1+my.jar` counts as `kafka:4.3.1`. A folder with a build of 3.9.2 counts as
+    `kafka:3.9.2`. A build newer than every known release counts as the newest one.
 
     Raises:
-        UserError: Its jars do not tell the version.
+        UserError: The jars contain no version.
     """
     try:
         named = system_named(system)
     except ValueError:
-        return system  # It is refused where the plan is made.
+        return system  # An invalid system is refused where the plan is made.
     if named.kind is not SystemKind.KAFKA or not named.is_yours:
         return system
     version = named.version or ".".join(map(str, known_numbers(version_in(named) or "")))
@@ -114,10 +116,10 @@ def as_release(system: str) -> str:
 
 
 def jars_named(jars: Iterable[str]) -> tuple[Path, ...]:
-    """Return jars, or folders of classes, that stand before those of a release.
+    """Return jars, or folders of classes, that come before those of a release on the class path.
 
     Raises:
-        UserError: One is not there, is no jar, or has no class in it.
+        UserError: One does not exist, is not a jar, or contains no class.
     """
     found = tuple(Path(jar).expanduser().absolute() for jar in jars)
     for jar in found:
@@ -135,10 +137,10 @@ def jars_named(jars: Iterable[str]) -> tuple[Path, ...]:
 
 
 def version_of(clients: Path) -> Mapping[str, str]:
-    """Return what a jar of `kafka-clients` tells of itself: `version`, `commitId`.
+    """Return the `version` and `commitId` in a `kafka-clients` jar.
 
     Raises:
-        UserError: It does not.
+        UserError: The jar does not contain them.
     """
     try:
         with zipfile.ZipFile(clients) as jar, jar.open(_VERSION) as file:
@@ -157,13 +159,13 @@ def version_of(clients: Path) -> Mapping[str, str]:
 
 
 def hashes_of(jars: Iterable[Path]) -> dict[str, str]:
-    """Return the SHA-256 of jars by name; of a folder of classes that of each file in it."""
+    """Return the SHA-256 of jars by name; for a folder of classes, of each file in it."""
     found: dict[str, str] = {}
     for jar in jars:
         for file in [jar] if jar.is_file() else sorted(jar.rglob("*")):
             if file.is_file():
                 name = str(file.relative_to(jar.parent))
-                # Two folders may each have a jar of the same name.
+                # Two folders may each have a jar with the same name.
                 found[f"{name} ({len(found)})" if name in found else name] = _digest(file)
     return found
 
@@ -184,7 +186,7 @@ def _is_tree(folder: Path) -> bool:
 
 
 def _elsewhere(folder: Path) -> str:
-    """Return why there is no Kafka in a folder; and where one is nearby, if there is."""
+    """Return why there is no Kafka in a folder, and where one is nearby, if there is one."""
     near = [folder.parent, folder.parent.parent, folder.parent.parent.parent]
     with suppress(OSError):
         near += sorted(each for each in folder.iterdir() if each.is_dir())
@@ -206,7 +208,7 @@ def _of_distribution(folder: Path) -> list[Path]:
 
 
 def _of_tree(folder: Path) -> list[Path]:
-    """Return the jars that `bin/kafka-run-class.sh` would run a server with."""
+    """Return the jars with which `bin/kafka-run-class.sh` would run a server of a build tree."""
     settings = _gradle(folder)
     clients = _built(folder, list(_jars(folder, f"clients/build/libs/{_CLIENTS}")), settings)
     ending = clients.name.removeprefix("kafka-clients")  # -4.4.0-SNAPSHOT.jar
@@ -225,7 +227,7 @@ def _of_tree(folder: Path) -> list[Path]:
     chosen = [
         modules.get(jar.name, jar)
         for jar in wanted
-        # An earlier build left the others: Gradle copies, and takes nothing away.
+        # Other versions' jars are from earlier builds, because Gradle copies jars and deletes none.
         if jar.name.endswith(ending) or not _OF_KAFKA.match(jar.name)
     ]
     once: dict[str, Path] = {}
@@ -235,7 +237,7 @@ def _of_tree(folder: Path) -> list[Path]:
 
 
 def _built(folder: Path, clients: Sequence[Path], settings: Mapping[str, str]) -> Path:
-    """Return the clients' jar of a tree: where several were built, that of the tree's version."""
+    """Return the clients' jar of a build tree; of several, the one with the tree's version."""
     if not clients:
         raise UserError(f"{folder} is a Kafka that was not built; type there: {_BUILD}")
     now = f"kafka-clients-{settings.get('version')}.jar"
@@ -246,7 +248,7 @@ def _built(folder: Path, clients: Sequence[Path], settings: Mapping[str, str]) -
 
 
 def _needed(folder: Path, servers: Sequence[Path], settings: Mapping[str, str]) -> Path:
-    """Return the folder with what the server of a tree needs."""
+    """Return the folder of a build tree with the jars that the server needs."""
     if not servers:
         raise UserError(
             f"the server in {folder} was not built, or not with its clients: core/build/libs has no"
@@ -266,7 +268,7 @@ def _needed(folder: Path, servers: Sequence[Path], settings: Mapping[str, str]) 
 
 
 def _scala_of(server: Path) -> str:
-    """Return 2.13 of `kafka_2.13-4.3.1.jar`."""
+    """Return the Scala version 2.13 of `kafka_2.13-4.3.1.jar`."""
     return server.name.removeprefix("kafka_").partition("-")[0]
 
 
@@ -295,7 +297,7 @@ def _see_server(folder: Path, jars: Sequence[Path]) -> None:
 
 
 def _jars(folder: Path, pattern: str) -> Iterator[Path]:
-    """Yield jars that are to run, in order."""
+    """Yield the jars to run, sorted, without jars of tests, sources or documentation."""
     for jar in sorted(folder.glob(pattern)):
         if not jar.stem.endswith(_NOT_TO_RUN) and jar.is_file():
             yield jar

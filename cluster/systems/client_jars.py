@@ -1,4 +1,4 @@
-"""Kafka's own client in Java, and a compiler for programs that use it, as jars of Maven Central."""
+"""Fetch Kafka's Java client, and a compiler for programs that use it, from Maven Central."""
 
 import hashlib
 import os
@@ -12,22 +12,22 @@ from cluster.protocol import UserError
 from cluster.systems.system import Say
 
 _NEEDED = ("kafka-clients-", "lz4-java-", "snappy-java-", "zstd-jni-", "slf4j-api-")
-"""How the names of jars begin that a client needs: without what slf4j calls it logs nothing."""
+"""Prefixes of the jars that a client needs. Without a backend for slf4j it logs nothing."""
 _ECJ = "org/eclipse/jdt/ecj/3.36.0/ecj-3.36.0.jar"
 _ECJ_SHA256 = "a9a969911a55ffd7ad04d3ca4caf4f363b7b80a27701289dba3cc713084080c0"
 
 
 def client_jars(version: str, say: Say) -> tuple[Path, ...]:
-    """Return the jars of a version of Kafka's client, verified, from the cache or fetched.
+    """Return the jars of a version of Kafka's client, verified, from the cache or downloaded.
 
-    They are those of the whole version, which the cache keeps for brokers, too.
+    These are the jars of the whole release, which the cache also keeps for brokers.
 
     Args:
-        version: `4.3.1`.
-        say: Is told in a few words how far it is.
+        version: The version, such as `4.3.1`.
+        say: Gets short messages about the progress.
 
     Raises:
-        UserError: There is no such version, no network, no room.
+        UserError: There is no such version, no network, or no room.
     """
     try:
         jars = fetch_kafka(version, progress=say).classpath
@@ -38,13 +38,13 @@ def client_jars(version: str, say: Say) -> tuple[Path, ...]:
 
 
 def compiler_jar(say: Say) -> Path:
-    """Return Eclipse's compiler, for a Java that comes without one (JDT's `ecj`, EPL 2.0).
+    """Return Eclipse's compiler, for a Java without a compiler (JDT's `ecj`, EPL 2.0).
 
     Args:
-        say: Is told when it is fetched.
+        say: Gets a message before a download.
 
     Raises:
-        UserError: It is not in the cache, and cannot be fetched; or it is another file than known.
+        UserError: It is neither in the cache nor downloadable, or its hash is wrong.
     """
     file = cache_folder() / "maven" / _ECJ
     if _is_whole(file):

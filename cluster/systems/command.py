@@ -1,4 +1,4 @@
-"""Any broker that a command line starts: its file says how, and what it promises."""
+"""Any broker that a command line starts; a file describes how, and what the broker guarantees."""
 
 import hashlib
 import os
@@ -25,10 +25,10 @@ PREPARE_LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class CommandPrograms:
-    """Implements `cluster.kafka.programs.Programs`.
+    """Implements `cluster.kafka.programs.Programs` for a system that a file describes.
 
     Attributes:
-        file: What it says.
+        file: The content of the file.
         here: The folder of the file.
     """
 
@@ -37,31 +37,31 @@ class CommandPrograms:
 
     @property
     def reads_all_at_start(self) -> bool:
-        """Not known, so that nobody counts upon it."""
+        """False: not known, so not assumed."""
         return False
 
     @property
     def one_process(self) -> bool:
-        """As the file says."""
+        """Whether one process runs all brokers, as the file says."""
         return self.file.one_process
 
     @property
     def sees(self) -> frozenset[Sight]:
-        """As the file says."""
+        """The possible observations, as the file says."""
         return self.file.sees
 
     @property
     def software(self) -> Sequence[Path]:
-        """Return the files that the file names."""
+        """Return the paths of the software that the file names."""
         return [self.program(name) for name in self.file.software]
 
     def environment(self, seat: Seat) -> Mapping[str, str]:
-        """Return what the file adds."""
+        """Return the environment variables that the file adds."""
         values = self._values(seat)
         return {name: filled(text, values) for name, text in self.file.environment.items()}
 
     def configure(self, seat: Seat) -> None:
-        """Make the data folder, and write the files."""
+        """Create a node's data folder, and write the files that the system's file defines."""
         seat.data.mkdir(exist_ok=True)
         values = self._values(seat)
         for name, text in self.file.files.items():
@@ -70,20 +70,20 @@ class CommandPrograms:
             path.write_text(filled(text, values), encoding="utf-8")
 
     def format(self, seats: Sequence[Seat]) -> None:
-        """Run what the file wants to be run before."""
+        """Run the file's `prepare` command once for each node."""
         for seat in seats if self.file.prepare else ():
             self._prepare(seat)
 
     def argv(self, seat: Seat, java: Callable[[], Path | None]) -> list[str]:
-        """Return the command line, for any language."""
+        """Return the command line that starts a broker; it may be in any language."""
         del java
         return self._filled(self.file.argv, seat)
 
     def program(self, name: str) -> Path:
-        """Return where a program lies.
+        """Return the path of a program.
 
         Raises:
-            UserError: It is not there.
+            UserError: The program does not exist.
         """
         if "/" in name:
             found = (self.here / Path(name).expanduser()).absolute()
@@ -148,13 +148,13 @@ class CommandPrograms:
 
 
 class CommandSystem:
-    """Implements `cluster.systems.system.System`.
+    """Implements `cluster.systems.system.System` for a system that a file describes.
 
     Args:
-        plan: Of the run.
+        plan: The run's plan.
 
     Raises:
-        UserError: Its file cannot be read.
+        UserError: The file cannot be read.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -163,7 +163,7 @@ class CommandSystem:
         self._file = load_command(self._path)
 
     def refuse(self, *, keep: bool) -> None:
-        """Refuse what the file says it lacks, stories, and keeping."""
+        """Raise if the plan needs what the file says is missing, has a scenario, or is kept."""
         plan, file = self.plan, self._file
         if keep:
             raise UserError(f"{file.what} cannot be kept after its run; leave --keep out")
@@ -187,7 +187,7 @@ class CommandSystem:
                 raise UserError(f"{file.what} has no {lack}, says {self._path}; {remedy[lack]}")
 
     def settled(self, say: Say) -> Plan:  # noqa: ARG002 - the protocol's
-        """Return the plan with as many brokers as there are, their ids, and an absolute path.
+        """Return the plan with the file's number of brokers, their ids, and an absolute path.
 
         Raises:
             UserError: The user asked for another number of brokers.
@@ -200,7 +200,7 @@ class CommandSystem:
         return self.plan.model_copy(update={**update, "system": system, "broker_ids": ids})
 
     def _of_size(self, brokers: int) -> dict[str, int]:
-        """Return what changes of a plan that was not meant for so many brokers."""
+        """Return the changes for a plan that was made for another number of brokers."""
         plan = self.plan
         if plan.nodes == brokers:
             return {}
@@ -220,13 +220,13 @@ class CommandSystem:
         }
 
     def prepare(self, say: Say) -> None:  # noqa: ARG002 - the protocol's
-        """See that the programs are there."""
+        """Check that the programs exist."""
         programs = self._programs()
         for name in (self._file.argv[0], *self._file.prepare[:1], *self._file.software):
             programs.program(filled(name, {"here": str(self._path.parent)}))
 
     def declared(self) -> Declared:
-        """Return what the file says; that a process of it ended, we see ourselves."""
+        """Return what the file declares; besides, the harness itself sees ended processes."""
         file = self._file
         return Declared(
             what=file.what,
@@ -249,19 +249,19 @@ class CommandSystem:
         )
 
     def cuts_by_itself(self, hosts: str) -> bool:  # noqa: ARG002 - the protocol's
-        """No."""
+        """Return False: the system's nodes cannot cut links themselves."""
         return False
 
     def hosts(self, paths: RunPaths) -> Hosts | None:  # noqa: ARG002 - the protocol's
-        """Return none of its own."""
+        """Return None: the system has no machines of its own."""
         return None
 
     def cluster(self, hosts: Hosts, paths: RunPaths) -> KafkaCluster:
-        """Return its brokers, not started."""
+        """Return the system's brokers, not started."""
         return KafkaCluster(self.plan, hosts, programs=self._programs(), paths=paths)
 
     def commands(self) -> Mapping[str, str]:
-        """Return none."""
+        """Return nothing: the system brings no command-line tools."""
         return {}
 
     def _programs(self) -> CommandPrograms:
@@ -269,7 +269,7 @@ class CommandSystem:
 
 
 def _cannot(file: CommandFile, plan: Plan) -> dict[str, str]:
-    """Return what follows of what a file says, by the name of the ability."""
+    """Return the abilities that the system lacks by its file's content, each with a reason."""
     together = file.one_process and len(broker_names(plan)) > 1
     gone = "what it acknowledged does not survive that, says its file (survives_kill)"
     found = {

@@ -1,6 +1,6 @@
-"""What the file of `--system command:FILE.toml` says: how any broker is started, what it promises.
+"""The file of `--system command:FILE.toml`: how to start a broker, and what the broker guarantees.
 
-Texts in it are templates: `{port}` stands for the node's port. A brace is written twice: `{{`.
+Its texts are templates: `{port}` stands for the node's port. Write a literal brace twice: `{{`.
 """
 
 import string
@@ -30,12 +30,12 @@ NAMES: Mapping[str, str] = {
     "peers": "all other brokers, as ID@HOST:PORT",
     "inner_peers": "the same with their second ports",
 }
-"""What templates may name."""
+"""Names that templates may contain, each with its meaning."""
 _HERE = "here"
 
 
 class Lack(StrEnum):
-    """What of Kafka's protocol some brokers do not have."""
+    """Parts of Kafka's protocol that some brokers lack."""
 
     GROUPS = "groups"
     TRANSACTIONS = "transactions"
@@ -43,27 +43,27 @@ class Lack(StrEnum):
 
 
 class CommandFile(BaseModel):
-    """The file.
+    """The content of the file.
 
     Attributes:
-        what: The system for people, with its version.
-        argv: How a broker is started. A program without a slash is looked up in `PATH`; a relative
-            path begins at the file's folder. Its path, as that of `prepare` and those of
-            `software`, may name `{here}` alone.
-        prepare: What is run once for each node before, in its folder on this machine.
-        environment: Of the brokers, beside ours.
-        files: Are written for each node before: text by path in its folder.
-        software: What has to be brought to machines that do not share ours, as `argv` names it.
-        install: What to type if the program is not there.
-        first_id: The first broker's id; the others follow it.
-        brokers: How many there are; None: as many as the plan says.
-        one_process: Whether one process plays all brokers.
-        survives_kill: Whether what it acknowledged is there after a SIGKILL and a start. If it is
-            not, no broker is killed or stopped: that would prove nothing.
-        sees: What can be seen of it beside what clients see.
-        cannot: Why some faults make no sense, by the name of what they need.
-        lacks: What of the protocol it does not have.
-        notes: What else a verdict shall say, in sentences.
+        what: The system's name for people, with its version.
+        argv: The command that starts a broker. A program without a slash is searched in `PATH`. A
+            relative path begins at the file's folder. In the paths of programs, of `prepare` and of
+            `software`, only `{here}` may be used.
+        prepare: A command that is run once before, for each node, in its folder on this machine.
+        environment: Additional environment variables of the brokers.
+        files: Files written before for each node: the text by path in the node's folder.
+        software: Files to copy to machines that do not share ours, named as in `argv`.
+        install: What to type if the program is missing.
+        first_id: The first broker's id; the other ids follow it.
+        brokers: The number of brokers; None: as in the plan.
+        one_process: Whether one process runs all brokers.
+        survives_kill: Whether acknowledged records survive a SIGKILL and a restart. If not, no
+            broker is killed or stopped, because that would prove nothing.
+        sees: What can be observed besides clients' observations.
+        cannot: Reasons against some faults, by the name of the needed ability.
+        lacks: Parts of the protocol that it lacks.
+        notes: Further sentences for each verdict.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -134,14 +134,14 @@ _CONTROLLERS = range(FIRST_CONTROLLER, FIRST_CONTROLLER + MOST_CONTROLLERS)
 
 
 def load_command(path: Path) -> CommandFile:
-    """Read a file.
+    """Read the file of `--system command:FILE.toml`.
 
     Raises:
-        UserError: It cannot be read, somebody else owns or may write it, or it says something that
-            nobody understands.
+        UserError: The file cannot be read, another user may write it, or it has an invalid entry.
     """
     try:
-        values = tables_of(path)  # It starts programs as the user, so it is the user's own.
+        # The file starts programs as the user, so it must be the user's own.
+        values = tables_of(path)
     except PlanError as refused:
         raise UserError(str(refused)) from refused
     if not values:
@@ -156,7 +156,7 @@ def load_command(path: Path) -> CommandFile:
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """Return a template with its names replaced; `values` has all of `NAMES`."""
+    """Return a template with its names replaced; `values` contains all of `NAMES`."""
     return string.Formatter().vformat(text, (), values)
 
 

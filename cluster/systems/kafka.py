@@ -1,4 +1,4 @@
-"""Apache Kafka: a release of Maven Central, jars of yours before it, or a build of yours."""
+"""Apache Kafka: a release from Maven Central, a release with the user's jars, or a user's build."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,10 +24,10 @@ USE_ANOTHER = "use --hosts namespace"
 
 @dataclass(slots=True)
 class KafkaSystem:
-    """Implements `cluster.systems.system.System`.
+    """Implements `cluster.systems.system.System` for Apache Kafka.
 
     Args:
-        plan: Of the run.
+        plan: The run's plan.
     """
 
     plan: Plan
@@ -35,7 +35,10 @@ class KafkaSystem:
     _java: Java | None = None
 
     def refuse(self, *, keep: bool) -> None:
-        """Refuse ZooKeeper, and keeping, where hosts are reached by ssh."""
+        """Raise if the plan needs ZooKeeper on ssh hosts, or should keep a cluster there.
+
+        Both are not supported.
+        """
         if not self.plan.hosts.startswith("ssh:"):
             return
         if self.plan.kept_outside:
@@ -47,10 +50,10 @@ class KafkaSystem:
             raise UserError(f"a cluster on ssh hosts cannot be kept; {USE_ANOTHER}")
 
     def settled(self, say: Say) -> Plan:
-        """Return the plan with the version that the jars tell, and with absolute paths.
+        """Return the plan with the version of the user's jars, and with absolute paths.
 
         Raises:
-            PlanError: That version does not run in the mode that the plan names.
+            PlanError: That version does not support the plan's mode.
         """
         named = self.plan.named
         if not named.is_yours:
@@ -59,34 +62,37 @@ class KafkaSystem:
         jars = tuple(str(jar) for jar in jars_named(named.jars))
         system = replace(named, path=str(path or ""), jars=jars).text
         values = self.plan.model_dump(mode="json", exclude_none=True) | {"system": system}
-        values.pop("version", None)  # As it was when the plan was made.
+        values.pop("version", None)  # The values at the time when the plan was made.
         if path is not None:
             build = build_in(path)
             values["version"] = build.version
             commit = f", commit {build.commit}" if build.commit else ""
             say(f"Kafka {build.version}{commit}, in {path}")
         plan = plan_from(values)
-        KafkaSystem(plan).refuse(keep=False)  # ZooKeeper may be the usual of this version.
+        KafkaSystem(plan).refuse(keep=False)  # ZooKeeper may be this version's default.
         return plan
 
     def prepare(self, say: Say) -> None:
-        """Fetch the release, or look at the build; find a Java; keep the default's classes."""
+        """Fetch the release or check the build, find a Java, and archive the classes.
+
+        The class archive is made for the default release only.
+        """
         self._java = brokers_java()
         self._distribution = distribution_of(self.plan, say)
         kind = self.plan.hosts.partition(":")[0]
         if is_chosen() and kind in {HostKind.DOCKER, HostKind.SSH}:
             say(f"--java formats the disks only: brokers on {kind} hosts run on the Java there")
         here = kind in {HostKind.NAMESPACE, HostKind.PROCESS}
-        # Of a version that is run now and then they would not be worth the wait.
+        # For versions that are rarely run, the archive is not worth the wait.
         if here and self.plan.named.version == NEWEST and not self._distribution.own:
             keep_classes(self._java, self._distribution, progress=say)
 
     def declared(self) -> Declared:
-        """Return that all can be seen."""
+        """Return that Logquake can make all observations of Kafka."""
         return Declared(what=self.plan.system)
 
     def told(self) -> Told:
-        """Return version, commit, the hashes of the user's jars, and the Java."""
+        """Return the version, the commit, the hashes of the user's jars, and the Java."""
         found, java = self._prepared()
         brokers: dict[str, object] = {"version": found.version}
         if found.commit:
@@ -96,20 +102,20 @@ class KafkaSystem:
         return Told(java=str(java.path), java_version=str(java.major), brokers=brokers)
 
     def cuts_by_itself(self, hosts: str) -> bool:  # noqa: ARG002 - the protocol's
-        """No."""
+        """Return False: Kafka's brokers cannot cut links themselves."""
         return False
 
     def hosts(self, paths: RunPaths) -> Hosts | None:  # noqa: ARG002 - the protocol's
-        """Return none of its own."""
+        """Return None: Kafka has no machines of its own, so the plan's hosts are used."""
         return None
 
     def cluster(self, hosts: Hosts, paths: RunPaths) -> KafkaCluster:
-        """Return its brokers, not started."""
+        """Return Kafka's brokers, not started."""
         programs = KafkaPrograms(self.plan, *self._prepared())
         return KafkaCluster(self.plan, hosts, programs=programs, paths=paths)
 
     def commands(self) -> Mapping[str, str]:
-        """Return the Java and the class path of Kafka's own programs."""
+        """Return the paths of Java and of the class path for Kafka's command-line tools."""
         found, java = self._prepared()
         classpath = ":".join(map(str, (*found.classpath, *found.tools)))
         return {"KAFKA_JAVA": str(java.path), "KAFKA_CLASSPATH": classpath}
@@ -124,7 +130,7 @@ def distribution_of(plan: Plan, say: Say) -> Distribution:
     """Return the Kafka that a plan names.
 
     Raises:
-        UserError: It is not there.
+        UserError: It is missing.
     """
     named = plan.named
     if not named.path:

@@ -1,7 +1,7 @@
-"""What a server logs by, where a build tree lacks it: without, its brokers would say nothing.
+"""Add a logging library to a build tree that lacks one; without it brokers would log nothing.
 
-Kafka's modules need slf4j, and only its distribution, or its tools, bring what slf4j calls. Since
-4.0 that is log4j2 (KIP-653), before it was reload4j.
+Kafka's modules need slf4j. Only Kafka's distribution or tools bring the backend of slf4j. Since 4.0
+the backend is log4j2 (KIP-653), before it was reload4j.
 """
 
 import re
@@ -14,21 +14,21 @@ from cluster.systems.system import Say
 from results.record.plan import NEWEST
 
 _BINDINGS = ("log4j-slf4j", "slf4j-reload4j", "slf4j-log4j12", "logback-classic", "slf4j-simple")
-"""How the names of jars begin that slf4j calls."""
+"""Prefixes of jars that are backends of slf4j."""
 _PARTS = ("log4j-", "slf4j-", "reload4j-")
 _LAST_WITH_RELOAD4J = "3.9.1"
 _FIRST_WITH_LOG4J2 = 4
 
 
 def with_logging(build: Build, say: Say) -> tuple[Path, ...]:
-    """Return the class path of a build, with what a server logs by.
+    """Return the class path of a build, with a logging library.
 
     Args:
-        build: A Kafka of the user's.
-        say: Is told in a few words how far it is.
+        build: The user's Kafka.
+        say: Gets short messages about the progress.
 
     Raises:
-        UserError: The build lacks it, and so does the cache, and it cannot be fetched.
+        UserError: Neither the build nor the cache has one, and it cannot be downloaded.
     """
     if any(jar.name.startswith(_BINDINGS) for jar in build.classpath):
         return build.classpath
@@ -47,9 +47,9 @@ def with_logging(build: Build, say: Say) -> tuple[Path, ...]:
 
 
 def logs_by_log4j2(build: Build) -> bool:
-    """Tell whether a build logs by log4j2: by its jars, for a snapshot's version is that of later.
+    """Return whether a build logs with log4j2, judged by its jars.
 
-    Before KIP-653 was done, snapshots of 4.0 still logged by reload4j.
+    The version of a snapshot is not enough: early snapshots of 4.0 still used reload4j.
     """
     names = [jar.name for jar in build.classpath]
     if any(name.startswith("log4j-core") for name in names):
@@ -59,5 +59,5 @@ def logs_by_log4j2(build: Build) -> bool:
 
 
 def _artifact(jar: Path) -> str:
-    """Return `slf4j-api` of `slf4j-api-1.7.36.jar`."""
+    """Return `slf4j-api` for `slf4j-api-1.7.36.jar`."""
     return re.sub(r"-\d.*", "", jar.name)

@@ -1,4 +1,4 @@
-"""Logquake's own reference cluster, as processes of this machine."""
+"""Logquake's own reference cluster, with nodes as processes of this machine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,16 +21,16 @@ from results.record.plan import Plan
 
 @dataclass(slots=True)
 class ReferenceSystem:
-    """Implements `cluster.systems.system.System`.
+    """Implements `cluster.systems.system.System` for the reference cluster.
 
     Args:
-        plan: Of the run.
+        plan: The run's plan.
     """
 
     plan: Plan
 
     def refuse(self, *, keep: bool) -> None:
-        """Refuse other machines, keeping, unknown bugs, and settings that nodes refuse."""
+        """Raise if the plan has other machines, keeping, unknown bugs, or invalid settings."""
         kind, bug = self.plan.hosts.partition(":")[0], self.plan.bug
         if kind in {HostKind.DOCKER, HostKind.SSH}:
             raise UserError(
@@ -48,22 +48,22 @@ class ReferenceSystem:
                 raise UserError(str(wrong)) from wrong
 
     def settled(self, say: Say) -> Plan:  # noqa: ARG002 - the protocol's
-        """Return the plan: there is nothing that it does not know."""
+        """Return the plan unchanged, because the reference cluster adds nothing to it."""
         return self.plan
 
     def prepare(self, say: Say) -> None:
-        """Do nothing: it is this Python."""
+        """Do nothing: the nodes run in this Python."""
 
     def declared(self) -> Declared:
-        """Return that all can be seen."""
+        """Return that Logquake can make all observations of the reference cluster."""
         return Declared(what=self.plan.system)
 
     def told(self) -> Told:
-        """Return nothing: it is Logquake's own."""
+        """Return nothing: the reference cluster has the version of Logquake itself."""
         return Told()
 
     def cuts_by_itself(self, hosts: str) -> bool:
-        """Tell so of hosts where nobody else can: there nodes share an address."""
+        """Return whether nodes cut their own links: on process hosts, which cannot do it."""
         return hosts == HostKind.PROCESS
 
     def hosts(self, paths: RunPaths) -> Hosts | None:
@@ -73,9 +73,9 @@ class ReferenceSystem:
         return CuttingHosts(machines(self.plan), paths.processes)
 
     def cluster(self, hosts: Hosts, paths: RunPaths) -> KafkaCluster:
-        """Return its brokers, not started."""
+        """Return the reference cluster's brokers, not started."""
         return KafkaCluster(self.plan, hosts, programs=ReferencePrograms(), paths=paths)
 
     def commands(self) -> Mapping[str, str]:
-        """Return none."""
+        """Return nothing: the reference cluster brings no command-line tools."""
         return {}

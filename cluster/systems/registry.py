@@ -1,6 +1,6 @@
-"""The systems: one function each, which imports its system when a plan names it.
+"""The systems under test: one function each, which imports its system only when a plan names it.
 
-A run of one system waits for the modules of no other one.
+So a run does not wait for the modules of other systems.
 """
 # ruff: noqa: PLC0415 - that is what the functions are for
 
@@ -45,14 +45,14 @@ SYSTEMS: Mapping[SystemKind, Callable[[Plan], System]] = {
     SystemKind.COMMAND: _command,
 }
 LOGS: Logs = KafkaLogs()
-"""How files are read of runs whose system is not at hand: so far all write the same."""
+"""Reads the files of runs whose system is unknown. So far all systems write the same format."""
 
 
 def system_of(plan: Plan) -> System:
     """Return the system that a plan names.
 
     Raises:
-        UserError: It cannot be played, or its file cannot be read.
+        UserError: There is no such system, or its file cannot be read.
     """
     kind = plan.named.kind
     if kind not in SYSTEMS:
@@ -64,6 +64,6 @@ def releases_at_hand() -> Sequence[str]:
     """Return the versions of Kafka that need no download.
 
     Raises:
-        OSError, UserError: The cache cannot be looked at.
+        OSError, UserError: The cache cannot be read.
     """
     return cached_versions()

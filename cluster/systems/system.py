@@ -1,4 +1,4 @@
-"""What a system is, to those who play runs of it."""
+"""The protocol of a system under test, as the harness uses it."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,69 +26,69 @@ from results.record.topics import CreatedTopic
 
 Say = Callable[[str], None]
 Place = tuple[str, int]
-"""A topic and a partition of it."""
+"""A topic and the number of one of its partitions."""
 
 
 class Observer(Protocol):
-    """Asks each broker by itself, several times a second, for the record."""
+    """Asks each broker for its state several times a second, and records the answers."""
 
     def start(self) -> None:
         """Start asking."""
 
     def stop(self) -> None:
-        """Stop asking, and end the streams. Idempotent."""
+        """Stop asking, and close the streams. Idempotent."""
 
     def note(self, timeout_s: float) -> frozenset[str]:
-        """Take the last look before the stop; return the nodes that answered."""
+        """Observe once more before the brokers stop; return the nodes that answered."""
 
     def snapshot(self, name: str, timeout_s: float) -> frozenset[str]:
-        """Have every replica's state written under a name, now; return the nodes that answered."""
+        """Record every replica's present state under a name; return the nodes that answered."""
 
     def failures(self) -> list[str]:
         """Return why observers ended before `stop`, in sentences."""
 
     def latest(self) -> Summary:
-        """Return what is known now."""
+        """Return what is known of the cluster now."""
 
 
 class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLeaders, Protocol):
-    """The brokers of one run, and who keeps their metadata; see `cluster.kafka.cluster`."""
+    """The brokers of one run, with their controllers or ZooKeeper; see `cluster.kafka.cluster`."""
 
     controllers: Sequence[str]
-    """Controllers of their own."""
+    """Names of controllers on nodes of their own."""
     endpoints: Mapping[str, Endpoint]
-    """Where brokers and controllers of their own listen."""
+    """The addresses of brokers and separate controllers."""
 
     @property
     def zookeeper(self) -> str | None:
-        """Return `host:port` of ZooKeeper, None without it."""
+        """Return `host:port` of ZooKeeper; None without ZooKeeper."""
 
     def start(self, first: Sequence[str] = (), *, inherited: bool = False) -> None:
-        """Start all nodes; return when each is registered and answers."""
+        """Start all nodes; return when each of them is registered and answers."""
 
     def stop(self, timeout_s: float) -> dict[str, bool]:
-        """End the run's use of all nodes; return of each whether it ended by itself."""
+        """Stop all nodes for this run; return for each whether it ended by itself."""
 
     def close(self) -> None:
-        """Close our connections; processes stay as they are. Idempotent."""
+        """Close the harness's connections; processes stay unchanged. Idempotent."""
 
     def observer(self, topics: Sequence[CreatedTopic], *, clock: RunClock, live: Path) -> Observer:
-        """Return who will ask each broker about topics."""
+        """Return the observer that asks each broker about topics."""
 
     def collect(self, folder: Path) -> None:
-        """Tidy a node's folder when all has stopped, so that it holds what the judge reads."""
+        """Prepare a stopped node's folder for the judge, which reads it."""
 
     def incarnation(self, node: str) -> int:
-        """Return how often the node's broker was started: 1 for the first."""
+        """Return how often the node's broker was started: 1 after the first start."""
 
     def answers(self, node: str) -> bool:
-        """Tell whether a node's broker runs and is not paused, as far as processes show."""
+        """Return whether a node's broker runs and is not paused, as far as processes show it."""
 
     def ended(self) -> Sequence[Ended]:
-        """Return what ended, or stands still, though nobody of ours did that."""
+        """Return the processes that ended or stopped, though the run did not do that."""
 
     def lives(self) -> int:
-        """Return how many servers were started, each start counted."""
+        """Return the number of servers started so far; each start counts."""
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:
         """Return the last lines of a server that report an error, and its very last line.
@@ -99,13 +99,13 @@ class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLe
         """
 
     def stacks(self) -> dict[str, str]:
-        """Have servers print their threads' stacks; return the deadlocks found, by node."""
+        """Let servers print their threads' stacks; return the deadlocks found, by node."""
 
     def view(self) -> ClusterView | None:
-        """Return what the cluster says of itself; None if nobody answers."""
+        """Return the cluster's report about itself; None if no node answers."""
 
     def is_back(self, node: str) -> bool:
-        """Tell whether a node is registered anew since its start, and serves."""
+        """Return whether a node has registered since its start and serves requests."""
 
     def create_topics(
         self,
@@ -115,80 +115,86 @@ class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLe
         replication: int,
         configs: Mapping[str, str] | None = None,
     ) -> list[CreatedTopic]:
-        """Create topics and wait until every partition has a leader and a full ISR."""
+        """Create topics, and wait until every partition has a leader and a full ISR."""
 
     def create_topic(
         self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
     ) -> CreatedTopic:
-        """Create a topic with its replicas where they are wanted, and wait for them."""
+        """Create a topic with an assignment of replicas, and wait for them."""
 
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
     ) -> dict[Place, int]:
-        """Ask each partition's leader for its end until all have answered, or time is up."""
+        """Ask each partition's leader for the log's end, until all answered or time is over."""
 
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
-        """Return whose transactions are open, a sentence each, as the leaders tell."""
+        """Return the open transactions by partition, one sentence each, from the leaders."""
 
     def share_lags(self, group: str, places: Collection[Place]) -> dict[Place, int]:
-        """Return how many records of each partition a share group is not done with, if known."""
+        """Return by partition how many records a share group has not finished, if known."""
 
 
 class System(Protocol):
-    """A system, for the plan of one run.
+    """A system under test, for the plan of one run.
 
     Attributes:
-        plan: Of the run.
+        plan: The run's plan.
     """
 
     plan: Plan
 
     def refuse(self, *, keep: bool) -> None:
-        """Refuse what of the plan cannot be done with it.
+        """Raise if the plan asks for something that this system does not support.
 
         Args:
-            keep: Whether the cluster shall go on after the verdict.
+            keep: Whether the cluster should continue to run after the verdict.
 
         Raises:
-            UserError: What, and the remedy.
+            UserError: The plan cannot be run. The message has the remedy.
         """
 
     def settled(self, say: Say) -> Plan:
-        """Return the plan with what only the system knows: its version, its brokers' ids.
+        """Return the plan with what only the system knows, such as its version and brokers' ids.
 
         Raises:
-            UserError: Its files, or its brokers, do not tell.
+            UserError: Its files or brokers do not report that.
         """
 
     def prepare(self, say: Say) -> None:
-        """Fetch, or find, what its brokers are started with.
+        """Fetch or find the software that starts the system's brokers.
 
         Args:
-            say: Is told in a few words how far it is.
+            say: Gets short messages about the progress.
 
         Raises:
-            UserError: What is missing, and the remedy.
+            UserError: Something is missing. The message has the remedy.
         """
 
     def declared(self) -> Declared:
-        """Return what can be seen of it, and what cannot be done to it."""
+        """Return the observations that are possible, and the abilities that the system lacks."""
 
     def told(self) -> Told:
-        """Return what `environment.json` has of it; `prepare` was called."""
+        """Return the system's entries for `environment.json`; call `prepare` before."""
 
     def cuts_by_itself(self, hosts: str) -> bool:
-        """Tell whether its nodes cut links themselves, on hosts that cannot."""
+        """Return whether the system's nodes cut links themselves, on hosts that cannot do it."""
 
     def hosts(self, paths: RunPaths) -> Hosts | None:
-        """Return machines of its own; None: those of the plan's kind."""
+        """Return the system's own machines; None to use the plan's kind of hosts."""
 
     def cluster(self, hosts: Hosts, paths: RunPaths) -> Deployment:
-        """Return its brokers on hosts that are up, not started; `prepare` was called."""
+        """Return the system's brokers, not started; call `prepare` before.
+
+        The hosts must be up.
+        """
 
     def commands(self) -> Mapping[str, str]:
-        """Return where its own tools lie, as a command on a kept node finds them."""
+        """Return the paths of the system's command-line tools, as environment variables.
+
+        A command of the user on a kept node finds the tools by these variables.
+        """
 
 
 def why_not(declared: Declared) -> dict[Ability, str]:
-    """Return why some abilities are not there, of what a system declared."""
+    """Return the abilities that a system declares as missing, each with the reason."""
     return {each: declared.cannot[each] for each in Ability if each in declared.cannot}

@@ -1,4 +1,4 @@
-"""The reference cluster in virtual time: its brokers."""
+"""The brokers of the reference cluster in virtual time."""
 
 from collections.abc import Sequence
 from random import Random
@@ -16,26 +16,26 @@ def virtual_cluster(plan: Plan, hosts: Hosts, paths: RunPaths, random: Random) -
     """Return the brokers of a simulated run, not started.
 
     Args:
-        plan: Of the run.
-        hosts: Simulated machines, up.
-        paths: Its folder.
-        random: Draws what is random on real hosts, so that the same seed gives the same.
+        plan: The run's plan.
+        hosts: Simulated machines, ready for use.
+        paths: The run's paths.
+        random: Replaces what is random on real hosts, so that a seed determines everything.
     """
     return KafkaCluster(plan, hosts, programs=_VirtualPrograms(random), paths=paths)
 
 
 class _VirtualPrograms(ReferencePrograms):
-    """The reference cluster's machines; what is random on real hosts is drawn from the seed.
+    """The reference cluster's programs with ids from a seed instead of random ones.
 
     Args:
-        random: Draws ids.
+        random: Gives the bytes of ids.
     """
 
     def __init__(self, random: Random) -> None:
         self._random = random
 
     def configure(self, seat: Seat) -> None:
-        """Have the settings name no folder of this machine: the same seed gives the same."""
+        """Write settings without this machine's folders, so that a seed determines everything."""
         super().configure(seat)
         settings = seat.folder / SETTINGS
         text = settings.read_text(encoding="utf-8").replace(str(seat.data), "data")

@@ -28,7 +28,10 @@ _COMPLETE = "_LOGQUAKE_COMPLETE"
 @click.version_option(package_name="logquake")
 @output_options
 def logquake() -> None:
-    """Shake a Kafka cluster until something breaks, and show exactly what broke, where and why."""
+    """Shake a Kafka cluster until something breaks, and show exactly what broke, where and why.
+
+    logquake help TOPIC explains verdicts, plans, faults, hosts, and every anomaly by its name.
+    """
 
 
 assert isinstance(logquake, LazyGroup)

@@ -113,7 +113,7 @@ def script(shell: str) -> str:
 def _mirrored(command: Mapping[str, Any], name: str) -> click.Command:
     """Return a command that parses and completes as the stored one, and does nothing."""
     params = [_param(each) for each in command["params"]]
-    said = {"params": params, "help": command["help"], "add_help_option": False}
+    said = {"params": params, "short_help": command["help"], "add_help_option": False}
     if "commands" not in command:
         return click.Command(name, **said)
     inner = {key: _mirrored(each, key) for key, each in command["commands"].items()}

@@ -10,7 +10,6 @@ from cluster.protocol import UserError
 from harness.cli.options import STORE
 from harness.cli.output import console_of
 from harness.cli.reporting import ELSEWHERE
-from results.engine import size_words
 from results.export.bundle import bundle_name, read_bundle, write_bundle
 from results.export.contents import contents_of
 from results.export.jepsen import write_history
@@ -23,6 +22,7 @@ from results.samples import is_sample
 from results.store import Store, StoreError, is_alive
 from results.tables import DAMAGES
 from results.trust import refuse_to_write
+from results.wording.amounts import size
 from results.wording.plural import many
 
 
@@ -52,9 +52,11 @@ _ENDINGS: Mapping[Form, str] = {
     "form",
     type=click.Choice([form.value for form in Form]),
     default=None,
-    help="bundle: one file, to judge and show the run elsewhere (logquake import); perfetto: a"
-    " trace for ui.perfetto.dev; csv: a folder of tables; jepsen: a history, EDN or, for a FILE"
-    " that ends with .jsonl, JSON lines.",
+    help=(
+        "bundle: one file, which logquake import reads elsewhere. perfetto: a trace for"
+        " ui.perfetto.dev. csv: a folder of tables. jepsen: a history in EDN, or in JSON lines"
+        " if FILE ends with .jsonl."
+    ),
 )
 @click.option(
     "-o",
@@ -66,20 +68,20 @@ _ENDINGS: Mapping[Form, str] = {
 @click.option(
     "--with-nodes",
     is_flag=True,
-    help="Of a bundle: take the live streams and the brokers' segments along, which can be large.",
+    help="With --as bundle: include live streams and the brokers' segments, which can be large.",
 )
 def export(
     *, name: str, store: Path, form: str | None, output: Path | None, with_nodes: bool
 ) -> int:
-    """Write a run in a form that is read elsewhere.
+    """Export a run for another machine or another program.
 
     RUN is a folder, an id, latest, or sample:NAME.
     """
     if form is None:
-        raise click.UsageError(f"say as what: --as {', '.join(Form)}")
+        raise click.UsageError(f"name a form: --as {', '.join(Form)}")
     chosen = Form(form)
     if with_nodes and chosen is not Form.BUNDLE:
-        raise click.UsageError("--with-nodes is for bundles")
+        raise click.UsageError("--with-nodes needs --as bundle")
     run = Store(store).find(name)
     if is_alive(run):
         raise StoreError(f"{run.run_id} is still under way: wait for its end, or stop it")
@@ -88,16 +90,16 @@ def export(
         return 0
     target = output or Path(f"{run.root.parent.name}-{run.root.name}{_ENDINGS[chosen]}")
     for written in _WAYS[chosen](run, target):
-        click.echo(f"{written} ({size_words(written.stat().st_size)})")
+        click.echo(f"{written} ({size(written.stat().st_size)})")
     return 0
 
 
 def _bundle(run: RunPaths, target: Path, *, with_nodes: bool) -> None:
     contents = contents_of(run, with_nodes=with_nodes)
     files = many(len(contents.files), "file")
-    click.echo(f"{run.run_id}: {files}, {size_words(contents.size_bytes)} to pack", err=True)
+    click.echo(f"{run.run_id}: {files}, {size(contents.size_bytes)} to pack", err=True)
     write_bundle(run, target, with_nodes=with_nodes)
-    click.echo(f"{target} ({size_words(target.stat().st_size)})")
+    click.echo(f"{target} ({size(target.stat().st_size)})")
 
 
 _WAYS: Mapping[Form, Callable[[RunPaths, Path], list[Path]]] = {
@@ -111,9 +113,9 @@ _WAYS: Mapping[Form, Callable[[RunPaths, Path], list[Path]]] = {
 @click.argument("bundle", type=click.Path(path_type=Path))
 @STORE
 def import_(*, bundle: Path, store: Path) -> int:
-    """Take a bundle into the store, and draw its page.
+    """Import a bundle into the store, and write its page.
 
-    A run that the store has already is never written over; `latest` stays as it is.
+    A run that the store has already is not overwritten; `latest` does not change.
     """
     if Path(bundle.name.removesuffix(".gz")).suffix in _HISTORIES:
         raise UserError(f"{bundle} is a history: judge it with logquake check --history {bundle}")
@@ -123,7 +125,7 @@ def import_(*, bundle: Path, store: Path) -> int:
     try:
         say_page(console_of(stderr=True), write_report(run))
     except DAMAGES as damaged:  # The run is in the store all the same.
-        click.echo(f"its page cannot be drawn: {damaged}", err=True)
+        click.echo(f"its page cannot be written: {damaged}", err=True)
     click.echo(f"judge it again: logquake check {told}", err=True)
     return 0
 
@@ -136,9 +138,9 @@ def import_(*, bundle: Path, store: Path) -> int:
     help="Another file than timeline.html in the run's folder.",
 )  # fmt: skip
 def timeline(*, name: str, store: Path, output: Path | None) -> int:
-    """Write the page with every operation of a run, zoomable.
+    """Write a zoomable page with every operation and every fault.
 
-    They are drawn against the faults. RUN is a folder, an id, latest, or sample:NAME.
+    RUN is a folder, an id, latest, or sample:NAME.
     """
     from results.timelines.page import write_timeline  # noqa: PLC0415 - Bokeh takes a second
 
@@ -146,5 +148,5 @@ def timeline(*, name: str, store: Path, output: Path | None) -> int:
     if output is None and not is_sample(run):
         refuse_to_write(run, otherwise=ELSEWHERE)
     written = write_timeline(run, output=output)
-    click.echo(f"{written} ({size_words(written.stat().st_size)})")
+    click.echo(f"{written} ({size(written.stat().st_size)})")
     return 0

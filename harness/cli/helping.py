@@ -70,13 +70,12 @@ def _settings(shell: str, place: Path) -> tuple[Path | None, str]:
     machines; a script that is read twice does no harm.
     """
     source = f"source {shlex.quote(str(place))}"
-    match shell:
-        case "bash":
-            return Path.home() / ".bashrc", f'[ -n "$BASH_VERSION" ] && {source}'
-        case "zsh":
-            folder = Path(os.environ.get("ZDOTDIR") or Path.home())
-            ready = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"
-            return folder / ".zshrc", f"{ready}; {source}"
+    if shell == "bash":
+        return Path.home() / ".bashrc", f'[ -n "$BASH_VERSION" ] && {source}'
+    if shell == "zsh":
+        folder = Path(os.environ.get("ZDOTDIR") or Path.home())
+        ready = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"
+        return folder / ".zshrc", f"{ready}; {source}"
     return None, ""
 
 

@@ -100,4 +100,4 @@ def only_of_histories(given: Mapping[str, object], names: Sequence[str]) -> None
         if not names:
             raise click.UsageError("name a RUN, or a history with --history FILE")
     elif names:
-        raise click.UsageError("runs and histories are judged by commands of their own")
+        raise click.UsageError("judge runs and histories by separate commands")

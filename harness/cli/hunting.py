@@ -28,31 +28,56 @@ JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
 @STORE
 @JAVA
 @click.option(
-    "--resume", "mode", flag_value=Resumption.RESUME.value, help="Only go on with a part."
+    "--resume", "mode", flag_value=Resumption.RESUME.value, help="Resume a part; begin none."
 )
-@click.option("--new", "mode", flag_value=Resumption.NEW.value, help="Begin another part.")
-@click.option("--name", default=None, help="Another name than the file's: a hunt of its own.")
-@click.option("--system", "systems", multiple=True, help="Instead of the file's; may be repeated.")
-@click.option("--control", default=None, help="Of the system: where failures are played, too.")
-@click.option("--workload", "workloads", multiple=True, help="Instead of the file's.")
-@click.option("--nemesis", default=None, help="Families of faults, instead of the file's.")
-@click.option("--client", "clients", multiple=True, help="Instead of the file's.")
-@click.option("--budget", default=None, help="Instead of the file's: 30m, 8h, 1h30m.")
+@click.option("--new", "mode", flag_value=Resumption.NEW.value, help="Begin a new part.")
+@click.option("--name", default=None, help="A name for this hunt, other than the file's.")
+@click.option(
+    "--system",
+    "systems",
+    multiple=True,
+    help="The system to hunt on, other than the file's. You can repeat it.",
+)
+@click.option(
+    "--control", default=None, help="The system on which each failure is rerun, as a control."
+)
+@click.option(
+    "--workload",
+    "workloads",
+    multiple=True,
+    help="A workload, other than the file's. You can repeat it.",
+)
+@click.option(
+    "--nemesis", default=None, help="Families of faults, other than the file's, with commas."
+)
+@click.option(
+    "--client",
+    "clients",
+    multiple=True,
+    help="A kind of clients, other than the file's. You can repeat it.",
+)
+@click.option(
+    "--budget",
+    default=None,
+    help="The time for this hunt, other than the file's: 30m, 8h, 1h30m.",
+)
 @click.option(
     "--before",
     "parts",
     metavar="JOURNAL",
     multiple=True,
     type=JOURNAL,
-    help="A part that another store has; may be repeated.",
+    help="The journal of a part from another store. You can repeat it.",
 )
-@click.option("--merge", is_flag=True, help="Play nothing: write the table and the page of parts.")
-@click.option("--dry-run", is_flag=True, help="Print what runs are drawn from; start nothing.")
+@click.option(
+    "--merge", is_flag=True, help="Start no run; write the table and the page of all parts."
+)
+@click.option("--dry-run", is_flag=True, help="Print what the runs are drawn from; start nothing.")
 @click.option(
     "--into",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
-    help="With --merge: where to.",
+    help="With --merge: write them to this folder.",
 )
 @output_options
 def hunt(
@@ -66,11 +91,12 @@ def hunt(
     into: Path | None,
     **options: str | tuple[str, ...] | None,
 ) -> int:
-    """Random runs that look for what they have not seen.
+    """Play random runs that look for new behavior.
 
-    Ctrl-C starts no more runs, and waits for those under way; the same command goes on. A part is a
-    night of a suite: STORE/.suites/NAME/NIGHT has its journal.jsonl, hunt.md, hunt.html, and
-    failures/ with a plan and a bundle of each failure. The exit code is the worst verdict's.
+    Ctrl-C starts no more runs and waits for those under way; the same command resumes the hunt. A
+    part is one night of a hunt. STORE/.suites/NAME/NIGHT holds its journal.jsonl, hunt.md,
+    hunt.html, and failures/ with a plan and a bundle of each failure. The exit code is that of the
+    worst verdict.
     """
     found = suite_named(hunt_file)
     if found.hunt is None:

@@ -32,17 +32,25 @@ from results.wording.naming import names_of
     "--judge",
     type=click.Choice([judge.value for judge in Judge]),
     default=None,
-    help="Another judge than the run's own: contract, strict (nothing is excused), jepsen (who"
-    " judges histories, unless another is named).",
+    help=(
+        "Use this judge, not the run's own. contract: allow what the configuration does not"
+        " promise; strict: allow nothing; jepsen: judge as Jepsen does (the default for"
+        " histories)."
+    ),
 )
 @click.option(
     "--engine",
     type=click.Choice(["spark", "local"]),
     default=None,
-    help="Who works; default: Spark where there is a Java, local elsewhere, and for histories.",
+    help=(
+        "The engine that runs the checks. Default: Spark if there is a Java; local otherwise,"
+        " and for histories."
+    ),
 )
-@click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
-@click.option("--json", "as_json", is_flag=True, help="Print the verdicts for machines.")
+@click.option(
+    "--spark-master", default=None, help="Run Spark on this cluster, not on this machine."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 @output_options
 @click.option(
     "--history",
@@ -50,26 +58,26 @@ from results.wording.naming import names_of
     metavar="FILE",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Judge a history of others instead of a run: Jepsen's EDN, or JSON lines (.gz too).",
+    help="Judge a history from elsewhere: Jepsen's EDN, or JSON lines. Each may be packed (.gz).",
 )
 @click.option(
     "--page",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
-    help="Of histories: write a page with their verdicts there.",
+    help="With --history: write a page with the verdicts to FILE.",
 )
 @click.option(
     "--assign/--subscribe",
     "assign",
     default=None,
-    help="Of a history: how consumers got their keys. Default: subscribe if any op says so.",
+    help="With --history: how consumers got their keys. Default: subscribe if any op says so.",
 )
 @click.option(
     "--ww-deps/--no-ww-deps",
     "ww_deps",
     default=None,
-    help="Of a history: whether the log's order makes writers depend on each other. Default: yes.",
+    help="With --history: whether the log's order makes writes depend on each other. Default: yes.",
 )
 def check(  # noqa: PLR0913 - click passes each option
     *,
@@ -86,9 +94,9 @@ def check(  # noqa: PLR0913 - click passes each option
 ) -> int:
     """Judge stored runs again.
 
-    RUN is a folder, a pattern, an id, latest, sample:NAME, or a path that Spark reads, as
-    hdfs://NAMENODE/runs/log/* or s3a://BUCKET/runs/log/RUN. With --judge the stored verdict stays
-    as it is.
+    RUN is a folder, a pattern, an id, latest, sample:NAME, or a path that Spark reads, for example
+    hdfs://NAMENODE/runs/log/* or s3a://BUCKET/runs/log/RUN. With --judge, the stored verdict does
+    not change.
     """
     given = {
         "--history": histories or None,

@@ -30,10 +30,10 @@ def runs(*, store: Path) -> int:
 @STORE
 @output_options
 def show(*, name: str, what: str | None, store: Path) -> int:
-    """One run in the terminal: verdict, witness, faults, checks.
+    """Show a run in the terminal: verdict, evidence, faults, checks.
 
-    With a name, as pages and sentences have it, one op (p22#132) or value (log-0-0:v785) of it; the
-    record's own numbers do as well.
+    With a second argument, show one op (p22#132) or value (log-0-0:v785) by the name that pages and
+    sentences use, or by its number in the record.
     """
     run, console = Store(store).find(name), console_of()
     if what is None and is_quiet():

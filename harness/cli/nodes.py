@@ -23,16 +23,16 @@ def node(*, run: str, name: str | None, command: tuple[str, ...], end: bool, sto
 
     logquake node latest n1 -- cat data/peter-test01-0/leader-epoch-checkpoint
 
-    It runs in the node's network, with the node's folder as working folder, and finds in its
-    environment: NODE, BOOTSTRAP (host:port,...), BROKER (this node's host:port), ZOOKEEPER,
-    KAFKA_JAVA and KAFKA_CLASSPATH. The exit code is the command's. Without NODE: how the nodes
-    are reached.
+    The command runs in the node's network and in the node's folder. Its environment has NODE,
+    BOOTSTRAP (host:port,...), BROKER (this node's host:port), ZOOKEEPER, KAFKA_JAVA and
+    KAFKA_CLASSPATH. The exit code is the command's. Without NODE, the addresses of all nodes are
+    printed.
     """
     paths = Store(store).find(run)
     refuse_unless_own(paths)
     if end:
         if name is not None:
-            raise click.UsageError("--end ends the whole kept cluster: name no node with it")
+            raise click.UsageError("--end ends the whole cluster: name no node with it")
         for sentence in end_kept(paths) or ["there was nothing to end"]:
             click.echo(sentence)
         return VALID

@@ -14,7 +14,7 @@ STORE = click.option(
     type=click.Path(path_type=Path),
     default=DEFAULT_STORE,
     show_default=True,
-    help="The folder of runs.",
+    help="The folder that holds the runs.",
 )
 
 
@@ -29,19 +29,21 @@ JAVA = click.option(
     metavar="PATH",
     expose_value=False,
     callback=_use_java,
-    help="The Java of brokers: a program, or its home; default: that of JAVA_HOME, or of PATH.",
+    help="The Java that runs the brokers: a program or a Java home. Default: JAVA_HOME, then PATH.",
 )
 
 KEEP = click.option(
-    "--keep", is_flag=True, help="Let a cluster go on after the verdict (see: logquake node)."
+    "--keep", is_flag=True, help="Keep a cluster running after the verdict (see: logquake node)."
 )
 
 ENGINE = click.option(
     "--engine",
     type=click.Choice(["spark", "local"]),
     default=None,
-    help="Who judges; default: Spark where there is a Java, local elsewhere, and for the reference"
-    " cluster.",
+    help=(
+        "The engine that runs the checks. Default: Spark if there is a Java; local otherwise,"
+        " and for the reference cluster."
+    ),
 )
 
 SETTING = "KEY=VALUE"

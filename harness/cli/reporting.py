@@ -17,16 +17,18 @@ ELSEWHERE = "with --output FILE the page is written elsewhere"
 @click.command()
 @click.argument("name", metavar="[RUN]", default="latest")
 @STORE
-@click.option("--output", type=click.Path(path_type=Path), default=None, help="Another file.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), default=None, help="Write the page to this file."
+)
 @click.option(
     "--drawings",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
     metavar="DIR",
-    help="Write the drawings of a scenario's steps there as SVG files, and no page.",
+    help="Write the drawings of a scenario's steps to this folder as SVG files, and no page.",
 )
 def report(*, name: str, store: Path, output: Path | None, drawings: Path | None) -> int:
-    """Write the HTML page of a run again."""
+    """Write the HTML page of a run."""
     run = Store(store).find(name)
     if output is None and drawings is None and not is_sample(run):
         refuse_to_write(run, otherwise=ELSEWHERE)

@@ -160,50 +160,62 @@ class _Player:
 
 @click.command()
 @click.argument("name", metavar="RUN|SCENARIO")
-@click.option("--times", type=click.IntRange(min=1), default=10, show_default=True, help="Runs.")
+@click.option(
+    "--times", type=click.IntRange(min=1), default=10, show_default=True, help="How many runs."
+)
 @choice_options
 @click.option(
     "--system",
     "systems",
     multiple=True,
-    help="Play it there, as `logquake run` takes it; more than one: side by side, with the same"
-    " seeds. Of a stored run that need not be its own system.",
+    help=(
+        "Run it on this system, as `logquake run` takes it. Repeat it to compare systems side by"
+        " side with the same seeds."
+    ),
 )
 @JAVA
-@click.option("--hosts", default=None, help="Of a run by ssh, said again: ssh:HOSTS.toml.")
-@click.option("--image", default=None, help="Of a run in containers, said again.")
-@click.option("--clients", default=None, help="Of a run with settings of yours, said again.")
+@click.option("--hosts", default=None, help="ssh:HOSTS.toml, if the stored run was on ssh hosts.")
+@click.option("--image", default=None, help="The image, if the stored run was in containers.")
+@click.option(
+    "--clients", default=None, help="Your own client settings, if the stored run had some."
+)
 @click.option(
     "--client-version",
     default=None,
     metavar="VERSION",
-    help="Play it with this version of librdkafka: is it the broker's doing, or the client's?",
+    help="Run it with this version of librdkafka, to tell the client's faults from the broker's.",
 )
 @click.option(
     "--client-kind",
     default=None,
     metavar="KIND",
-    help="Play it with Kafka's own client (java, java:VERSION), or with librdkafka: is it the"
-    " broker's doing, or the client's?",
+    help=(
+        "Run it with Kafka's own client (java, java:VERSION) or with librdkafka, to tell the"
+        " client's faults from the broker's."
+    ),
 )
-@click.option("--fresh-seeds", is_flag=True, help="Another seed each time, not the run's own.")
+@click.option("--fresh-seeds", is_flag=True, help="Use a new seed for each run.")
 @click.option(
     "--bisect",
     is_flag=True,
-    help="Exit codes for `git bisect run`: 1 if a run failed in that way, which ends it; 0 if none"
-    " did, and each came to a verdict; 125 if that cannot be told.",
+    help=(
+        "Exit as `git bisect run` expects: 1 at the first run that fails in the same way, 0 if"
+        " none does and each has a verdict, 125 if this cannot be decided."
+    ),
 )
 @click.option(
     "--page",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
-    help="Write a page there: a row a seed, a column a system.",
+    help="Write a page to FILE: one row for each seed, one column for each system.",
 )
 @STORE
 @ENGINE
-@click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result for machines.")
+@click.option(
+    "--spark-master", default=None, help="Run Spark on this cluster, not on this machine."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @output_options
 def repro(  # noqa: PLR0913 - the options of a command
     *,
@@ -225,10 +237,10 @@ def repro(  # noqa: PLR0913 - the options of a command
     as_json: bool,
     **choices: str | None,
 ) -> int:
-    """Play a run, or a scenario, again and again, and count.
+    """Rerun a run or a scenario, to measure how often it recurs.
 
-    Of a run that is the same verdict with the same kinds of anomalies; of a scenario the end that
-    it expects. The exit code is 0 if all N came out the same way, otherwise 2.
+    A run recurs with the same verdict and the same kinds of anomalies, a scenario with the end that
+    it expects. The exit code is 0 if all runs ended the same way, otherwise 2.
     """
     given = choices_given(choices, elr=elr)
     said = {"hosts": hosts, "image": image, "clients": clients}
@@ -355,11 +367,11 @@ def _asked_for(
     if name in {each.name for each in SCENARIOS}:
         return _scenario_asked_for(name, given, said, system=system, bisect=bisect)
     if given:
-        raise click.UsageError("choices are a scenario's; a stored run has its plan")
+        raise click.UsageError("choices are for scenarios; a stored run has its plan")
     try:
         paths = Store(store).find(name)
     except StoreError as absent:
-        raise StoreError(f"{absent} (no scenario is called so either)") from absent
+        raise StoreError(f"{absent} (and no scenario has that name)") from absent
     if not is_sample(paths):
         refuse_unless_own(paths)
     verdict = read_verdict(paths.verdict)
@@ -425,12 +437,10 @@ def _scenario_asked_for(
     bisect: bool,
 ) -> _Asked:
     if bisect:
-        raise click.UsageError(
-            "--bisect looks for the failure of a stored run: name one that told this story"
-        )
+        raise click.UsageError("--bisect needs a stored run that failed: name one of this scenario")
     if any(said.values()):
         raise click.UsageError(
-            "--hosts, --image, --clients, --client-version and --client-kind are a stored run's"
+            "--hosts, --image, --clients, --client-version and --client-kind need a stored run"
         )
     values = story_values(scenario_named(name), given, system=system)
     plan = completed_plan(values, {}, broker={}, client={})

@@ -50,116 +50,161 @@ _OPTIONS = (
         help="kafka:VERSION[+JAR,...][:MODE], kafka:/path/to/a/kafka[:MODE]"
         f" (MODE: {MODES}), reference[:MODE], attached:FILE.toml or command:FILE.toml.",
     ),
-    _Option(flag="--bug", key="bug", kind=str, help="A bug of the reference cluster to switch on."),
-    _Option(flag="--nodes", key="nodes", kind=int, help="Brokers."),
-    _Option(flag="--replication", key="replication", kind=int, help="Replicas a partition."),
-    _Option(flag="--topics", key="topics", kind=int, help="Topics."),
-    _Option(flag="--partitions", key="partitions", kind=int, help="Partitions a topic."),
+    _Option(flag="--bug", key="bug", kind=str, help="Switch this bug of the reference cluster on."),
+    _Option(flag="--nodes", key="nodes", kind=int, help="Number of brokers."),
+    _Option(flag="--replication", key="replication", kind=int, help="Replicas of each partition."),
+    _Option(flag="--topics", key="topics", kind=int, help="Number of topics."),
+    _Option(flag="--partitions", key="partitions", kind=int, help="Partitions of each topic."),
     _Option(
         flag="--hosts",
         key="hosts",
         kind=str,
-        help="auto (the best that works here), namespace, docker, ssh:HOSTS.toml, process, or"
-        " simulated: the reference cluster in virtual time.",
+        help=(
+            "Where brokers run: auto (the best that works here), namespace, docker, ssh:HOSTS.toml,"
+            " process, or simulated (the reference cluster in virtual time)."
+        ),
     ),
     _Option(
         flag="--image",
         key="image",
         kind=str,
-        help="Of the containers (--hosts docker): an image with Java, or an official one of Kafka.",
+        help="With --hosts docker: an image with Java, or an official image of Kafka.",
     ),
     _Option(
         flag="--workload",
         key="workload",
         kind=click.Choice([*WORKLOADS]),
-        help=f"What clients do: {'; '.join(each.brief for each in WORKLOADS.values())}.",
+        help="What clients do (logquake help workloads):"
+        f" {'; '.join(each.brief for each in WORKLOADS.values())}.",
     ),
     _Option(
         flag="--nemesis",
         key="nemesis",
         kind=str,
-        help=f"Kinds of faults, with commas; {ALL}: all that work here; empty for none. There are"
-        f" {', '.join(NEMESIS_KINDS)}.",
+        help=f"Families of faults, with commas (logquake help faults). {ALL}: all that work here;"
+        f" empty: none. Families: {', '.join(NEMESIS_KINDS)}.",
     ),
     _Option(
         flag="--nemesis-interval",
         key="nemesis_interval_s",
         kind=float,
-        help="Seconds from one fault to the next, on average.",
+        help="Mean time between two faults, in seconds.",
     ),
-    _Option(flag="--warmup", key="warmup_s", kind=float, help="Seconds without faults before."),
-    _Option(flag="--time-limit", key="time_limit_s", kind=float, help="Seconds with faults."),
+    _Option(
+        flag="--warmup", key="warmup_s", kind=float, help="Time before the faults, in seconds."
+    ),
+    _Option(
+        flag="--time-limit", key="time_limit_s", kind=float, help="Time with faults, in seconds."
+    ),
     _Option(
         flag="--load",
         key="load",
         kind=click.Choice([load.value for load in Load]),
-        help="How hard clients work; heavy: as much as brokers take, in full batches.",
+        help="How hard clients work. heavy: as much as brokers take, in full batches.",
     ),
     _Option(
         flag="--rate",
         key="rate",
         kind=float,
-        help="Operations a second (default: 500, with txn 100); 0: as many as can be.",
+        help="Operations per second (default: 500; with txn: 100). 0: as many as possible.",
     ),
-    _Option(flag="--concurrency", key="concurrency", kind=int, help="Logical clients."),
-    _Option(flag="--workers", key="workers", kind=int, help="Processes that clients live in."),
+    _Option(flag="--concurrency", key="concurrency", kind=int, help="Number of logical clients."),
     _Option(
-        flag="--acks", key="acks", kind=click.Choice(["0", "1", "all"]), help="Producers' acks."
+        flag="--workers",
+        key="workers",
+        kind=int,
+        help="Number of processes that run the clients.",
     ),
-    _Option(flag="--min-insync", key="min_insync", kind=int, help="min.insync.replicas."),
-    _Option(flag="--retries", key="retries", kind=int, help="Retries of producers."),
-    _Option(flag="--linger-ms", key="linger_ms", kind=float, help="Producers' linger."),
+    _Option(
+        flag="--acks",
+        key="acks",
+        kind=click.Choice(["0", "1", "all"]),
+        help="The acks setting of producers.",
+    ),
+    _Option(
+        flag="--min-insync",
+        key="min_insync",
+        kind=int,
+        help="The min.insync.replicas setting of topics.",
+    ),
+    _Option(flag="--retries", key="retries", kind=int, help="The retries setting of producers."),
+    _Option(
+        flag="--linger-ms",
+        key="linger_ms",
+        kind=float,
+        help="The linger.ms setting of producers.",
+    ),
     _Option(
         flag="--compression",
         key="compression",
         kind=click.Choice(["none", "gzip", "snappy", "lz4", "zstd", "mixed"]),
-        help="Producers' compression.",
+        help="The compression of producers. mixed: a different one in each worker.",
     ),
     _Option(
         flag="--client-version",
         key="client_version",
         kind=str,
-        help="Version of librdkafka that clients use, from 2.0.2 on (default: Logquake's own).",
+        help="The version of librdkafka for clients, 2.0.2 or newer (default: Logquake's own).",
     ),
     _Option(
         flag="--client-kind",
         key="client_kind",
         kind=str,
-        help="java: clients are Kafka's own (java:VERSION: of that version); default: librdkafka.",
+        help="The client library: librdkafka (the default), java for Kafka's own, or java:VERSION.",
     ),
     _Option(
         flag="--group-protocol",
         key="group_protocol",
         kind=click.Choice(["mixed", "classic", "consumer"]),
-        help="Protocol of consumer groups (default: each group in its own way).",
+        help="The protocol of consumer groups (default: mixed, each group has its own).",
     ),
     _Option(
         flag="--after-timeout",
         key="after_timeout",
         kind=click.Choice(["discard", "go-on"]),
-        help="With txn, after a time-out: discard the producer, or abort and go on with it.",
+        help="With txn, after a timeout: discard the producer, or abort and keep it.",
     ),
-    _Option(flag="--sends-per-op", key="sends_per_op", kind=int, help="Messages an operation."),
+    _Option(
+        flag="--sends-per-op",
+        key="sends_per_op",
+        kind=int,
+        help="Messages in each send operation.",
+    ),
     _Option(
         flag="--judge",
         key="judge",
         kind=click.Choice([judge.value for judge in Judge]),
-        help="contract: what was asked for; strict: nothing is excused; jepsen: as Jepsen does.",
+        help=(
+            "contract: allow what the configuration does not promise. strict: allow nothing."
+            " jepsen: judge as Jepsen does."
+        ),
     ),
     _Option(
         flag="--level",
         key="level",
         kind=click.IntRange(0, TOP_LEVEL),
-        help="How hard dealt faults come: denser, in aftermaths, several at once (default: 0).",
+        help="How hard faults are: more often, in sequence, several at once (default: 0).",
     ),
-    _Option(flag="--seed", key="seed", kind=int, help="Decides every choice; default: a new one."),
-    _Option(flag="--name", key="name", kind=str, help="The run's folder in the store."),
+    _Option(
+        flag="--seed",
+        key="seed",
+        kind=int,
+        help="The seed of all random choices (default: a new one).",
+    ),
+    _Option(
+        flag="--name",
+        key="name",
+        kind=str,
+        help="The run's name, which is its folder in the store.",
+    ),
     _Option(
         flag="--clients",
         key="clients",
         kind=str,
-        help="Your own settings of clients, by name in ~/.config/logquake/clients.toml: the place"
-        " for certificates, keys and passwords.",
+        help=(
+            "Your own client settings, by their name in ~/.config/logquake/clients.toml. Keep"
+            " certificates, keys and passwords there."
+        ),
     ),
 )
 
@@ -175,35 +220,54 @@ def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @click.argument("plan_file", metavar="[PLAN.toml]", required=False, type=click.Path(path_type=Path))
 @_plan_options
-@click.option("--idempotence/--no-idempotence", "idempotence", default=None, help="Of producers.")
+@click.option(
+    "--idempotence/--no-idempotence",
+    "idempotence",
+    default=None,
+    help="Whether producers are idempotent.",
+)
 @click.option(
     "--stop-on-violation/--no-stop-on-violation",
     "stop_on_violation",
     default=None,
-    help="Judge while the run goes on; the first violation ends it, with evidence of the moment.",
+    help="Judge during the run, and end it at the first violation with the evidence.",
 )
 @click.option(
     "--swarm/--no-swarm",
     "swarm",
     default=None,
-    help="Draw settings of brokers, clients and workload that are left open from the seed.",
+    help="Draw the settings that you leave open from the seed: brokers, clients and workload.",
 )
 @click.option(
     "--escalate",
     is_flag=True,
-    help="Play level after level until a run is not valid, then the last one that held once more.",
+    help="Run level after level until one is not valid; then rerun the last valid level.",
 )
 @JAVA
-@click.option("--set", "broker", multiple=True, metavar=SETTING, help="A broker's setting.")
-@click.option("--client", "client", multiple=True, metavar=SETTING, help="A librdkafka setting.")
+@click.option(
+    "--set",
+    "broker",
+    multiple=True,
+    metavar=SETTING,
+    help="A setting of the brokers. You can repeat it.",
+)
+@click.option(
+    "--client",
+    "client",
+    multiple=True,
+    metavar=SETTING,
+    help="A setting of librdkafka. You can repeat it.",
+)
 @STORE
 @ENGINE
-@click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
+@click.option(
+    "--spark-master", default=None, help="Run Spark on this cluster, not on this machine."
+)
 @click.option(
     "--dry-run", is_flag=True, help="Print the schedule and the guarantees; start nothing."
 )
 @KEEP
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict for machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @output_options
 def run(  # noqa: PLR0913 - the options of a command
     *,
@@ -219,10 +283,11 @@ def run(  # noqa: PLR0913 - the options of a command
     as_json: bool,
     **options: object,
 ) -> int:
-    """One run: launch a cluster, shake it, and judge what it did.
+    """Play one run: start a cluster, inject faults, judge the result.
 
-    Without a plan: three nodes of Kafka, partitions, kills and pauses for 60 seconds. PLAN.toml is
-    a file, or example:NAME; logquake init --list names the examples.
+    Without a plan, three Kafka brokers get partitions, kills and pauses for 60 seconds. PLAN.toml
+    is a file, or example:NAME; logquake init --list names the examples. The exit code is that of
+    the verdict: 0 valid, 1 invalid, 2 unknown.
     """
     console = console_of(quiet=is_quiet(), stderr=as_json)
     plan = assemble_plan(
@@ -239,7 +304,7 @@ def run(  # noqa: PLR0913 - the options of a command
 
     if escalate:
         if dry_run or keep:
-            raise click.UsageError("--escalate plays many runs: leave --dry-run and --keep out")
+            raise click.UsageError("--escalate plays many runs: omit --dry-run and --keep")
         refuse_escalation(plan)
         return _escalated(plan, play, console, as_json=as_json)
     if dry_run:
@@ -280,7 +345,7 @@ def init(*, path: Path, only_list: bool) -> int:
         return 0
     if path.exists():
         raise click.UsageError(
-            f"{path} exists already; name another file: logquake init my-plan.toml"
+            f"{path} already exists; name another file: logquake init my-plan.toml"
         )
     path.write_text(COMMENTED_PLAN, encoding="utf-8")
     click.echo(f"wrote {path}; run it with: logquake run {path}")

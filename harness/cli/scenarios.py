@@ -34,10 +34,10 @@ from results.record.verdict import Verdict
 from results.verdict_json import verdict_to_json
 
 _CHOICES = (
-    ("rule", "By what a follower truncates: high-watermark, leader-epoch or leader-epoch-v0."),
-    ("form", "As the article tells it, or without a setting that excuses a loss: article, clean."),
-    ("way", "Of the clean form: restart or move."),
-    ("late", "Who hears the controller late: new-leader or old-leader."),
+    ("rule", "How followers truncate: high-watermark, leader-epoch or leader-epoch-v0."),
+    ("form", "article: with its settings; clean: without a setting that excuses a loss."),
+    ("way", "With --form clean: restart or move."),
+    ("late", "Which broker hears the controller late: new-leader or old-leader."),
 )
 
 
@@ -90,13 +90,13 @@ class _Stage:
 
 @click.group()
 def scenario() -> None:
-    """Scripted runs: the leader-epoch examples and their relatives."""
+    """Scripted runs, such as the leader-epoch examples."""
 
 
 @scenario.command(name="list")
 @NO_COLOR
 def list_scenarios() -> int:
-    """List the stories, with their choices and systems."""
+    """List the scenarios, with their choices and systems."""
     table = Table(box=None, padding=(0, 2, 1, 0), show_header=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column()
@@ -114,7 +114,10 @@ def list_scenarios() -> int:
 def choice_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that are choices of scenarios; `choices_given` takes them."""
     command = click.option(
-        "--elr/--no-elr", "elr", default=None, help="Eligible leader replicas (KIP-966)."
+        "--elr/--no-elr",
+        "elr",
+        default=None,
+        help="Whether eligible leader replicas (KIP-966) are on.",
     )(command)
     for name, about in reversed(_CHOICES):
         command = click.option(f"--{name}", name, default=None, help=about)(command)
@@ -130,27 +133,60 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
 @scenario.command()
 @click.argument("name", metavar="[SCENARIO]", required=False)
 @choice_options
-@click.option("--all", "play_all", is_flag=True, help="Every scenario, system and choice.")
-@click.option("--only", default=ALL, metavar="GLOB", help="Of --all, those whose names match.")
-@click.option("--markdown", type=click.Path(path_type=Path), help="Of --all, the table's file.")
-@click.option("--system", default=None, help="kafka:VERSION[:MODE], kafka:PATH, or reference.")
+@click.option(
+    "--all",
+    "play_all",
+    is_flag=True,
+    help="Play every scenario on each system, with each choice.",
+)
+@click.option(
+    "--only",
+    default=ALL,
+    metavar="GLOB",
+    help="With --all: play only the scenarios that match GLOB.",
+)
+@click.option(
+    "--markdown",
+    type=click.Path(path_type=Path),
+    help="With --all: write the table to this file.",
+)
+@click.option(
+    "--system",
+    default=None,
+    help="The system to test: kafka:VERSION[:MODE], kafka:PATH, or reference.",
+)
 @JAVA
 @click.option(
     "--hosts",
     type=str,
     default=None,
-    help="auto (the best that works here), namespace, docker, ssh:HOSTS.toml or process;"
-    " simulated: the reference cluster in virtual time.",
+    help=(
+        "Where brokers run: auto (the best that works here), namespace, docker, ssh:HOSTS.toml,"
+        " process, or simulated (the reference cluster in virtual time)."
+    ),
 )
-@click.option("--image", default=None, help="Of the containers (--hosts docker).")
-@click.option("--seed", type=int, default=None, help="Of the run; a story leaves little to it.")
-@click.option("--set", "broker", multiple=True, metavar=SETTING, help="A broker's setting.")
+@click.option("--image", default=None, help="With --hosts docker: the image.")
+@click.option(
+    "--seed",
+    type=int,
+    default=None,
+    help="The seed of the run. A scenario leaves few choices to it.",
+)
+@click.option(
+    "--set",
+    "broker",
+    multiple=True,
+    metavar=SETTING,
+    help="A setting of the brokers. You can repeat it.",
+)
 @STORE
 @ENGINE
-@click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
+@click.option(
+    "--spark-master", default=None, help="Run Spark on this cluster, not on this machine."
+)
 @click.option("--dry-run", is_flag=True, help="Print the story and its plan; start nothing.")
 @KEEP
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict for machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @output_options
 def run(  # noqa: PLR0913 - the options of a command
     *,
@@ -172,10 +208,10 @@ def run(  # noqa: PLR0913 - the options of a command
     as_json: bool,
     **choices: str | None,
 ) -> int:
-    """Play one scenario and judge it; or, with --all, all of them.
+    """Play and judge one scenario, or with --all each of them.
 
-    The exit code is the verdict's: 0 valid, 1 invalid, 2 unknown. With --all it is 0 if everything
-    ended as expected, otherwise 2.
+    The exit code is the verdict's: 0 valid, 1 invalid, 2 unknown. With --all it is 0 if all ended
+    as expected, otherwise 2.
     """
     console = console_of(quiet=is_quiet(), stderr=as_json)
     stage = _Stage(
@@ -190,9 +226,11 @@ def run(  # noqa: PLR0913 - the options of a command
     given = choices_given(choices, elr=elr)
     if play_all:
         if keep:
-            raise click.UsageError("--keep keeps one cluster, and --all plays many")
+            raise click.UsageError("--keep keeps one cluster, but --all plays many: omit one")
         if name or given:
-            raise click.UsageError("--all takes neither a scenario nor choices; --only picks some")
+            raise click.UsageError(
+                "--all takes no scenario and no choices; select some with --only"
+            )
         wanted = list(parts(only, system=system))
         if not wanted:
             raise click.UsageError("no scenario matches (see: logquake scenario list)")
@@ -201,9 +239,9 @@ def run(  # noqa: PLR0913 - the options of a command
             return VALID
         return _play_all(stage, wanted, markdown, as_json=as_json)
     if only != ALL or markdown is not None:
-        raise click.UsageError("--only and --markdown are for --all")
+        raise click.UsageError("--only and --markdown need --all")
     if name is None:
-        raise click.UsageError("name a scenario (see: logquake scenario list), or take --all")
+        raise click.UsageError("name a scenario (see: logquake scenario list), or use --all")
     plan = stage.plan(name, given, system)
     if dry_run:
         describe(plan, console_of(stderr=as_json), keep=keep)

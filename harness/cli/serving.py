@@ -20,16 +20,16 @@ _PORT_OF_DOCS = 8421
 @click.command()
 @click.option(
     "--port", type=click.IntRange(0, 65_535), default=_PORT, show_default=True,
-    help="0: a free one.",
+    help="The port to listen on; 0: any free one.",
 )  # fmt: skip
 @click.option(
     "--host", default="127.0.0.1", show_default=True,
-    help="The address to listen at; the site has no passwords, so others than this machine's own"
-    " let everybody read who reaches them.",
+    help=("The address to listen on. The site has no passwords: anyone who can reach the address"
+        " can read all runs."),
 )  # fmt: skip
 @STORE
 def serve(*, port: int, host: str, store: Path) -> int:
-    """Serve the pages of a store to a browser; Ctrl-C ends it."""
+    """Serve the pages of a store to a browser, until Ctrl-C."""
     from results import site  # noqa: PLC0415 - Flask is for this command only
 
     empty = not Store(store).runs()
@@ -40,7 +40,7 @@ def serve(*, port: int, host: str, store: Path) -> int:
         click.echo(f"serving {store} at {url} (Ctrl-C ends it)")
         if not site.is_local(host):
             click.echo(
-                f"everybody who reaches {host} can read all runs, since the site has no passwords;"
+                f"anyone who can reach {host} can read all runs, because the site has no passwords;"
                 " --host 127.0.0.1 keeps it to this machine",
                 err=True,
             )
@@ -89,9 +89,9 @@ def docs(*, port: int, no_browser: bool, folder: Path | None) -> int:
 @click.command()
 @STORE
 def reindex(*, store: Path) -> int:
-    """Make the index of a store anew.
+    """Rebuild the index of a store.
 
-    It is only a cache of the folders of runs.
+    The index is only a cache of the runs' folders.
     """
     with open_index(Store(store)) as index:
         runs = index.rebuild()

@@ -27,7 +27,7 @@ from harness.suites.night import NightState
 from harness.suites.nights import NightFolder, is_led, nights_of
 from harness.suites.preview import print_preview
 from harness.suites.reports import causes_until, exit_code, write_results
-from harness.suites.status import minutes, status_of, verdict_line
+from harness.suites.status import status_of, verdict_line
 from harness.suites.suite import Suite, load_suite
 from harness.suites.webhook import post
 from results.hunt_page import PAGE, TABLE
@@ -37,14 +37,15 @@ from results.record.clock import pause_until, stopwatch_s, unix_s
 from results.record.paths import RunPaths
 from results.record.terms import Validity
 from results.store import DEFAULT_STORE
+from results.wording.amounts import duration
 from results.wording.inert import inert
 from results.wording.plural import many
 
 REFRESH_S = 1.0
 LOG_COLUMNS = 160
 FINISHING = (
-    "no more runs are started; those under way come to their end (Ctrl-C again: end their main"
-    " phases); go on later with: {again}\n"
+    "no more runs start; those under way finish (Ctrl-C again: end their main phases);"
+    " resume later with: {again}\n"
 )
 Handler = Callable[[int, FrameType | None], Any] | int | None
 SUITE_FILE = click.argument(
@@ -55,7 +56,7 @@ SUITE_FILE = click.argument(
 
 @click.group()
 def suite() -> None:
-    """Suites: a night of many runs, and what is new in it."""
+    """Play many runs in a night, and report what is new."""
 
 
 @suite.command()
@@ -63,7 +64,7 @@ def suite() -> None:
 @STORE
 @JAVA
 @click.option(
-    "--resume", "mode", flag_value=Resumption.RESUME.value, help="Only go on with a night."
+    "--resume", "mode", flag_value=Resumption.RESUME.value, help="Resume a night; begin none."
 )
 @click.option(
     "--new", "mode", flag_value=Resumption.NEW.value, help="Begin a new night in any case."
@@ -71,14 +72,14 @@ def suite() -> None:
 @click.option("--dry-run", is_flag=True, help="Print the entries in order; start nothing.")
 @output_options
 def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> int:
-    """Play a night; one that was killed goes on if its budget lasts.
+    """Play a night, or resume one whose budget is not used up.
 
     SUITE.toml is a file, or example:NAME; logquake init --list names the examples.
 
-    The exit code is the worst verdict's: 0 valid, 1 invalid, 2 unknown. Ctrl-C starts no more runs,
-    and waits for those under way; a second one ends their main phases. Results are in
-    STORE/.suites/NAME/NIGHT: junit.xml, summary.md. With LOGQUAKE_WEBHOOK in the environment, its
-    address is told of the night's end.
+    The exit code is that of the worst verdict: 0 valid, 1 invalid, 2 unknown. Ctrl-C starts no more
+    runs and waits for those under way; a second Ctrl-C ends their main phases. The results are
+    junit.xml and summary.md in STORE/.suites/NAME/NIGHT. If LOGQUAKE_WEBHOOK is set, the night's
+    end is posted to that address.
     """
     if dry_run:
         print_preview(suite_named(suite_file), store, console_of())
@@ -124,13 +125,13 @@ def lead_night(
 @suite.command()
 @SUITE_FILE
 @STORE
-@click.option("--night", default=None, help="Another night than the last; a part of its id.")
-@click.option("--name", default=None, help="Of a hunt that was begun with another name.")
+@click.option("--night", default=None, help="Part of a night's id (default: the newest night).")
+@click.option("--name", default=None, help="The name of a hunt that was started with --name.")
 @NO_COLOR
 def status(*, suite_file: Path, store: Path, night: str | None, name: str | None) -> int:
-    """Show a night: what is done, under way, new, and how much time is left.
+    """Show a night: its runs, what is new, and the time left.
 
-    On a terminal it goes on to show it as long as the night is being played; Ctrl-C ends that.
+    On a terminal, the view is updated while the night is played; Ctrl-C ends the view.
     """
     folder = _night(name or load_suite(suite_file).name, store, night)
     console = console_of()
@@ -177,7 +178,7 @@ def _announce(lead: Lead, console: Console) -> None:
     console.print(
         f"{lead.suite.name} {begins} the night {conductor.folder.night}:"
         f" {_planned(lead)}, {conductor.slots.runs} at once,"
-        f" {minutes(max(0.0, conductor.deadline - unix_s()))} left",
+        f" {duration(max(0.0, conductor.deadline - unix_s()))} left",
         markup=False,
     )
     for item in state.items.values():

@@ -15,10 +15,10 @@ from results.wording.inert import inert
 
 @click.command()
 @STORE
-@click.option("--hosts", default=None, help="Machines to be tried, too: ssh:HOSTS.toml.")
+@click.option("--hosts", default=None, help="Also try these machines: ssh:HOSTS.toml.")
 @NO_COLOR
 def doctor(*, store: Path, hosts: str | None) -> int:
-    """Say what works on this machine, and what to do about the rest."""
+    """Report what works on this machine, and the remedy for the rest."""
     print_findings(examine_machine(store), console_of())
     console = console_of(soft_wrap=False)
     console.print("\nfaults that each kind of hosts can do here:")
@@ -30,10 +30,10 @@ def doctor(*, store: Path, hosts: str | None) -> int:
 @click.argument("file", metavar="[FILE.toml]", required=False, type=click.Path(path_type=Path))
 @STORE
 def heal(*, file: Path | None, store: Path) -> int:
-    """Undo whatever dead runs left behind.
+    """Undo what dead runs left behind.
 
-    Here, and on the hosts that they used; with the FILE of an attached cluster, there. It ends with
-    1 if not all of it could be undone.
+    It looks on this machine and on the hosts that the runs used. With the FILE of an attached
+    cluster, it looks there. The exit code is 1 if something could not be undone.
     """
     healed = heal_store(store) if file is None else heal_attached(file, store)
     for sentence in healed.done or ["nothing was healed" if healed.failed else "nothing to heal"]:

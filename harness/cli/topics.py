@@ -223,12 +223,10 @@ def docstrings(table: type[BaseModel]) -> dict[str, str]:
     )
     found = {}
     for field, text in zip(node.body, node.body[1:], strict=False):
-        match field, text:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(says))),
-            ):
-                found[name] = inspect.cleandoc(says)
+        if not isinstance(field, ast.AnnAssign):
+            continue
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            found[ast.unparse(field.target)] = inspect.cleandoc(str(text.value.value))
     return found
 
 

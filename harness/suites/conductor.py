@@ -41,6 +41,7 @@ from results.record.plan import Plan, PlanError
 from results.record.story import load_story
 from results.record.terms import Validity
 from results.verdict_json import read_verdict
+from results.wording.amounts import duration
 from results.wording.headline import ALLOWED, headline
 
 TICK_S = 0.5
@@ -153,7 +154,10 @@ class Conductor:
         if left_s <= 0:
             return "the budget was spent before its turn"
         needs_s = estimate_s(self.state, item)
-        return f"{left_s:.0f} s of the budget were left, and it takes about {needs_s:.0f} s"
+        return (
+            f"{duration(round(left_s))} of the budget were left, and it takes about"
+            f" {duration(round(needs_s))}"
+        )
 
     def _step(self) -> bool:
         """Start what can be started, and take one event; tell whether there is more to come."""

@@ -13,11 +13,11 @@ from harness.suites.estimates import estimate, refresh
 from harness.suites.expansion import Entry, entries_of, excluded
 from harness.suites.ordering import ordered
 from harness.suites.slots import slots
-from harness.suites.status import minutes
 from harness.suites.suite import Suite
 from results.index import open_index
 from results.record.plan import Plan, PlanError
 from results.store import Store
+from results.wording.amounts import duration
 from results.wording.plural import many
 
 BY_DEFAULT = (
@@ -53,8 +53,8 @@ def print_preview(suite: Suite, store: Path, console: Console) -> None:
     console.print(table)
     needs_s = sum(each.takes_s for each in takes) / at_once
     console.print(
-        f"{many(len(entries), 'entry', 'entries')}, {at_once} at once: about {minutes(needs_s)}"
-        f" without repeats, the budget is {minutes(suite.budget)}"
+        f"{many(len(entries), 'entry', 'entries')}, {at_once} at once: about {duration(needs_s)}"
+        f" without repeats, the budget is {duration(suite.budget)}"
     )
     if not all(each.measured for each in takes):
         console.print(BY_DEFAULT, soft_wrap=True)

@@ -21,6 +21,7 @@ from results.print_table import STYLES
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.terms import Validity
+from results.wording.amounts import duration
 from results.wording.inert import inert
 
 RECENT = 8
@@ -97,11 +98,11 @@ class Status:
 
     def _time(self) -> str:
         if self.state.ended:
-            return f"over, after {minutes(self.state.active_s)}"
+            return f"over, after {duration(self.state.active_s)}"
         if not self.led:
             return f"{self.state.stopped or KILLED}; logquake suite run resumes it"
         left_s = max(0.0, self.state.deadline - self.now_s)
-        return f"{minutes(self.needs_s)} to go, {minutes(left_s)} of the budget left"
+        return f"{duration(self.needs_s)} to go, {duration(left_s)} of the budget left"
 
     @property
     def needs_s(self) -> float:
@@ -149,15 +150,6 @@ def status_of(store: Path, folder: NightFolder, *, now_s: float) -> Status:
         reached[item.run_id] = milestones[-1].name if milestones else "prepared"
     led = is_led(store, folder.root.parent.name)
     return Status(state=state, causes=causes_of(nights), led=led, now_s=now_s, reached=reached)
-
-
-def minutes(seconds: float) -> str:
-    """Return a duration for people: `45 s`, `12 min`, `3 h 05 min`."""
-    whole = round(seconds)
-    if whole < 60:  # noqa: PLR2004 - a minute
-        return f"{whole} s"
-    hours, rest = divmod(round(seconds / 60), 60)
-    return f"{hours} h {rest:02} min" if hours else f"{rest} min"
 
 
 def verdict_line(item: Item) -> Text:

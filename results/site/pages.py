@@ -6,14 +6,14 @@ from functools import cache
 import jinja2
 from flask import Response, url_for
 
-from results.engine import new_engine, size_words
+from results.engine import new_engine
 from results.index import RunRow
 from results.repeats import RANGE
 from results.site.matrix import LETTERS, TONE_WORDS, faults_of, workload_of
+from results.wording.amounts import duration, size
 from results.wording.naming import interruption, without_verdict
 
 _STAMP = "%Y%m%dT%H%M%SZ"
-_MINUTE_S, _HOUR_S = 60, 3600
 
 
 def page(template: str, **context: object) -> Response:
@@ -30,7 +30,7 @@ def _engine() -> jinja2.Environment:
         "day": day,
         "lasting": lasting,
         "number": number,
-        "size": size_words,
+        "size": size,
         "workload": workload_of,
         "faults": faults_of,
         "interruption": interruption,
@@ -74,17 +74,8 @@ def day(stamp: str) -> str:
 
 
 def lasting(seconds: float | None) -> str:
-    """Return a duration as `42 s`, `3 min 5 s` or `2 h 10 min`; a dash for None."""
-    if seconds is None:
-        return "-"
-    if seconds < 10:  # noqa: PLR2004 - one more digit where it tells something
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < _MINUTE_S:
-        return f"{whole} s"
-    if whole < _HOUR_S:
-        return f"{whole // _MINUTE_S} min {whole % _MINUTE_S} s"
-    return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S} min"
+    """Return a duration for people; a dash of None."""
+    return "-" if seconds is None else duration(seconds)
 
 
 def number(value: float | None) -> str:

@@ -153,7 +153,7 @@ def test_a_history_of_nothing_is_unknown(
         (["latest", "--subscribe"], "--assign is for histories: name one with --history FILE"),
         (["latest", "--no-ww-deps"], "--ww-deps is for histories"),
         ([], "name a RUN, or a history with --history FILE"),
-        (["latest", "--history", "x"], "runs and histories are judged by commands of their own"),
+        (["latest", "--history", "x"], "judge runs and histories by separate commands"),
         (["--history", "none.edn"], "there is no file none.edn"),
     ],
 )

@@ -193,7 +193,7 @@ def test_init_writes_a_plan_that_runs_and_never_overwrites(
     (here / "plan.toml").write_text("mine", encoding="utf-8")
     assert exit_code(["init"]) == 254
     assert (here / "plan.toml").read_text(encoding="utf-8") == "mine"
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_a_dry_run_shows_schedule_and_guarantees_and_leaves_nothing(

@@ -112,7 +112,7 @@ def test_the_time_line_lies_beside_the_report(capsys: pytest.CaptureFixture[str]
     [
         (["export", SAMPLE], "--as bundle, perfetto, csv, jepsen"),
         (["export", SAMPLE, "--as", "svg"], "svg"),
-        (["export", SAMPLE, "--as", "csv", "--with-nodes"], "--with-nodes is for bundles"),
+        (["export", SAMPLE, "--as", "csv", "--with-nodes"], "--with-nodes needs --as bundle"),
         (["export", "nothing", "--as", "csv"], "there is no run"),
         (["import", "nothing.tar.gz"], "there is no file"),
         (["import", "plain.tar"], "no bundle"),

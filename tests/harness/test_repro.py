@@ -159,7 +159,7 @@ def test_the_table_shows_each_run_and_the_one_that_is_played() -> None:
     ("words", "said"),
     [
         (["nonsense"], "there is no run 'nonsense'"),
-        (["sample:valid", "--rule", "leader-epoch"], "choices are a scenario's"),
+        (["sample:valid", "--rule", "leader-epoch"], "choices are for scenarios"),
         (["leader-epoch-1", "--late", "new-leader"], "--late"),
         (["latest", "--times", "0"], "0 is not in the range x>=1"),
     ],
@@ -246,4 +246,4 @@ def test_a_name_of_nothing_is_neither_run_nor_scenario(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert exit_code(["repro", "leader-epoch-9", "--store", str(tmp_path)]) == 254
-    assert "no scenario is called so either" in capsys.readouterr().err
+    assert "no scenario has that name" in capsys.readouterr().err

@@ -243,8 +243,8 @@ def test_a_story_is_told_step_by_step_before_it_is_played(tmp_path: Path) -> Non
         (["leader-epoch-1", "--all"], "--all takes neither"),
         (["--all", "--only", "nothing"], "no scenario matches"),
         ([], "name a scenario"),
-        (["leader-epoch-1", "--only", "x"], "--only and --markdown are for --all"),
-        (["leader-epoch-1", "--markdown", "x"], "--only and --markdown are for --all"),
+        (["leader-epoch-1", "--only", "x"], "--only and --markdown need --all"),
+        (["leader-epoch-1", "--markdown", "x"], "--only and --markdown need --all"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -21,7 +21,7 @@ def test_26_the_printed_address_is_answered_and_who_can_read_is_said(tmp_path: P
         assert requests.get(url, timeout=WAIT_S).status_code == 200
         said = log.read_text(encoding="utf-8")
     assert (
-        "everybody who reaches 0.0.0.0 can read all runs, since the site has no passwords" in said
+        "anyone who can reach 0.0.0.0 can read all runs, because the site has no passwords" in said
     )
 
 

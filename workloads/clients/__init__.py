@@ -1,5 +1,5 @@
-"""Recording clients: the one place of the workloads that knows confluent-kafka.
+"""Kafka clients that record their ops; only this package uses confluent-kafka.
 
-`settings` makes librdkafka's settings of a plan, `producer` and `consumer` carry ops out and report
-what came of them as columns, `failures` says which errors are definite.
+`settings` derives librdkafka's settings from a plan. `producer` and `consumer` execute ops and
+return the results as columns. `failures` lists the errors that are definite failures.
 """

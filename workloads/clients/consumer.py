@@ -1,4 +1,4 @@
-"""The consumer of one process."""
+"""The consumer of one logical process."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,18 +28,18 @@ from workloads.protocol import Batch, Column, Key
 
 _END = KafkaError._PARTITION_EOF  # noqa: SLF001 - a public constant that begins so
 _TELLS_EPOCHS = 0x02080000
-"""Before librdkafka 2.8 the leader epochs of messages are not reliable: they are not recorded."""
+"""librdkafka 2.8. Earlier versions report wrong leader epochs, which are not recorded."""
 
 
 class ProcessConsumer:
-    """A confluent-kafka consumer that is assigned by hand and commits nothing.
+    """A confluent-kafka consumer with manual assignment that commits nothing.
 
     Args:
         plan: Decides the client's settings.
-        bootstrap: `host:port,...`.
-        client_id: The process, as brokers' logs shall show it.
-        report_ends: Whether a poll tells which partitions were read to their end.
-        isolation: Whether it is given records of open and aborted transactions.
+        bootstrap: The addresses `host:port,...`.
+        client_id: The logical process's name, which brokers log.
+        report_ends: Whether a poll reports the partitions that were read to their end.
+        isolation: Whether it gets records of open and aborted transactions.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class ProcessConsumer:
         self._asked_for_beginnings = False
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
-        """Read these partitions from now on; return the error, if there is one.
+        """Start reading the given partitions; return the error, if there is one.
 
-        In librdkafka a late answer on where a partition begins moves a later assignment of it back
-        to there (https://github.com/confluentinc/librdkafka/issues/5345). So a client that has
-        asked is not assigned again: another one takes its place.
+        In librdkafka a late answer about a partition's start resets a later assignment of it to the
+        start (https://github.com/confluentinc/librdkafka/issues/5345). So a client that asked for a
+        start is not assigned again. A new client replaces it.
         """
         if self._asked_for_beginnings:
             threading.Thread(target=self._handle.close, daemon=True).start()
@@ -81,7 +81,7 @@ class ProcessConsumer:
         return None
 
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
-        """Return what was fetched; errors of a partition end the poll as a whole."""
+        """Return the fetched records; an error of one partition fails the whole poll."""
         try:
             messages = self._handle.consume(limit, timeout_s)
         except KafkaException as refused:
@@ -93,7 +93,7 @@ class ProcessConsumer:
         return self._handle.consumer_group_metadata()
 
     def close(self) -> None:
-        """Leave; nothing is committed, and no group is told."""
+        """Close the consumer without a commit."""
         self._handle.close()
 
 
@@ -105,14 +105,14 @@ def batch_of(
     headers: bool = True,
     keys: int = 0,
 ) -> Batch:
-    """Return what a consumer returned, as columns; an error of a partition is the batch's.
+    """Return the consumed records as columns; an error of a partition is the batch's error.
 
     Args:
         messages: Records, and events of partitions.
-        error: Why there is nothing.
-        isolation: The consumer's.
+        error: Why there are no records.
+        isolation: The consumer's isolation level.
         headers: Whether the message format has headers.
-        keys: How many the plan has; 0: none.
+        keys: The number of keys in the plan; 0: none.
     """
     if not any(map(Message.error, messages)):
         return _batch(messages, [], error, isolation, headers=headers, keys=keys)
@@ -133,7 +133,7 @@ def _batch(
     headers: bool,
     keys: int,
 ) -> Batch:
-    # Whole columns by map: no Python of our own runs for each record.
+    # Columns are built by `map`, without Python code for each record.
     offsets = cast("Iterator[int]", map(Message.offset, records))
     payloads = cast("list[bytes | None]", list(map(Message.value, records)))
     found = cast("list[bytes | None]", list(map(Message.key, records)))
@@ -153,7 +153,7 @@ def _batch(
 
 
 def _marks(records: Sequence[Message]) -> list[object]:
-    """Return what `damage` is told of each record's headers."""
+    """Return the damage marker of each record's headers, for the check of `damage`."""
     found = cast("Iterator[Header | None]", map(Message.headers, records))
     return [headers and mark(list(headers)) for headers in found]
 
@@ -166,7 +166,7 @@ def _stamps(records: Sequence[Message]) -> list[int]:
 
 
 def _spans(records: Sequence[Message]) -> Sequence[tuple[Key, int]]:
-    """Return the partitions in the records' order, each with the number of its records there."""
+    """Return runs of records of the same partition: each partition with its number of records."""
     if not records:
         return []
     topics = cast("list[str]", list(map(Message.topic, records)))
@@ -189,18 +189,18 @@ def _leader_epochs(records: Sequence[Message]) -> Column:
     epochs = cast("Iterator[int]", map(Message.leader_epoch, records))
     try:
         return np.fromiter(epochs, np.int32, len(records))
-    except TypeError:  # One of them is None.
+    except TypeError:  # At least one of them is None.
         return list(map(Message.leader_epoch, records))
 
 
 def _values(payloads: Sequence[bytes | None], marks: Sequence[object] | None) -> Column:
-    """Return the value at the head of each payload, all at once if each has one.
+    """Return the value at the start of each payload, vectorized if all payloads have one.
 
-    That of a tombstone, which has no payload, is in its header.
+    A tombstone has no payload. Its value is in its header.
     """
     try:
         sizes = set(map(len, cast("Sequence[bytes]", payloads)))
-    except TypeError:  # One of them is None.
+    except TypeError:  # At least one of them is None.
         sizes = set()
     if not sizes or min(sizes) < VALUE_BYTES:
         found = zip(payloads, marks or repeat(None), strict=False)
@@ -213,7 +213,7 @@ def _values(payloads: Sequence[bytes | None], marks: Sequence[object] | None) ->
 
 
 def _signed(value: int | None) -> int | None:
-    """Return a value as the record's 64-bit column has it: a foreign one may be any 8 bytes."""
+    """Return a value as a signed 64-bit number; a foreign value may be any 8 bytes."""
     return value if value is None or value < 1 << 63 else value - (1 << 64)
 
 

@@ -1,4 +1,4 @@
-"""What has come of a transaction so far, whichever client carries it out."""
+"""The progress of a transaction, for every kind of client."""
 
 from collections.abc import Mapping
 
@@ -10,13 +10,13 @@ CRASHED = "its producer was thrown away before the end, on purpose"
 
 
 class Course:
-    """What has come of a transaction so far.
+    """The progress of a transaction.
 
     Args:
-        op: What is to be done.
+        op: The op to execute.
 
     Attributes:
-        batches: Of the polls that were done, each with the number of its mop.
+        batches: The results of its polls, each with its index among the op's parts (mops).
     """
 
     def __init__(self, op: Txn) -> None:
@@ -29,11 +29,11 @@ class Course:
         self.batches: list[tuple[int, Batch]] = []
 
     def delivered(self, at: int, delivery: Delivery) -> None:
-        """Note the delivery report of a value, by its number in the record."""
+        """Record the delivery report of a value, by its index in the op."""
         self._deliveries[at] = delivery
 
     def positions(self, starts: Mapping[Key, int]) -> dict[Key, int]:
-        """Return where the reader is after its polls."""
+        """Return the reader's positions after its polls."""
         positions = dict(starts)
         for _, batch in self.batches:
             positions |= batch.positions
@@ -41,7 +41,7 @@ class Course:
 
     @property
     def answered(self) -> bool:
-        """Whether the brokers took all of its sends, so that no sequence number is in doubt."""
+        """Whether brokers acknowledged all of its sends, so that no sequence number is in doubt."""
         return all(each.acked for each in self._deliveries.values())
 
     def trouble(self) -> str | None:
@@ -57,10 +57,10 @@ class Course:
         ended: TransactionOutcome,
         error: str | None,
     ) -> TxnResult:
-        """Return what is recorded."""
+        """Return the result to be recorded."""
         broken = any(batch.error is not None for _, batch in self.batches)
         return TxnResult(
-            # A reader that failed retires its process, and only an info does that.
+            # A reader that failed ends its logical process, and only an `info` result does that.
             outcome=Outcome.INFO if broken else outcome,
             decision=decision,
             ended=ended,

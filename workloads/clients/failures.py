@@ -1,9 +1,9 @@
 """The definite failures: errors after which a record is certainly in no log.
 
-Everything that is not in this table is `info`. With retries an earlier try may have been written,
-so only errors that do not depend on time are definite: what is refused now was refused before.
-A *retriable* error is not a *definite* one: NOT_LEADER_OR_FOLLOWER, timeouts, disconnects and
-NOT_ENOUGH_REPLICAS_AFTER_APPEND may all have been written (KAFKA-13574).
+Every other error is `info`. With retries an earlier attempt may have been written. So only errors
+that do not depend on time are definite: the earlier attempts were refused, too. A *retriable* error
+is not a *definite* one: after NOT_LEADER_OR_FOLLOWER, timeouts, disconnects and
+NOT_ENOUGH_REPLICAS_AFTER_APPEND the record may have been written (KAFKA-13574).
 """
 
 from collections.abc import Mapping
@@ -33,15 +33,15 @@ DEFINITE_WITHOUT_RETRIES: Mapping[int, str] = MappingProxyType(
         " after a fatal error librdkafka also purges what waits there to be tried once more",
     }
 )
-"""Reasons by error code; definite only where a record is tried once."""
+"""Reasons by error code, for errors that are definite only without retries."""
 
 
 def send_outcome(error: KafkaError, *, retries: int | None) -> Outcome:
-    """Judge the delivery report of a send that did not succeed.
+    """Return the outcome of a send whose delivery report has an error.
 
     Args:
-        error: What the delivery report says.
-        retries: The plan's; None is the client's default, which is practically without limit.
+        error: The error in the delivery report.
+        retries: The plan's number of retries; None: the client's default, practically unlimited.
     """
     code = error.code()
     definite = code in DEFINITE or (retries == 0 and code in DEFINITE_WITHOUT_RETRIES)
@@ -49,14 +49,14 @@ def send_outcome(error: KafkaError, *, retries: int | None) -> Outcome:
 
 
 def refusal_outcome(error: KafkaError) -> Outcome:
-    """Judge an error that `produce` itself raised.
+    """Return the outcome of a send for which `produce` itself raised an error.
 
-    `rd_kafka_producev` says of every error that the message was not enqueued; a fatal error is left
-    out of the doubt's benefit, as a rule for the producer as a whole and not for the message.
+    `rd_kafka_producev` promises for every error that the message was not enqueued. A fatal error is
+    still treated as unknown, because it concerns the whole producer.
     """
     return Outcome.INFO if error.fatal() else Outcome.FAIL
 
 
 def error_name(error: KafkaError) -> str:
-    """Return the error as the record has it: `_MSG_TIMED_OUT: Local: Message timed out`."""
+    """Return the error's text for the record: `_MSG_TIMED_OUT: Local: Message timed out`."""
     return f"{error.name()}: {error.str()}"

@@ -1,4 +1,4 @@
-"""The kinds of clients that a worker may have: librdkafka's, and Kafka's own in Java."""
+"""The kinds of clients that a worker can have: librdkafka's, and Kafka's own in Java."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,15 +22,7 @@ from workloads.sharer import ShareClient
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """Makes clients; each takes the plan and what `ProcessConsumer` and the like take by name.
-
-    Attributes:
-        sender: Of a worker.
-        reader: Of a process that is assigned by hand.
-        member: Of a process that belongs to a group.
-        transactor: Of a thread.
-        sharer: Of a process that belongs to a share group.
-    """
+    """Creates clients; each takes the plan and the keyword arguments of its client's class."""
 
     sender: Callable[..., LoneSender]
     reader: Callable[..., Reader]
@@ -49,10 +41,10 @@ LIBRDKAFKA = Kind(
 
 
 def java(argv: Sequence[str]) -> Kind:
-    """Return Kafka's own clients, in a JVM that is started now and ends with this process.
+    """Return Kafka's own clients, in a JVM that starts now and ends with this process.
 
     Args:
-        argv: Starts it.
+        argv: The command line that starts the JVM.
     """
     bridge = Bridge(argv)
     return Kind(

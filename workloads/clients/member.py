@@ -1,4 +1,4 @@
-"""librdkafka's consumer as a member of a group."""
+"""librdkafka's consumer as a group member."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from workloads.member import Answer, GroupError, Listener
 from workloads.protocol import Batch, Key
 
 VANISHING = "vanishing"
-"""Threads in which consumers are destroyed."""
+"""Name of the threads in which consumers are destroyed."""
 _MOST_POLLS, _MOST_RECORDS = 50, 10_000
 
 
@@ -30,10 +30,10 @@ class GroupConsumer:
 
     Args:
         plan: Decides the client's settings.
-        bootstrap: `host:port,...`.
-        client_id: The process, as brokers' logs shall show it.
+        bootstrap: The addresses `host:port,...`.
+        client_id: The logical process's name, which brokers log.
         group: The group's id.
-        isolation: Whether it is given records of open and aborted transactions.
+        isolation: Whether it gets records of open and aborted transactions.
     """
 
     def __init__(
@@ -65,13 +65,14 @@ class GroupConsumer:
         self._listener = listener
 
         def on_assign(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            if not self._over:  # Else librdkafka's Python client takes them by itself.
+            # Without this call, librdkafka's Python client assigns them by itself.
+            if not self._over:
                 self._membership = self._handle.consumer_group_metadata()
                 listener.given(_keys(partitions))
 
         def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             if not self._over:
-                # Who gives back some of its partitions only is a member of the next generation.
+                # A member that gives up only some partitions belongs to the next generation.
                 self._membership = self._handle.consumer_group_metadata()
                 listener.taken(_keys(partitions))
 
@@ -87,7 +88,10 @@ class GroupConsumer:
             raise GroupError(error_name(refused.args[0])) from refused
 
     def poll(self, limit: int, timeout_s: float) -> Batch:
-        """Tell the listener, and return what was fetched, waiting for it at most that long."""
+        """Report rebalances to the listener.
+
+        Return the fetched records, waiting up to a timeout.
+        """
         try:
             messages = self._handle.consume(limit, timeout_s)
         except KafkaException as refused:
@@ -95,7 +99,7 @@ class GroupConsumer:
         return batch_of(messages, isolation=self._isolation, headers=self._headers, keys=self._keys)
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Read partitions that were given; None: from where librdkafka hears by itself."""
+        """Start reading assigned partitions; None: from the offset that librdkafka looks up."""
         placed = [
             TopicPartition(*key, OFFSET_STORED if start is None else start)
             for key, start in starts.items()
@@ -103,10 +107,10 @@ class GroupConsumer:
         (self._handle.incremental_assign if self._incremental else self._handle.assign)(placed)
 
     def committed(self, keys: Sequence[Key], timeout_s: float) -> Sequence[Answer]:
-        """Ask what the group has committed.
+        """Return the offsets that the group has committed.
 
         Raises:
-            GroupError: Nobody answered in time.
+            GroupError: No answer came in time.
         """
         asked = [TopicPartition(*key) for key in keys]
         try:
@@ -117,10 +121,10 @@ class GroupConsumer:
     def commit(
         self, positions: Mapping[Key, int], *, metadata: str, wait: bool
     ) -> Sequence[Answer]:
-        """Commit positions; return the answers, if they were waited for.
+        """Commit positions; return the answers if `wait` is set.
 
         Raises:
-            GroupError: It failed as a whole.
+            GroupError: The whole commit failed.
         """
         offsets = [TopicPartition(*key, at, metadata=metadata) for key, at in positions.items()]
         try:
@@ -132,10 +136,10 @@ class GroupConsumer:
         return []
 
     def seek(self, starts: Mapping[Key, int]) -> None:
-        """Read on from other offsets; what was fetched before is dropped.
+        """Continue from other offsets; records fetched before are dropped.
 
         Raises:
-            GroupError: librdkafka refused, with some of them moved perhaps.
+            GroupError: librdkafka refused, perhaps after it moved some partitions.
         """
         try:
             for key, offset in starts.items():
@@ -146,31 +150,31 @@ class GroupConsumer:
     def membership(self) -> object:
         """Return what a transaction needs to commit this consumer's positions (KIP-447).
 
-        It is that of the last assignment. A consumer that its group has thrown out meanwhile is no
-        member any more, and brokers do not fence the commit of nobody.
+        It is the membership of the last assignment. A consumer that the group has removed meanwhile
+        would otherwise commit without a member id, and brokers do not fence such a commit.
         """
         return self._membership
 
     def close(self) -> None:
         """Leave the group.
 
-        What it has to give back meanwhile goes to nobody. To ask about the group then may never
-        end, and the Python client would hold up the whole process for it.
+        The listener gets no more calls. A question to the group might never end then, and the
+        Python client would block the whole process.
         """
         self._over = True
         self._handle.close()
 
     def abandon(self) -> None:
-        """Vanish: the group learns of it by the session's timeout.
+        """End without leaving; the group notices it by the session timeout.
 
-        The Python client destroys a consumer that was not closed without closing it, so that no
-        LeaveGroup is sent. To destroy one that has not been told of its partitions yet never ends:
-        librdkafka waits for its `assign` in a busy loop. So it is told before, and in a thread of
-        its own, which may be lost.
+        The Python client destroys an unclosed consumer without closing it, so no LeaveGroup is
+        sent. The destruction never ends if the consumer has an unreported assignment, because
+        librdkafka waits for its `assign` in a busy loop. So the consumer first polls, in its own
+        thread, which may hang.
         """
         self._over = True
         last = threading.Thread(target=_tell, args=(self._handle,), name=VANISHING, daemon=True)
-        del self._handle  # The thread's is the last one.
+        del self._handle  # The thread has the last reference.
         last.start()
 
     def _on_commit(self, error: KafkaError | None, answers: Sequence[TopicPartition]) -> None:
@@ -179,7 +183,7 @@ class GroupConsumer:
 
 
 def _tell(handle: Consumer) -> None:
-    """Have a consumer tell what it has to tell; records that come before that are dropped."""
+    """Poll until a consumer has reported all events; drop the records."""
     with suppress(KafkaException):
         for _ in range(_MOST_POLLS):
             if not handle.consume(_MOST_RECORDS, 0):

@@ -1,4 +1,4 @@
-"""The producer that the processes of a worker share."""
+"""The producer shared by the logical processes of a worker."""
 
 from collections.abc import Callable, Iterable
 from typing import cast
@@ -19,18 +19,18 @@ from workloads.protocol import Send, SendResult, Values
 
 
 class UnreachableError(ConnectionError):
-    """No broker answered, in one sentence."""
+    """No broker answered. The message is one sentence."""
 
 
 class SharedProducer:
-    """A confluent-kafka producer; each op's reports are gathered until the last one is in.
+    """A confluent-kafka producer that collects an op's delivery reports until the last one.
 
     Args:
         plan: Decides acks, idempotence, retries, linger, compression and payloads.
-        bootstrap: `host:port,...`.
+        bootstrap: The addresses `host:port,...`.
         worker: The worker's number.
-        payload: Of a value, and starting with it, of messages that are nothing else; None: messages
-            whose readers can tell whether they are intact (`results.record.contents`).
+        payload: Builds the payload, which begins with the value, of messages without key and
+            headers. None: messages whose readers can detect damage (`results.record.contents`).
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class SharedProducer:
         self._handle = Producer({**settings, "error_cb": self._on_error})
 
     def send(self, op: Send, done: Callable[[SendResult], None]) -> None:
-        """Hand the op's messages to librdkafka; those that it refuses get their outcome here."""
+        """Pass the op's messages to librdkafka; refused messages get their outcome here."""
         flight = _Flight(op.values, done, retries=self._retries)
         topic, partition = op.key
         produce = self._handle.produce
@@ -68,10 +68,11 @@ class SharedProducer:
         flight.settle()
 
     def serve(self, timeout_s: float) -> None:
-        """Wait for reports, at most that long (librdkafka counts whole milliseconds).
+        """Wait for delivery reports up to a timeout, in whole milliseconds.
 
-        A fatal error (an idempotent producer whose sequence a new leader does not know) is raised
-        by `poll` itself, whatever the error callback does; the reports come with the next call.
+        For a fatal error `poll` itself raises, whatever the error callback does. An example is an
+        idempotent producer whose sequence a new leader does not know. The reports then come with
+        the next call.
         """
         try:
             self._handle.poll(timeout_s)
@@ -82,14 +83,14 @@ class SharedProducer:
             self.fatal = True
 
     def waiting(self) -> int:
-        """Return how many messages have no report yet."""
+        """Return how many messages have no delivery report yet."""
         return len(self._handle)
 
     def check_reachable(self, topic: str, *, timeout_s: float) -> None:
         """Ask for the topic's metadata.
 
         Raises:
-            UnreachableError: No broker answered within the limit, or the topic is not there.
+            UnreachableError: No broker answered in time, or the topic does not exist.
         """
         try:
             answer = self._handle.list_topics(topic, timeout=timeout_s).topics[topic]
@@ -101,14 +102,14 @@ class SharedProducer:
             raise UnreachableError(f"topic {topic} cannot be used: {answer.error.str()}")
 
     def close(self) -> None:
-        """End the client at once; of messages without a report none will come."""
-        # Its callback refers to us: without this it would live on until the cycle is collected.
+        """End the client at once; messages without a delivery report will get none."""
+        # Its callback refers to this object. Otherwise it would live until a garbage collection.
         del self._handle
 
     def _messages(
         self, values: Values, at_ms: int
     ) -> Iterable[tuple[bytes | None, bytes | None, Header | None]]:
-        """Yield payloads, keys and headers."""
+        """Return the payload, the key and the headers of each message."""
         if self._payload is None:
             return messages(values, self._shape, at_ms)
         return [(self._payload(value), None, None) for value in values.tolist()]
@@ -118,7 +119,7 @@ class SharedProducer:
 
 
 class _Flight:
-    """The messages of one op between `produce` and their reports."""
+    """The messages of one op, between `produce` and their delivery reports."""
 
     __slots__ = ("_done", "_due", "_failed", "_offsets", "_payloads", "_refused", "_retries",
                  "_values")  # fmt: skip
@@ -136,9 +137,9 @@ class _Flight:
         self._refused: dict[int, tuple[Outcome, str]] = {}
 
     def report(self, error: KafkaError | None, message: Message) -> None:
-        """Take a delivery report: the one piece of Python that runs for each message.
+        """Record a delivery report; the only Python code that runs for each message.
 
-        The message itself is not kept: the next one then uses the same, warm memory.
+        The message object itself is not kept, so that the next report reuses its warm memory.
         """
         payloads = self._payloads
         if error is not None:
@@ -149,7 +150,7 @@ class _Flight:
             self._done(self._result())
 
     def report_of(self, index: int) -> Callable[[KafkaError | None, Message], None]:
-        """Return what takes the report of a tombstone, which itself does not say whose it is."""
+        """Return the callback for a tombstone's report, which does not identify its message."""
 
         def report(error: KafkaError | None, message: Message) -> None:
             if error is not None:
@@ -162,12 +163,12 @@ class _Flight:
         return report
 
     def refuse(self, index: int, outcome: Outcome, error: str) -> None:
-        """Note a message that librdkafka did not take."""
+        """Record a message that librdkafka refused."""
         self._refused[index] = (outcome, error)
         self._due -= 1
 
     def settle(self) -> None:
-        """End the op at once if no message is under way (reports come from `serve` only)."""
+        """End the op at once if no message is in flight; only `serve` handles reports."""
         if self._due == 0:
             self._done(self._result())
 
@@ -189,7 +190,7 @@ class _Flight:
         return SendResult(offsets=offsets, outcomes=outcomes, errors=reasons)
 
     def _indices(self) -> Values:
-        """Which of the op's values each report is of: reports need not come in order."""
+        """Return the index of each report's value in the op; reports may come out of order."""
         if not self._payloads:
             return np.empty(0, dtype=np.int64)
         payloads = cast("list[bytes]", self._payloads)
@@ -202,8 +203,8 @@ class _Flight:
 
 
 def _known(offsets: list[int | None]) -> Values:
-    """Return the offsets, -1 for one that the broker did not tell."""
+    """Return the offsets, with -1 where the broker sent none."""
     try:
         return np.fromiter(cast("list[int]", offsets), np.int64, len(offsets))
-    except TypeError:  # One of them is None.
+    except TypeError:  # At least one of them is None.
         return np.array([-1 if offset is None else offset for offset in offsets], np.int64)

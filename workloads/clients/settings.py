@@ -1,4 +1,4 @@
-"""librdkafka's settings of a plan, for producers and for consumers.
+"""librdkafka's settings for producers and consumers, derived from a plan.
 
 Names and defaults: https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
 """
@@ -45,15 +45,20 @@ OWNED: Mapping[str, str] = {
     "transaction.timeout.ms": "the plan's transaction_timeout_s",
     "group.id": "the workload",
 }
-"""Settings that a user may not override, and who decides them: the record would not be true."""
+"""Settings that a user may not override, and what decides each. Otherwise the run's record would be
+wrong."""
 _OWNED_BY_SHARES = dict.fromkeys(
     ("socket.timeout.ms", "request.timeout.ms", "fetch.wait.max.ms", "fetch.max.wait.ms"),
     "the record, which tells when a share group's records were acquired at the earliest,",
 ) | {"share.acknowledgement.mode": "the workload"}
-"""Beside them, with members of a share group; librdkafka's names and Java's."""
+"""Further settings that a user may not override if there are share group members.
+
+The names are librdkafka's and Java's.
+"""
 
 _SOCKET_TIMEOUT_MS = 10_000
-"""So that what is in flight to a paused broker is tried elsewhere within a delivery timeout."""
+"""Short enough that a request to a paused broker is retried elsewhere before the delivery timeout
+ends."""
 _LEAST_PATIENCE_MS = 100
 _MAKES_TOPICS = "allow.auto.create.topics"
 _CONNECTION: Settings = {
@@ -61,13 +66,13 @@ _CONNECTION: Settings = {
     "socket.keepalive.enable": True,
     "reconnect.backoff.ms": 100,
     "reconnect.backoff.max.ms": 1000,
-    # A paused leader does not answer, and so cannot say that it leads no more: ask the others.
+    # A paused leader cannot report that it no longer leads, so other brokers are asked.
     "topic.metadata.refresh.interval.ms": 2000,
     _MAKES_TOPICS: False,
 }
 _FETCH: Settings = {
-    # A fetch is answered when this much has come or 100 ms are over: ten requests a second from
-    # each reader to each broker at ordinary rates, rather than one for each record.
+    # A fetch is answered after this many bytes or after 100 ms. At ordinary rates that makes ten
+    # requests a second from each reader to each broker, instead of one for each record.
     "fetch.min.bytes": 65_536,
     "fetch.wait.max.ms": 100,
     "fetch.error.backoff.ms": 100,
@@ -77,25 +82,26 @@ _FETCH: Settings = {
 
 _HAS_BACKOFF = 0x02020000
 _QUEUE_BACKOFF: Settings = (
-    # How long fetching rests once the queue is full; the default, 1 s, would starve a quick reader.
-    # Before librdkafka 2.2 it could not be set, and was that second.
+    # How long fetching pauses when the queue is full. The default of 1 s would starve a fast
+    # reader. Before librdkafka 2.2 it was fixed at 1 s.
     {"fetch.queue.backoff.ms": 20} if libversion()[1] >= _HAS_BACKOFF else {}
 )
 
 _CLASSIC_SESSION: Settings = {
-    # The shortest that brokers take by default: a crashed member must be missed within a run.
+    # The shortest that brokers accept by default, so that a crashed member is missed within the
+    # run.
     SESSION: 6000,
     HEARTBEAT: 1000,
 }
 
 
 def owned(plan: Plan) -> Mapping[str, str]:
-    """Return the settings that a user of the plan may not override, and who decides each."""
+    """Return the settings that the plan's user may not override, and what decides each."""
     return {**OWNED, **(_OWNED_BY_SHARES if has_shares(plan) else {})}
 
 
 def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
-    """Return the settings of a worker's producer; `worker` decides a mixed compression."""
+    """Return the settings of a worker's producer; `worker` chooses a mixed compression."""
     compression = (
         COMPRESSIONS[worker % len(COMPRESSIONS)]
         if plan.compression == "mixed"
@@ -112,7 +118,7 @@ def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
         "delivery.timeout.ms": round(plan.delivery_timeout_s * 1000),
         "request.timeout.ms": min(_SOCKET_TIMEOUT_MS, round(plan.delivery_timeout_s * 1000)),
         "queue.buffering.max.messages": max(100_000, 2 * plan.sends_per_op * plan.concurrency),
-        # A worker's partitions are chosen by the generator, so that a stuck one need not wait.
+        # The generator chooses the partitions, so that a blocked one does not delay the others.
         "sticky.partitioning.linger.ms": 0,
     }
     settings |= batching(plan)
@@ -122,7 +128,7 @@ def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
 
 
 def batching(plan: Plan) -> dict[str, int]:
-    """Return how producers batch, as far as the plan says; Kafka's own clients name it alike."""
+    """Return the plan's batching settings; Kafka's own clients have the same names."""
     told = {
         "batch.size": plan.contents.batch_bytes,
         "max.in.flight.requests.per.connection": plan.contents.max_in_flight,
@@ -133,12 +139,12 @@ def batching(plan: Plan) -> dict[str, int]:
 def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settings:
     """Return the settings of a thread's transactional producer.
 
-    librdkafka wants a delivery to end before its transaction does, and a request well before.
+    librdkafka requires that a delivery ends before its transaction, and a request well before.
     """
     timeout_ms = round(plan.transaction_timeout_s * 1000)
     delivery_ms = min(timeout_ms, round(plan.delivery_timeout_s * 1000))
     patience_ms = max(1000, timeout_ms // 3)
-    if plan.goes_on:  # A request is given up, and tried again, within a delivery.
+    if plan.goes_on:  # A request times out and is retried within the delivery timeout.
         patience_ms = max(_LEAST_PATIENCE_MS, delivery_ms // 2)
     settings: Settings = {
         **producer_settings(plan, bootstrap=bootstrap, worker=thread),
@@ -146,7 +152,7 @@ def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settin
         "transactional.id": transactional_id(thread, plan),
         "transaction.timeout.ms": timeout_ms,
         "delivery.timeout.ms": delivery_ms,
-        # A request to a paused broker is tried elsewhere before the transaction's time is over.
+        # A request to a paused broker is retried elsewhere before the transaction's timeout.
         "socket.timeout.ms": min(patience_ms, timeout_ms),
         "request.timeout.ms": min(patience_ms, delivery_ms),
     }
@@ -161,12 +167,12 @@ def member_settings(
     group: str,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> Settings:
-    """Return the settings of a consumer that belongs to a group."""
+    """Return the settings of a group member's consumer."""
     way = way_of(group, plan, _of_the_user(plan))
     settings: Settings = {
         **consumer_settings(plan, bootstrap=bootstrap, client_id=client_id, isolation=isolation),
         "group.id": group,
-        # Where the group has committed nothing yet it begins at the beginning.
+        # Without a committed offset, a group begins at the beginning.
         "auto.offset.reset": "earliest",
         "max.poll.interval.ms": 10_000,
         **way.settings,
@@ -177,8 +183,8 @@ def member_settings(
 
 
 def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -> Settings:
-    """Return the settings of a consumer that belongs to a share group."""
-    # The preview refuses to be told that topics are not to be made.
+    """Return the settings of a share group member's consumer."""
+    # The preview version does not accept the setting for topic creation.
     connection = {name: each for name, each in _CONNECTION.items() if name != _MAKES_TOPICS}
     settings: Settings = {
         **connection,
@@ -187,16 +193,16 @@ def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) ->
         "group.id": group,
         "share.acknowledgement.mode": "explicit",
         "check.crcs": True,
-        # Few, so that many acknowledgements are under way around each fault.
+        # Few, so that many acknowledgements are in flight around each fault.
         "max.poll.records": 100,
         "max.poll.interval.ms": 30_000,
-        "log_level": 3,  # Each one warns that it is a preview.
+        "log_level": 3,  # Each client warns that it is a preview.
     }
     return _tuned(settings, plan)
 
 
 def admin_settings(plan: Plan, *, bootstrap: str) -> Settings:
-    """Return the settings of a client that gives orders."""
+    """Return the settings of an admin client."""
     return {
         **_CONNECTION,
         "bootstrap.servers": bootstrap,
@@ -206,12 +212,12 @@ def admin_settings(plan: Plan, *, bootstrap: str) -> Settings:
 
 
 def for_librdkafka(plan: Plan) -> Plan:
-    """Return the plan without the names that it tells Kafka's Java clients."""
+    """Return the plan without the settings that are for Kafka's Java clients."""
     return plan.model_copy(update={"client": {}}) if plan.wants_java else plan
 
 
 def is_incremental(settings: Mapping[str, object]) -> bool:
-    """Tell whether a rebalance gives and takes single partitions (KIP-429, KIP-848)."""
+    """Return whether a rebalance assigns and revokes single partitions (KIP-429, KIP-848)."""
     return "cooperative" in str(settings.get(STRATEGY, "")) or settings.get(PROTOCOL) == CONSUMER
 
 
@@ -222,7 +228,7 @@ def consumer_settings(
     client_id: str,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> Settings:
-    """Return the settings of one process's consumer."""
+    """Return the settings of one logical process's consumer."""
     settings: Settings = {
         **_CONNECTION,
         **_FETCH,
@@ -240,7 +246,7 @@ def consumer_settings(
 
 
 def _tuned(settings: Settings, plan: Plan) -> Settings:
-    """Return settings with those of the plan, and with the user's own that it names."""
+    """Return client settings with the plan's settings and the user's own settings added."""
     return {**settings, **_of_the_user(plan)}
 
 
@@ -253,15 +259,15 @@ def _own(plan: Plan) -> dict[str, str]:
 
 
 def check_client_settings(plan: Plan) -> None:
-    """Build the clients of a plan without connecting.
+    """Create the clients of a plan without connecting, to check their settings.
 
     Raises:
-        PlanError: One sentence with the key that librdkafka refuses, or that the plan decides; or
-            the user's own settings that the plan names are not there.
+        PlanError: One sentence with the key that librdkafka refuses or that the plan decides. Or
+            the user's own settings, which the plan names, do not exist.
     """
     bare = plan.model_copy(update={"client": {}, "clients": None})
     secures = security_of_clients(plan)
-    if secures and _refusal(bare) is not None:  # Its sentence may hold a value.
+    if secures and _refusal(bare) is not None:  # librdkafka's message may contain a value.
         names = ", ".join(sorted(secures))
         raise PlanError(
             f"librdkafka refuses the settings of security ({names}) of {plan.named.path}; mend them"
@@ -277,7 +283,7 @@ def check_client_settings(plan: Plan) -> None:
         who = owned(plan)[key]
         raise PlanError(f"{key} of your clients {plan.clients} cannot be set: {who} decides")
     refusal = _refusal(plan)
-    if refusal is not None and own:  # librdkafka's sentence may hold a value, so it is not shown.
+    if refusal is not None and own:  # librdkafka's message may contain a value, so it is not shown.
         names = ", ".join(sorted(own))
         raise PlanError(
             f"librdkafka refuses your clients {plan.clients} ({names}); see {own_file()}"
@@ -308,7 +314,7 @@ def _refusal(plan: Plan) -> str | None:
 
 
 def _members(plan: Plan) -> Sequence[Settings]:
-    """Return the settings of a member of each kind of group."""
+    """Return the settings of a member for each kind of group."""
     if not plan.is_grouped:
         return []
     told = _of_the_user(plan)

@@ -1,4 +1,4 @@
-"""librdkafka's consumer as a member of a share group (KIP-932)."""
+"""librdkafka's consumer as a share group member (KIP-932)."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,30 +19,30 @@ from workloads.member import GroupError
 from workloads.protocol import Batch, Key
 
 _COMMIT_S = 10.0
-"""For an answer to acknowledgements, as long as a request of librdkafka may take."""
+"""Seconds to wait for the answer to acknowledgements; the same as librdkafka's request timeout."""
 _NO_ANSWER = "no broker confirmed it"
 _SET_S = 30.0
 _REFUSED = (KafkaException, RuntimeError)
-"""What a handle raises; `IllegalStateException`, which older versions lack, is a RuntimeError."""
+"""Errors that a handle raises. Older versions lack `IllegalStateException`, a RuntimeError."""
 
 
 class ShareConsumer:
     """A confluent-kafka share consumer; implements `workloads.sharer.ShareClient`.
 
-    An acknowledgement is confirmed only if librdkafka named its offset as confirmed, and the commit
-    of its partition was good as a whole.
+    An acknowledgement is confirmed only if librdkafka reports its offset as confirmed, and if the
+    whole commit of its partition succeeded.
 
     Args:
         plan: Decides the client's settings.
-        bootstrap: `host:port,...`.
-        client_id: The process, as brokers' logs shall show it.
+        bootstrap: The addresses `host:port,...`.
+        client_id: The logical process's name, which brokers log.
         group: The group's id.
     """
 
     def __init__(self, plan: Plan, *, bootstrap: str, client_id: str, group: str) -> None:
         settings = share_settings(plan, bootstrap=bootstrap, client_id=client_id, group=group)
         self._headers = plan.keeps_headers
-        # Older versions of the library, which other workloads may have, lack it.
+        # Older versions of the library lack it. Other workloads may use such versions.
         self._handle = confluent_kafka.ShareConsumer(settings)
         self._handle.set_acknowledgement_commit_callback(self._on_answer)
         self._held: list[Message] = []
@@ -60,7 +60,7 @@ class ShareConsumer:
             raise GroupError(_why(refused)) from refused
 
     def poll(self, timeout_s: float) -> Batch:
-        """Return what was acquired, with delivery counts, waiting for it at most that long."""
+        """Return acquired records with delivery counts, waiting up to a timeout."""
         try:
             messages = list(self._handle.poll(timeout_s))
         except _REFUSED as refused:
@@ -71,7 +71,7 @@ class ShareConsumer:
         return replace(batch, delivery_counts=_counts(self._held))
 
     def acknowledge(self, batch: Batch, acts: Sequence[ShareAct]) -> Sequence[str | None]:
-        """Say what becomes of each record of the last poll; return each one's error."""
+        """Acknowledge each record of the last poll; return each record's error."""
         self._confirmed.clear()
         places = [key for key, length in batch.spans for _ in range(length)]
         refused: dict[int, str] = {}
@@ -95,14 +95,14 @@ class ShareConsumer:
         ]
 
     def close(self) -> None:
-        """Leave the group; records that it holds are released."""
-        with suppress(*_REFUSED):  # No broker need be there.
+        """Leave the group; records that the consumer holds are released."""
+        with suppress(*_REFUSED):  # The brokers may be unreachable.
             self._handle.close()
 
     def abandon(self) -> None:
-        """Vanish.
+        """End without leaving the group.
 
-        The Python client destroys a consumer that was not closed without leaving the group.
+        The Python client destroys an unclosed consumer without leaving the group.
         """
         self._held = []
         del self._handle
@@ -135,12 +135,12 @@ def _failures(answers: Mapping[TopicPartition, KafkaException | None]) -> dict[K
 
 
 def set_up_share_group(plan: Plan, *, bootstrap: str, group: str) -> None:
-    """Tell brokers how a share group begins, and when it gives a record up.
+    """Set on the brokers where a share group begins, and when it gives up a record.
 
     Raises:
-        KafkaException: They refused, or did not answer in time.
+        KafkaException: The brokers refused, or did not answer in time.
     """
-    configs: Any = admin  # There are no stubs of most of it.
+    configs: Any = admin  # Most of this has no type stubs.
     entries = [
         configs.ConfigEntry(name, value, incremental_operation=configs.AlterConfigOpType.SET)
         for name, value in group_settings(plan).items()

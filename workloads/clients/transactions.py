@@ -1,15 +1,15 @@
-"""The transactional producer of one thread, which carries whole transactions out.
+"""The transactional producer of one thread, which executes whole transactions.
 
-Its calls wait for the coordinator, each with a limit, so it is used aside of the worker's loop. The
-`transactional.id` is the thread's: whoever comes next with it fences the one before, and what that
-one left open is aborted (KIP-98). So a producer of which nobody knows how far it came is thrown
-away, and another one takes its place.
+Its calls wait for the coordinator, each with a timeout. So they run outside the worker's loop. The
+`transactional.id` belongs to the thread. The next producer with this id fences the previous one and
+aborts its open transaction (KIP-98). So a producer in an unknown state is dropped and replaced.
 
-What is certain: everything is flushed and answered before the commit is sent. Until then a failure
-leads to an abort, and since no commit will ever be sent the transaction cannot commit: by the
-abort, by the fence, or by `transaction.timeout.ms`. After that, only the answer tells.
+Everything is flushed and answered before the commit is sent. A failure until then leads to an
+abort. No commit is ever sent after that, so the transaction certainly cannot commit. It ends by the
+abort, by the fence, or by `transaction.timeout.ms`. After the commit was sent, only the answer
+decides.
 
-With `after_timeout = "go-on"` a client is less careful, as most applications are: after a time-out
+With `after_timeout = "go-on"` a client is less careful, as most applications are. After a timeout
 it aborts, and begins the next transaction with the same producer.
 """
 
@@ -31,20 +31,20 @@ from workloads.clients.settings import transactional_settings
 from workloads.protocol import Delivery, End, Key, Reader, Send, Txn, TxnResult
 
 _GRACE_S = 2.0
-"""What a call may take beyond its own limit."""
+"""Additional seconds for a call beyond its own timeout."""
 _TRIES = 3
-"""Of a call to a coordinator, by a client that goes on after time-outs."""
+"""Attempts of a coordinator call by a client that continues after timeouts."""
 _BROKEN = (KafkaException, TimeoutError, SystemError)
-"""What a call may raise. The Python client raises a fatal error while it is still handing on
-reports; whatever those call then is a SystemError, and the fatal error is lost."""
+"""Errors that a call may raise. The Python client raises a fatal error while it still handles
+reports. Calls made by these reports then raise SystemError, and the fatal error is lost."""
 
 
 class TransactionalProducer:
-    """A confluent-kafka producer with a `transactional.id`, and those that follow it.
+    """A confluent-kafka producer with a `transactional.id`, and its successors.
 
     Args:
         plan: Decides the transaction timeout, linger, compression and payloads.
-        bootstrap: `host:port,...`.
+        bootstrap: The addresses `host:port,...`.
         thread: The thread's number, below the plan's concurrency.
     """
 
@@ -58,7 +58,7 @@ class TransactionalProducer:
         self._caller = ThreadPoolExecutor(1)
 
     def transact(self, op: Txn, reader: Reader, starts: Mapping[Key, int]) -> TxnResult:
-        """Carry a transaction out; it takes a few times the transaction timeout at most."""
+        """Execute a transaction; it takes at most a few times the transaction timeout."""
         course = Course(op)
         trouble = self._until_the_end(op, reader, starts, course)
         if op.end is End.CRASH:
@@ -72,13 +72,13 @@ class TransactionalProducer:
         return self._commit(course)
 
     def close(self) -> None:
-        """End the client at once, whatever it has open."""
+        """End the client at once, even with an open transaction."""
         self._discard()
 
     def _until_the_end(
         self, op: Txn, reader: Reader, starts: Mapping[Key, int], course: Course
     ) -> str | None:
-        """Begin, send, poll and flush; return what went wrong, None if all is answered."""
+        """Begin, send, poll and flush; return the error, or None if all sends are answered."""
         try:
             producer = self._begin()
             for done, (number, mop) in enumerate(zip(op.numbers, op.mops, strict=True), 1):
@@ -101,9 +101,9 @@ class TransactionalProducer:
         return course.trouble()
 
     def _served(self, producer: Producer) -> int:
-        """Serve reports until all are in, or the limit is over; return how many are not.
+        """Handle reports until all have arrived or the time is over; return how many are missing.
 
-        `flush` goes on with reports when a fatal error is raised in between; `poll` stops there.
+        `flush` continues with reports after a fatal error is raised in between; `poll` stops there.
         """
         deadline_s = stopwatch_s() + self._limit_s
         while (left := len(producer)) and (now_s := stopwatch_s()) < deadline_s:
@@ -119,13 +119,13 @@ class TransactionalProducer:
         return self._handle
 
     def _ask(self, call: Callable[[], None]) -> None:
-        """Call what waits for a coordinator; a producer that never returns is thrown away.
+        """Make a call that waits for a coordinator; drop a producer that does not return.
 
-        With its coordinator down, `send_offsets_to_transaction` forgets its own limit
-        (https://github.com/confluentinc/librdkafka/issues/5456), and may hang for good.
+        If its coordinator is down, `send_offsets_to_transaction` ignores its own timeout
+        (https://github.com/confluentinc/librdkafka/issues/5456) and may hang forever.
 
         Raises:
-            TimeoutError: It did not return in time.
+            TimeoutError: The call did not return in time.
         """
         try:
             self._caller.submit(call).result(self._limit_s + _GRACE_S)
@@ -153,12 +153,13 @@ class TransactionalProducer:
             self._ask(lambda: producer.send_offsets_to_transaction(offsets, member, self._limit_s))
 
     def _abort(self, *, answered: bool) -> TransactionOutcome:
-        """Abort; a producer of which that is not known is thrown away, and so fenced.
+        """Abort; if the result is unknown, drop the producer, so that the next one fences it.
 
-        Also one with sends that were not answered, unless the plan has it go on: its abort drops
-        what waits to be sent once more, and librdkafka then uses those sequence numbers again, in
-        the same epoch. If the first try was written after all, the broker takes the next
-        transaction's record for a copy of it, and acknowledges what it never writes.
+        A producer with unanswered sends is also dropped, unless the plan lets it continue. Its
+        abort would drop messages that wait for a retry. librdkafka would then reuse their sequence
+        numbers in the same epoch. If the first attempt was written after all, the broker takes the
+        next transaction's record for a duplicate of it. The broker then acknowledges a record that
+        it never writes.
         """
         producer = self._handle
         if producer is None or not (answered or self._goes_on):
@@ -172,7 +173,7 @@ class TransactionalProducer:
         return TransactionOutcome.ABORTED
 
     def _patiently(self, call: Callable[[], None]) -> None:
-        """Ask a coordinator; whoever goes on after time-outs asks it again."""
+        """Call a coordinator; retry if the client continues after timeouts."""
         for _ in range(_TRIES - 1 if self._goes_on else 0):
             try:
                 self._ask(call)
@@ -196,14 +197,14 @@ class TransactionalProducer:
         return course.result(Outcome.OK, Decision.COMMIT, TransactionOutcome.COMMITTED, None)
 
     def _give_up(self, broken: BaseException) -> None:
-        """Abort what could not be committed if its client goes on, else discard the producer."""
+        """After a failed commit, abort if the client continues; otherwise drop the producer."""
         if isinstance(broken, KafkaException) and broken.args[0].txn_requires_abort():
             self._abort(answered=False)
         else:
             self._discard()
 
     def _discard(self) -> None:
-        """Throw the producer away; its end waits for its connections, so nobody waits for it."""
+        """Drop the producer in a thread, because its end waits for its connections."""
         handle, self._handle = self._handle, None
         if handle is not None:
             threading.Thread(target=_end, args=[[handle]], daemon=True).start()
@@ -211,7 +212,7 @@ class TransactionalProducer:
 
 
 def _end(handles: list[Producer]) -> None:
-    """Destroy the handle of a list: the last reference must be dropped here."""
+    """Destroy a producer: remove it from a list that has its last reference."""
     handles.clear()
 
 
@@ -222,7 +223,7 @@ def _why(broken: KafkaException | TimeoutError | SystemError) -> str:
 
 
 def _reporter(course: Course, at: int) -> Callable[[KafkaError | None, Message], None]:
-    """Return what takes the delivery report of a value, by its number in the record."""
+    """Return the callback for a value's delivery report, by the value's index in the op."""
 
     def report(error: KafkaError | None, message: Message) -> None:
         if error is None:

@@ -1,9 +1,11 @@
-"""Hosts that are Docker containers: the only place that talks to a daemon.
+"""Hosts that are Docker containers; only this package talks to the Docker daemon.
 
-`hosts` is the kind itself; `containers` makes its containers and network, `objects` names, lists
-and removes them by their labels, `image` tries what an image has, `daemon` finds the daemon and
-puts its refusals into sentences, `line` is a program of its own that keeps a node's container alive
-for as long as its harness lives.
+- `hosts`: the class of this kind of hosts.
+- `containers`: makes its containers and its network.
+- `objects`: names, lists and removes these objects by their labels.
+- `image`: checks the contents of an image.
+- `daemon`: finds the daemon, and explains its refusals in sentences.
+- `line`: a separate program that keeps a node's container alive as long as the harness lives.
 
-Imported by `cluster.hosts.choose`, `examine` and `heal`, and by `harness`.
+`cluster.hosts.choose`, `examine` and `heal` import this package, as does `harness`.
 """

@@ -1,4 +1,4 @@
-"""Makes a run's network and containers; each carries the run's labels from its first moment."""
+"""Make a run's Docker network and containers, each labelled with the run from its creation."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,39 +18,39 @@ from cluster.protocol import ClusterError, Command, UserError
 from results.record.clock import WaitTimeoutError, wait_until
 
 AS_ROOT = "0:0"
-"""Like us: what a broker writes can be read and removed afterwards, whatever the image's user."""
+"""User of the containers: root, so that the harness can read and remove all files of brokers."""
 NO_SUBNET_LEFT = ("non-overlapping", "could not find an available", "all predefined address pools")
-"""What the daemon says when its address pools are used up; the words differ by version."""
+"""Messages of the daemon when its address pools are used up. The words differ by version."""
 ATTACH_TIMEOUT_S = 30.0
 _INTO_LOG = 'exec "$@" >>"$0" 2>&1'
 
 
 class ContainerMaker:
-    """Makes what one run needs.
+    """Makes the network and containers of one run.
 
     Args:
-        client: The line to the daemon.
-        root: The run's folder: seen by each container, at its own path.
-        image: What containers are made of.
+        client: The client of the daemon.
+        root: The run's folder. Each container sees it at the same path.
+        image: The image of the containers.
     """
 
     def __init__(self, client: docker.DockerClient, root: Path, image: str) -> None:
         self._client = client
         self._root = root.absolute()
         self._image = image
-        # By default all containers together weigh as much as one process of this machine
-        # (`cpu.shares` of the cgroup `docker`): brokers starve beside a busy harness. With the
-        # driver systemd a parent would have to be a slice.
+        # By default all containers together get the CPU share of one process of this machine
+        # (`cpu.shares` of the cgroup `docker`). Brokers then starve beside a busy harness. With the
+        # cgroup driver systemd the parent would have to be a slice.
         self._parent = "/" if client.info()["CgroupDriver"] == "cgroupfs" else None
 
     def network(self) -> str:
-        """Make a bridge network without a way out, whose addresses the daemon chooses.
+        """Create a bridge network without access to the outside; the daemon chooses its addresses.
 
-        The daemon knows what is taken by other networks and by this machine's routes, and decides
-        at once for itself: two runs that start together never get the same.
+        The daemon knows which addresses other networks and this machine's routes use. It chooses
+        atomically, so two runs that start together never get the same addresses.
 
         Raises:
-            UserError: It has no addresses left.
+            UserError: The daemon has no addresses left.
         """
         name = prefix_of(self._root)
         try:
@@ -72,7 +72,7 @@ class ContainerMaker:
         return name
 
     def holder(self, node: str, network: str) -> Container:
-        """Start the container that holds a node's namespaces as long as its input is open."""
+        """Start the container that keeps a node's namespaces alive as long as its input is open."""
         with explained():
             made = self._client.containers.create(
                 self._image,
@@ -80,10 +80,10 @@ class ContainerMaker:
                 command=[],
                 name=container_of(self._root, node),
                 hostname=node,
-                working_dir=str(self._root),  # For `docker exec`.
+                working_dir=str(self._root),  # `docker exec` starts here.
                 user=AS_ROOT,
                 network=network,
-                stdin_open=True,  # And, not being detached, StdinOnce.
+                stdin_open=True,  # Without `detach`, the container gets StdinOnce.
                 mounts=[self._folder()],
                 labels=self._labels(node),
             )
@@ -99,14 +99,14 @@ class ContainerMaker:
         command: Command,
         software: Mapping[Path, Path],
     ) -> Container:
-        """Start a process in a node's namespaces.
+        """Start a process in a container of its own that shares a node's namespaces.
 
         Args:
-            holder: Has the namespaces.
-            node: Its name.
-            number: Tells it from earlier ones.
-            command: What to start.
-            software: What it has to see, by where.
+            holder: The container that keeps the node's namespaces alive.
+            node: The node's name.
+            number: Distinguishes this process from earlier ones of the node.
+            command: The command to start.
+            software: The files that the container must see, by the path inside the container.
         """
         shared = f"container:{holder.id}"
         with explained():
@@ -135,28 +135,28 @@ class ContainerMaker:
 
 
 def line_to(holder: Container) -> Sequence[str]:
-    """Return the command that keeps a holder's input open as long as it runs itself."""
+    """Return the command line of the program that keeps a holder container's input open."""
     program = str(Path(line.__file__).resolve())
     return [sys.executable, "-I", "-S", program, socket_path(), str(holder.id)]
 
 
 def wait_attached(holder: Container, log: Path, *, runs: Callable[[], bool]) -> None:
-    """Wait until a holder's input is held: only then does it end with its harness.
+    """Wait until a program holds a container's input; only then does the container end with it.
 
     Args:
         holder: The container.
-        log: Where the program of `line_to` writes.
-        runs: Whether it still does.
+        log: The log file of the program, which `line_to` starts.
+        runs: Returns whether the program still runs.
 
     Raises:
-        ClusterError: It is not held.
+        ClusterError: The program did not attach to the container.
     """
     told = f"{line.ATTACHED} {holder.id}"
 
     def said() -> str:
         return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
-    with suppress(WaitTimeoutError):  # What it said until now tells more.
+    with suppress(WaitTimeoutError):  # The log that exists by then gives a better error message.
         wait_until(
             lambda: told in said() or not runs(),
             timeout_s=ATTACH_TIMEOUT_S,
@@ -168,10 +168,10 @@ def wait_attached(holder: Container, log: Path, *, runs: Callable[[], bool]) -> 
 
 
 def refuse_unknown(holder: Container, program: str, image: str) -> None:
-    """Refuse a program that is not in the image, which a shell would find out too late.
+    """Raise if a program is missing in the image; a shell would report that too late.
 
     Raises:
-        ClusterError: It is not there.
+        ClusterError: The image has no such program.
     """
     with explained():
         found = holder.exec_run(["sh", "-c", 'command -v -- "$0"', program])

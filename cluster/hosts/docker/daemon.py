@@ -1,4 +1,4 @@
-"""The line to the Docker daemon of this machine, and what its refusals mean."""
+"""Connect to this machine's Docker daemon, and explain its refusals."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ from requests.exceptions import Timeout
 from cluster.protocol import ClusterError, UserError
 
 ANSWER_TIMEOUT_S = 60
-"""On two cores that start JVMs, the daemon may take its time."""
+"""Timeout of the daemon's answers. On two cores that start JVMs, the daemon may be slow."""
 DEFAULT_SOCKET = "/var/run/docker.sock"
 _LOCAL = "unix://"
 
@@ -22,8 +22,8 @@ def socket_path() -> str:
     """Return the path of the daemon's socket.
 
     Raises:
-        UserError: `DOCKER_HOST` names a daemon elsewhere: its containers' network namespaces and
-            files are not this machine's.
+        UserError: `DOCKER_HOST` names a daemon on another machine. The network namespaces and files
+            of its containers would not be reachable here.
     """
     address = os.environ.get("DOCKER_HOST") or _LOCAL + DEFAULT_SOCKET
     if not address.startswith(_LOCAL):
@@ -35,10 +35,11 @@ def socket_path() -> str:
 
 
 def connect() -> docker.DockerClient:
-    """Return a client of this machine's daemon, which answers.
+    """Return a client of this machine's Docker daemon.
 
     Raises:
-        UserError: It does not run, or may not be talked to; one sentence with the remedy.
+        UserError: The daemon does not run, or this user may not use it. The message is one sentence
+            with the remedy.
     """
     path = socket_path()
     _knock(path)
@@ -49,7 +50,7 @@ def connect() -> docker.DockerClient:
 
 
 def _knock(path: str) -> None:
-    """See that somebody listens: the client's own complaint would not tell why nobody does."""
+    """Raise an error with the reason if no daemon listens; the client does not explain it."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.connect(path)
@@ -67,14 +68,14 @@ def _knock(path: str) -> None:
 
 @contextmanager
 def connected() -> Iterator[docker.DockerClient]:
-    """Return a client for a while; what the daemon refuses is a `ClusterError`."""
+    """Yield a client of the Docker daemon; raise its refusals as `ClusterError`."""
     with closing(connect()) as client, explained():
         yield client
 
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turn what the daemon refuses into a `ClusterError` with its own words."""
+    """Raise a refusal of the daemon as `ClusterError` with the daemon's own text."""
     try:
         yield
     except APIError as refused:

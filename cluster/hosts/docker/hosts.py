@@ -1,19 +1,19 @@
-"""Hosts that are Docker containers, on a bridge network of the run's own.
+"""Hosts that are Docker containers on a bridge network of the run.
 
-    this machine:  harness, clients, bridge of the run's network (no way out of it)
-        n1:        a container of the image that does nothing, and holds the node's network
-                   and process namespaces
-        n1-1:      java kafka.Kafka, the first broker of n1, a container in those namespaces
-        agent:     a process of this machine in n1's network namespace: probes and nft
+    this machine:  harness, clients, bridge of the run's network (without access to the outside)
+        n1:        a container of the image that only keeps the node's network and process
+                   namespaces alive
+        n1-1:      java kafka.Kafka, the first broker of n1, a container in these namespaces
+        agent:     a process of this machine in n1's network namespace: sends probes, runs nft
 
-So a broker that is killed or started again keeps its address, and cuts stay as they are; and an
-image needs neither Python nor nft. The run's folder is there at its own path, so that a node's
-files survive its broker and are read like any. Processes are killed, paused and asked for by the
-daemon.
+So a broker that is killed or restarted keeps its address and its cuts. The image needs neither
+Python nor nft. The containers see the run's folder at the same path as this machine. So a node's
+files outlive its broker and can be read directly. The Docker daemon kills, pauses and inspects the
+processes.
 
-Nothing outlives a harness that is killed: its agents end, and with each the line that keeps its
-node's container, and so all processes of that node, alive. What is left are containers that have
-ended, and the network: `heal_docker` finds them by their labels.
+Nothing runs longer than a killed harness. Its agents end, and with each agent the program that
+keeps the node's container alive. All processes of that node end with the container. Stopped
+containers and the network remain. `heal_docker` finds these by their labels.
 """
 
 import os
@@ -53,18 +53,18 @@ from cluster.protocol import CLIENTS, ClusterError, Command, Disk, Link, Process
 from results.record.paths import RunPaths
 
 STATES = {"running": "S", "paused": "T"}
-"""What the daemon says of a container, as a letter of `/proc/PID/stat`; else there is none."""
+"""A container's status as reported by the daemon, as a state letter of `/proc/PID/stat`."""
 
 
 class DockerHosts(LinkedHosts):
-    """The nodes of a run as containers.
+    """The nodes of a run as Docker containers.
 
     Args:
-        nodes: Their names.
-        processes_file: `RunPaths.processes`; its folder is the run's, whose objects are known by
-            it.
-        image: What they are made of.
-        own_software: Whether software is the user's: an image's own Kafka does not stand in for it.
+        nodes: The names of the nodes.
+        processes_file: `RunPaths.processes`. Its folder is the run's folder, which labels the run's
+            objects.
+        image: The image of the containers.
+        own_software: Whether the user brings the software. If so, an image's own Kafka is not used.
     """
 
     kind = "docker"
@@ -90,11 +90,11 @@ class DockerHosts(LinkedHosts):
         self._lock = threading.Lock()
 
     def up(self) -> None:
-        """Make the network, and for each node its container and an agent beside it.
+        """Create the network, and for each node its container and its agent.
 
         Raises:
-            UserError: The daemon does not run, the image is not there or has no Java, or there is
-                no subnet left.
+            UserError: The daemon does not run, the image is missing or has no Java, or no subnet is
+                left.
         """
         if self.machines:
             return
@@ -123,7 +123,10 @@ class DockerHosts(LinkedHosts):
             raise
 
     def address(self, node: str) -> str:
-        """Return the address of a node on the run's network, or of this machine there."""
+        """Return a node's address on the run's network.
+
+        For `CLIENTS`, return this machine's address on that network.
+        """
         if node == CLIENTS:
             return own_address(next(iter(self._addresses.values())))
         if node not in self._addresses:
@@ -131,7 +134,7 @@ class DockerHosts(LinkedHosts):
         return self._addresses[node]
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process in a container of its own, in its node's namespaces."""
+        """Start a process in its own container, in the namespaces of its node."""
         self.machine(node).seen([])  # The node's namespaces end with its agent.
         holder, what = self._holders[node], Path(command.argv[0]).name
         self._ledger.intend(what, node)
@@ -154,7 +157,7 @@ class DockerHosts(LinkedHosts):
         return process
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
-        """Have the daemon kill, pause or unpause; False if the process has ended already."""
+        """Kill, pause or resume a process through the daemon; False if it has already ended."""
         if not process.machine:  # An agent.
             return send_signal(process, number)
         if self.state_of(process) is None:
@@ -169,7 +172,7 @@ class DockerHosts(LinkedHosts):
                 case _:
                     api.kill(container, number.name)
         except APIError as refused:
-            # It has ended meanwhile; or it was paused, or ran, as is wanted.
+            # The process ended meanwhile, or it was already paused or running as wanted.
             state = self.state_of(process)
             if state is not None and state != ("T" if number == signal.SIGSTOP else "S"):
                 raise ClusterError(f"Docker refuses: {refused.explanation}") from refused
@@ -177,9 +180,9 @@ class DockerHosts(LinkedHosts):
         return True
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return T if the daemon has paused it, or somebody has stopped it inside of its container.
+        """Return T if a process is paused or stopped, S if it runs; None if it has ended.
 
-        S if it runs; None: there is none any more.
+        The daemon may have paused it, or a signal may have stopped it inside its container.
         """
         if not process.machine:
             return state_of(process)
@@ -196,7 +199,7 @@ class DockerHosts(LinkedHosts):
         return STATES.get(state["Status"])
 
     def exit_of(self, node: str, process: ProcessId) -> int | None:  # noqa: ARG002 - a process names its container
-        """Return what the daemon knows of the end of a node's process."""
+        """Return the exit code of a node's process as the daemon reports it; None if unknown."""
         container = self._containers.get(process)
         if container is None or self._client is None or self.state_of(process) is not None:
             return None
@@ -208,11 +211,7 @@ class DockerHosts(LinkedHosts):
         return code
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Drop what travels over the links, in containers' namespaces only.
-
-        That is where a link ends; or begins, if it ends at the clients: this machine's own rules
-        are not the run's to change.
-        """
+        """Drop the packets that travel over the links, with nft rules in containers' namespaces."""
         directed = frozenset(links)
         to_clients = {link for link in directed if link[1] == CLIENTS}
         super().cut(cut_id, directed - to_clients)
@@ -223,7 +222,7 @@ class DockerHosts(LinkedHosts):
             self.run_nft(sender, rules)
 
     def join(self, cut_id: str) -> None:
-        """Undo one cut, and no other. Idempotent."""
+        """Undo the cut with this id. Idempotent."""
         try:
             super().join(cut_id)
         finally:
@@ -250,10 +249,11 @@ class DockerHosts(LinkedHosts):
         return counts
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
-        """Make links bad for what the first node sends to the second.
+        """Add delay or loss to the links, for packets from the first node of each to the second.
 
         Raises:
-            ClusterError: One begins at the clients: this machine's own routes are not the run's.
+            ClusterError: A link begins at the clients. The run may not change this machine's own
+                routes.
         """
         directed = frozenset(links)
         if any(sender == CLIENTS for sender, _ in directed):
@@ -261,28 +261,28 @@ class DockerHosts(LinkedHosts):
         super().shape(shape_id, directed, quality)
 
     def disk(self, node: str) -> Disk:
-        """Return the files of a node's folder, which is this machine's."""
+        """Return access to the files of a node's folder, which is on this machine."""
         return LocalDisk(RunPaths(self._root).node(node))
 
     def java(self, node: str) -> Path:
-        """Return the image's program `java`."""
+        """Return the path of `java` in the image."""
         self.machine(node)
         return self._inside().java
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Have containers see the files of software, unless their image's own takes its place."""
+        """Let containers see the software's files, unless the image's own Kafka is used instead."""
         self.machine(node)
         self._software = tuple(software)
 
     def fetch(self, node: str) -> None:
-        """Nothing is to be brought: a node's folder is this machine's."""
+        """Do nothing: a node's folder is already on this machine."""
 
     def traces(self) -> Mapping[str, str]:
-        """Return what of the run is on the daemon now."""
+        """Return the run's objects that exist on the daemon now."""
         return traces_of(self._root)
 
     def down(self) -> None:
-        """End every process, remove the containers and the network. Idempotent."""
+        """End every process, and remove the containers and the network. Idempotent."""
         machines, self.machines = self.machines, {}
         client, self._client, self._maker = self._client, None, None
         try:
@@ -299,7 +299,7 @@ class DockerHosts(LinkedHosts):
             self._containers.clear()
 
     def _hold(self, maker: ContainerMaker) -> None:
-        """Make the network and the containers that hold the nodes' namespaces."""
+        """Create the network, and the containers that keep the nodes' namespaces alive."""
         network = maker.network()
         with ThreadPoolExecutor(len(self._addresses)) as pool:
             made = pool.map(lambda node: maker.holder(node, network), self._addresses)
@@ -313,7 +313,7 @@ class DockerHosts(LinkedHosts):
             self._addresses[node] = at
 
     def _attach(self, node: str, holder: Container) -> None:
-        """Have a node's agent hold its container's input, so that they end together."""
+        """Let a node's agent hold the input of the node's container, so that both end together."""
         machine, log = self.machines[node], self._root / "agents.log"
         held = machine.spawn(node, Command(argv=line_to(holder), log=log, cwd=self._root))
         wait_attached(holder, log, runs=lambda: machine.state_of(held) not in {None, "Z", "X"})
@@ -334,11 +334,7 @@ class DockerHosts(LinkedHosts):
         return self._contents
 
     def _shown_software(self) -> Mapping[Path, Path]:
-        """Return what of software containers have to see: by path, what lies there.
-
-        A release's jars are seen by their common folder. What the user named may lie anywhere, and
-        may be a link, which leads nowhere in a container: what it leads to is shown in its place.
-        """
+        """Return the files that containers must see: the real path by the path in the container."""
         if not self._software or not self._brings_software():
             return {}
         if self._own_software:
@@ -347,33 +343,33 @@ class DockerHosts(LinkedHosts):
         return {folder: folder}
 
     def _brings_software(self) -> bool:
-        """Tell whether containers run what is here; else it is their image's own Kafka."""
+        """Return whether containers run this machine's software, not their image's own Kafka."""
         return self._own_software or not self._inside().kafka
 
     def _as_in_the_image(self, argv: Sequence[str]) -> list[str]:
-        """Return a command line with the image's own Kafka on its class path, if it has one."""
+        """Return a command line whose class path is the image's own Kafka, if the image has one."""
         if self._brings_software():
             return list(argv)
         ours = ":".join(map(str, self._software))
         return [f"{KAFKA_LIBRARIES}/*" if word == ours else word for word in argv]
 
     def _process_of(self, container: Container, node: str) -> ProcessId:
-        """Return what identifies a container's process: its number on this machine, if it runs."""
+        """Return the identity of a container's process: its pid on this machine, if it runs."""
         with explained():
             container.reload()
         pid: int = container.attrs["State"]["Pid"]
         ticks = process_id(pid).start_ticks if pid else 0
-        # One that has ended already: containers differ by their ids.
+        # The process has ended already. Container ids differ, so part of the id identifies it.
         return ProcessId(
             pid=pid, start_ticks=ticks or int(str(container.id)[:12], 16), machine=node
         )
 
 
 def own_address(address: str) -> str:
-    """Return from which address this machine talks to another; nothing is sent (man 7 udp).
+    """Return the address from which this machine talks to another; sends nothing (man 7 udp).
 
     Raises:
-        ClusterError: There is no way from here to there.
+        ClusterError: This machine has no route to the address.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         try:

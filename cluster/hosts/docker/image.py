@@ -1,4 +1,4 @@
-"""What is in an image, asked of a container that was made of it."""
+"""Check what a Docker image contains, by running commands in a container of it."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from cluster.protocol import ClusterError, UserError
 
 OLDEST_JAVA = 17
 KAFKA_LIBRARIES = "/opt/kafka/libs"
-"""Where the official images (apache/kafka) have their jars."""
+"""The folder of Kafka's jars in the official images (apache/kafka)."""
 TRIAL_TIMEOUT_S = 10.0
 _LOOK = f"""
 for java in "$JAVA_HOME/bin/java" "$(command -v java)" /opt/java/*/bin/java /usr/lib/jvm/*/bin/java
@@ -34,11 +34,11 @@ exit 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What matters of an image.
+    """The relevant contents of an image.
 
     Attributes:
-        java: Its program `java`, new enough.
-        kafka: The version of the Kafka that it brings at `KAFKA_LIBRARIES`; empty: none.
+        java: The path of its program `java`, which is new enough.
+        kafka: The version of the Kafka at `KAFKA_LIBRARIES`; empty if there is none.
     """
 
     java: Path
@@ -46,14 +46,14 @@ class Contents:
 
 
 def contents_of(container: Container, image: str) -> Contents:
-    """Look into a container that runs.
+    """Return the relevant contents of the image of a running container.
 
     Args:
-        container: Made of the image.
-        image: For messages.
+        container: A container of the image.
+        image: The image's name, for error messages.
 
     Raises:
-        UserError: It has no Java, or one that is too old.
+        UserError: The image has no Java, or a too old one.
     """
     with explained():
         output = container.exec_run(["sh", "-c", _LOOK]).output
@@ -76,10 +76,12 @@ def contents_of(container: Container, image: str) -> Contents:
 
 
 def try_image(image: str | None) -> Contents:
-    """Find out whether containers of an image can be hosts here; nothing is left behind.
+    """Check that containers of an image can be hosts here, and return its contents.
+
+    The check leaves nothing behind.
 
     Raises:
-        UserError: They cannot; one sentence with the remedy.
+        UserError: They cannot be hosts. The message is one sentence with the remedy.
     """
     try_daemon()
     if not image:
@@ -93,10 +95,11 @@ def try_image(image: str | None) -> Contents:
 
 
 def try_daemon() -> None:
-    """Find out whether there is a daemon that can be used here.
+    """Check that this machine has a Docker daemon that Logquake can use.
 
     Raises:
-        UserError: There is none, or we are not root; one sentence with the remedy.
+        UserError: There is none, or the user is not root. The message is one sentence with the
+            remedy.
     """
     if os.geteuid() != 0:
         raise UserError(
@@ -107,10 +110,10 @@ def try_daemon() -> None:
 
 
 def refuse_absent(client: docker.DockerClient, image: str) -> None:
-    """Refuse an image that is not on this machine: a run fetches nothing behind one's back.
+    """Raise if an image is not on this machine; a run never pulls an image by itself.
 
     Raises:
-        UserError: It is not there.
+        UserError: The image is not on this machine.
     """
     try:
         client.images.get(image)
@@ -134,14 +137,14 @@ def _trial_container(client: docker.DockerClient, image: str) -> Iterator[Contai
         user="0:0",
         network_mode="none",
         labels={TRIAL_LABEL: Owner.me().label()},
-        auto_remove=True,  # Should we be killed meanwhile.
+        auto_remove=True,  # It ends by itself if we are killed.
     )
     try:
         start(container, image)
         container.reload()
         yield container
     finally:
-        with suppress(APIError):  # The daemon removes it itself, maybe just now.
+        with suppress(APIError):  # The daemon removes it itself, perhaps at this moment.
             container.remove(force=True, v=True)
 
 
@@ -149,8 +152,8 @@ def start(container: Container, image: str) -> None:
     """Start a container.
 
     Raises:
-        UserError: Its image has not the programs that every host needs.
-        ClusterError: The daemon refuses it for another reason.
+        UserError: Its image lacks programs that every host needs.
+        ClusterError: The daemon refuses for another reason.
     """
     try:
         with explained():
@@ -165,7 +168,10 @@ def start(container: Container, image: str) -> None:
 
 
 def _try_namespace(container: Container) -> None:
-    """Make a cut's rules in a container's network namespace; they go with it."""
+    """Check that nft can make a cut's rules in a container's network namespace.
+
+    The rules vanish with the container.
+    """
     rules = drop_marked() + cut_rules("trial", {"n1": "192.0.2.1"})
     try:
         done = subprocess.run(  # noqa: S603 - fixed words
@@ -191,5 +197,5 @@ def _try_namespace(container: Container) -> None:
 
 
 def enter(pid: int) -> Sequence[str]:
-    """Return the start of a command line that enters the network namespace of a process."""
+    """Return the start of a command line that enters a process's network namespace."""
     return ("nsenter", f"--net=/proc/{pid}/ns/net", "--")

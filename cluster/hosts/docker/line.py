@@ -1,13 +1,13 @@
-"""Holds the standard input of a container, so that the container ends when its holder does.
+"""Hold the standard input of a container, so that the container ends with this program.
 
     python line.py SOCKET CONTAINER
 
-The agent of a node starts it, and it dies with the agent, which dies with the harness. Whoever
-attached to a container that was made with `StdinOnce` closes its input by going away; the program
-in it, a `cat`, ends, and with it the process namespace that all containers of the node share. So a
-harness that is killed leaves no broker running.
+A node's agent starts this program. The program dies with the agent, and the agent dies with the
+harness. The container was made with `StdinOnce`: its input closes when this program ends. The `cat`
+in the container then ends, and with it the process namespace that all containers of the node share.
+So a killed harness leaves no broker running.
 
-Needs the standard library only, and nothing of ours: like the agent it is run by its path.
+This program needs the standard library only. Like the agent, it runs by its path.
 """
 
 import socket
@@ -15,22 +15,27 @@ import sys
 
 READ_BYTES = 1 << 16
 HIJACKED = ("101", "200")
-"""Statuses of an answer after which the line is the container's (Engine API, ContainerAttach)."""
+"""HTTP statuses of a successful attach.
+
+After such an answer, the socket carries the container's input and output (Engine API,
+ContainerAttach).
+"""
 ATTACHED = "holds the input of"
 
 
 def hold(path: str, container: str) -> None:
-    """Attach to the input of a container, and stay until it has ended.
+    """Attach to a container's input, and stay until the container ends.
 
-    Says `ATTACHED` and the container's id, or what the daemon answered instead.
+    Print `ATTACHED` and the container's id, or the daemon's answer if it refuses.
 
     Args:
-        path: Of the daemon's socket.
-        container: Its id.
+        path: The path of the daemon's socket.
+        container: The container's id.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.connect(path)
-        # Engine API v1.24 and later, ContainerAttach: from here on the line is the container's.
+        # Engine API v1.24 and later, ContainerAttach: after the answer, the socket carries the
+        # container's input and output.
         request = (
             f"POST /v1.24/containers/{container}/attach?stream=1&stdin=1&stdout=1 HTTP/1.1",
             "Host: docker",

@@ -1,4 +1,4 @@
-"""A run's objects on the Docker daemon: known by their labels, and never by their names."""
+"""Name, list and remove a run's Docker objects; only labels decide which objects are the run's."""
 
 import hashlib
 import os
@@ -23,55 +23,56 @@ NODE_LABEL = "logquake.node"
 GONE_TIMEOUT_S = 30.0
 AT_ONCE = 8
 BEING_REMOVED = 409
-"""Status of an answer: somebody else removes it right now (Engine API, ContainerDelete)."""
+"""HTTP status: another client is removing the container now (Engine API, ContainerDelete)."""
 
 
 def labels_of(root: Path) -> dict[str, str]:
-    """Return what marks everything of a run.
+    """Return the labels that every Docker object of a run has.
 
     Args:
         root: The run's folder.
     """
-    folder = root.resolve()  # By whatever way one comes to it.
+    folder = root.resolve()  # Resolved, so that every path to the folder gives the same labels.
     return {RUN_LABEL: RunPaths(folder).run_id, STORE_LABEL: str(folder.parent.parent)}
 
 
 def prefix_of(root: Path) -> str:
-    """Return how names of a run's objects begin; runs of two stores do not share it."""
+    """Return the common prefix of the names of a run's objects; it differs between stores."""
     folder = root.resolve()
     readable = re.sub(r"[^A-Za-z0-9_.-]", "-", folder.name)
     return f"logquake-{readable}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:6]}"
 
 
 def container_of(root: Path, node: str) -> str:
-    """Return the name of the container that is a node as long as its run lives."""
+    """Return the name of the container that keeps a node's namespaces alive during its run."""
     return f"{prefix_of(root)}-{node}"
 
 
 def heal_docker(root: Path) -> list[str]:
     """Remove every container and network of a dead run, and nothing else. Idempotent.
 
-    What containers wrote lies in the run's folder, and stays.
+    The files that the containers wrote are in the run's folder. They stay.
 
     Args:
         root: The run's folder.
 
     Returns:
-        A sentence for each object that was removed.
+        A sentence for each removed object.
 
     Raises:
         UserError: The daemon does not answer.
-        ClusterError: It refuses.
+        ClusterError: The daemon refuses.
     """
     with connected() as client:
         return remove_objects(client, root)
 
 
 def remove_objects(client: docker.DockerClient, root: Path) -> list[str]:
-    """Remove every container and network of a run, and wait until they are gone."""
+    """Remove every container and network of a run, and wait until none is left."""
     said: list[str] = []
     while found := containers_of(client, root):
-        # With the anonymous volumes that an image declares; a paused one is killed as well.
+        # This also removes the anonymous volumes that an image declares, and kills paused
+        # containers.
         ways = [partial(container.remove, force=True, v=True) for container in found]
         with ThreadPoolExecutor(AT_ONCE) as pool:
             gone = list(pool.map(removed, ways))
@@ -90,7 +91,7 @@ def remove_objects(client: docker.DockerClient, root: Path) -> list[str]:
 
 
 def containers_of(client: docker.DockerClient, root: Path) -> list[Any]:
-    """Return a run's containers, ended ones included."""
+    """Return a run's containers, also those that have stopped."""
     listed = client.containers.list(
         all=True, filters={"label": _filters(root)}, ignore_removed=True
     )
@@ -98,12 +99,12 @@ def containers_of(client: docker.DockerClient, root: Path) -> list[Any]:
 
 
 def networks_of(client: docker.DockerClient, root: Path) -> list[Any]:
-    """Return a run's networks."""
+    """Return a run's Docker networks."""
     return list(client.networks.list(filters={"label": _filters(root)}))
 
 
 def traces_of(root: Path) -> Mapping[str, str]:
-    """Return what of a run is on the daemon now, for the audit."""
+    """Return the run's objects that exist on the daemon now, for the audit of traces."""
     with connected() as client:
         found = {f"container {each.name}": each.status for each in containers_of(client, root)}
         return found | {f"network {each.name}": "" for each in networks_of(client, root)}
@@ -114,7 +115,7 @@ def _filters(root: Path) -> list[str]:
 
 
 def removed(remove: Callable[[], object]) -> bool:
-    """Remove an object; False if somebody else has done so, or is about to."""
+    """Remove a Docker object; return False if it is already removed or being removed."""
     try:
         remove()
     except NotFound:

@@ -1,4 +1,4 @@
-"""Containers in which images are tried: whose they are, and which of them are left over."""
+"""Label the containers in which images are tried, and remove trial containers of dead processes."""
 
 import os
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from cluster.protocol import ProcessId
 from results.record.world import world
 
 TRIAL_LABEL = "logquake.trial"
-"""Its value names the process that tries (`Owner`)."""
+"""Label of a trial container. Its value names the process that tries the image (`Owner`)."""
 TRIAL_S = 120
-"""A container of a trial lives no longer, whatever becomes of us."""
+"""Lifetime in seconds of a trial container, even if Logquake is killed."""
 FORGOTTEN_S = 10 * TRIAL_S
-"""Nobody tries anything for so long: of what is older nobody needs to be asked."""
+"""Age in seconds after which a trial container is left over, whatever its label names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Who tries an image.
+    """The process that tries an image.
 
     Attributes:
-        world: Where its number means it: a boot of a machine, and a namespace of processes, for
-            who shares a daemon may live in another (man 7 pid_namespaces).
+        world: The boot and the process namespace in which the process id is valid. Users of one
+            daemon may live in different process namespaces (man 7 pid_namespaces).
         process: The process.
     """
 
@@ -36,12 +36,12 @@ class Owner:
 
     @classmethod
     def me(cls) -> "Owner":
-        """Return this process."""
+        """Return the current process as owner."""
         return cls(world=world(), process=process_id(os.getpid()))
 
     @classmethod
     def of(cls, label: str) -> "Owner | None":
-        """Return whom a label names; None: it is none of this version's."""
+        """Return the owner that a label names; None if the label is not of this version's form."""
         try:
             world, pid, start_ticks = label.split(" ")
             return cls(world=world, process=ProcessId(pid=int(pid), start_ticks=int(start_ticks)))
@@ -49,20 +49,23 @@ class Owner:
             return None
 
     def label(self) -> str:
-        """Return the label."""
+        """Return the label of a container that this process tries."""
         return f"{self.world} {self.process.pid} {self.process.start_ticks}"
 
     def is_gone(self) -> bool:
-        """Tell whether it does not run any more, and this process is one that would see it run."""
+        """Return whether the process has certainly ended.
+
+        Only a process that would be visible from this machine and namespace can be certain.
+        """
         return self.world == world() and not is_running(self.process)
 
 
 def remove_dead_trials() -> list[str]:
-    """Remove containers of trials whose process was killed before it could start them. Idempotent.
+    """Remove trial containers whose process was killed before it could start them. Idempotent.
 
     Raises:
         UserError: The daemon does not answer.
-        ClusterError: It refuses.
+        ClusterError: The daemon refuses.
     """
     with connected() as client:
         found = client.containers.list(
@@ -72,19 +75,19 @@ def remove_dead_trials() -> list[str]:
         return [
             f"removed the container {each.name}"
             for each in found
-            # Those that were started the daemon removes by itself, maybe just now.
+            # The daemon removes started containers by itself, perhaps at this moment.
             if is_left_over(each.labels[TRIAL_LABEL], age_s=age_s(each, now))
             and removed(partial(each.remove, force=True, v=True))
         ]
 
 
 def is_left_over(label: str, *, age_s: float) -> bool:
-    """Tell whether nobody can be trying a container, by its label and its age."""
+    """Return whether no process can still use a trial container, by its label and age."""
     owner = Owner.of(label)
     return age_s > FORGOTTEN_S or (owner is not None and owner.is_gone())
 
 
 def age_s(container: Container, now: str) -> float:
-    """Return how long ago a container was made, both by the daemon's clock."""
+    """Return a container's age in seconds; both times are by the daemon's clock."""
     made = datetime.fromisoformat(container.attrs["Created"])
     return (datetime.fromisoformat(now) - made).total_seconds()

@@ -1,11 +1,16 @@
-"""Hosts that are other machines, reached by ssh: the only place that uses paramiko.
+"""Hosts that are other machines, reached by ssh; only this package uses paramiko.
 
-`hosts` is the kind itself; `file` reads `HOSTS.toml`, `examine` tries a host, `connection` and
-`line` reach it and take a lost line up again, `tar` and `disk` carry files, `paths` turns our paths
-into a host's, `run` notes which hosts a run touched, and `heal` undoes what it left there.
+- `hosts`: the class of this kind of hosts.
+- `file`: reads `HOSTS.toml`.
+- `examine`: checks what a host has.
+- `connection` and `line`: reach a host and restore a lost connection.
+- `tar` and `disk`: copy files.
+- `paths`: translates this machine's paths into a host's.
+- `run`: records which hosts a run used.
+- `heal`: undoes what a run left on its hosts.
 
-`warden`, `undoing` and `errands` run on the host: standard library only, sent as text to its
-Python, so that nothing has to lie there before.
+`warden`, `undoing` and `errands` run on the host with the standard library only. The harness sends
+their text to the host's Python, so that nothing must be installed there before.
 
-Imported by `cluster.hosts.choose`, `abilities` and `heal`. This module imports nothing.
+`cluster.hosts.choose`, `abilities` and `heal` import this package. This module imports nothing.
 """

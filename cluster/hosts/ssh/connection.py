@@ -1,4 +1,4 @@
-"""One connection to an ssh host, made again when it is lost."""
+"""Connect to an ssh host, and connect again when the connection is lost."""
 
 import contextlib
 import json
@@ -17,10 +17,10 @@ from cluster.protocol import ClusterError, UserError
 
 CONNECT_TIMEOUT_S = 10.0
 LOGIN_TIMEOUT_S = 20.0
-"""Generous: a busy machine's sshd takes seconds for its keys."""
+"""Generous timeout: sshd on a busy machine takes seconds for its keys."""
 CALL_TIMEOUT_S = 60.0
 MODULES = ("undoing", "errands", "warden")
-"""What the host's Python is sent, in the order in which they import one another."""
+"""Modules sent to the host's Python, in the order in which they import one another."""
 _BOOTSTRAP = """\
 import json, sys, types
 order = json.load(sys.stdin)
@@ -29,7 +29,7 @@ for name, text in order.pop("sources"):
     exec(compile(text, name, "exec"), sys.modules[name].__dict__)
 sys.modules["cluster.hosts.ssh.warden"].main(order)
 """
-# Its complaints are in the exceptions too; without a handler it writes them to the terminal.
+# Exceptions contain paramiko's messages too. Without a handler it also prints them to the terminal.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
@@ -38,7 +38,7 @@ class _UnknownHostKeyError(paramiko.SSHException):
 
 
 class _Refuse(paramiko.RejectPolicy):
-    """Refuses a host whose key is not in the file; never adds it."""
+    """A policy that refuses a host whose key is not in the known-hosts file, and never adds it."""
 
     def missing_host_key(
         self,
@@ -46,15 +46,15 @@ class _Refuse(paramiko.RejectPolicy):
         hostname: str,  # noqa: ARG002 - paramiko's
         key: paramiko.PKey,
     ) -> NoReturn:
-        """Refuse."""
+        """Raise an error with the unknown key."""
         raise _UnknownHostKeyError(f"{key.get_name()} {key.fingerprint}")
 
 
 class SshConnection:
-    """A logged-in connection to one host. Safe to use from several threads.
+    """A logged-in connection to one host. Thread-safe.
 
     Args:
-        host: Which.
+        host: The host.
     """
 
     def __init__(self, host: SshHost) -> None:
@@ -65,10 +65,10 @@ class SshConnection:
         self._sftp: paramiko.SFTPClient | None = None
 
     def transport(self) -> paramiko.Transport:
-        """Return the connection's transport, connecting if there is none that lives.
+        """Return the connection's transport; connect if no transport is active.
 
         Raises:
-            UserError: The host cannot be reached, is not the one that is known, or refuses us.
+            UserError: The host cannot be reached, its key is wrong, or it refuses the login.
         """
         with self._lock:
             transport = self._client.get_transport() if self._client else None
@@ -80,17 +80,17 @@ class SshConnection:
             return transport
 
     def close(self) -> None:
-        """Close it; whatever needs one next makes a new one."""
+        """Close the connection; the next use opens a new one."""
         with self._lock:
             client, self._client, self._sftp = self._client, None, None
         if client is not None:
             client.close()
 
     def channel(self, command: str) -> paramiko.Channel:
-        """Start a command; return its channel.
+        """Start a command on the host; return its channel.
 
-        A connection may have been lost without a word: if nothing can be started on it, another
-        one is tried.
+        A connection may have been lost unnoticed. If no command can be started on it, connect again
+        and retry once.
         """
         try:
             return self._start(command)
@@ -109,11 +109,11 @@ class SshConnection:
     def call(
         self, do: str, order: Mapping[str, object], *, environment: Mapping[str, str] | None = None
     ) -> Message:
-        """Have the host's Python do something (`cluster.hosts.ssh.warden.main`); return its answer.
+        """Run a request in the host's Python (`cluster.hosts.ssh.warden.main`); return its answer.
 
         Raises:
-            UserError: There is no Python, or it is too old.
-            ClusterError: It refused.
+            UserError: The host has no Python, or a too old one.
+            ClusterError: The request failed.
         """
         marks = [f"{name}={value}" for name, value in (environment or {}).items()]
         command = shlex.join(["env", *marks, "python3", "-I", "-S", "-c", _BOOTSTRAP])
@@ -129,7 +129,7 @@ class SshConnection:
 
     @contextlib.contextmanager
     def sftp(self) -> Iterator[paramiko.SFTPClient]:
-        """Give the one SFTP session to one thread at a time."""
+        """Yield the one SFTP session; only one thread has it at a time."""
         with self._sftp_lock:
             try:
                 yield self._open_sftp()
@@ -194,7 +194,7 @@ def _load_known(client: paramiko.SSHClient, host: SshHost) -> None:
 
 
 def _refusal(host: SshHost, error: Exception) -> UserError:
-    """Return why a host cannot be used, as one sentence with the remedy."""
+    """Return the error that explains why a host cannot be used, with the remedy."""
     place = f"{host.name} ({host.ssh_address} port {host.port})"
     match error:
         case _UnknownHostKeyError():
@@ -231,8 +231,8 @@ def _sources() -> list[tuple[str, str]]:
 
 
 def _said(channel: paramiko.Channel, order: Mapping[str, object]) -> tuple[bytes, bytes]:
-    """Send an order; return what was written to standard output, and to standard error."""
-    with contextlib.suppress(OSError):  # No Python reads it: its complaint tells why.
+    """Send a request; return what the program wrote to standard output and standard error."""
+    with contextlib.suppress(OSError):  # Without a Python, stderr tells why.
         channel.sendall(json.dumps(order).encode())
         channel.shutdown_write()
     said = b""

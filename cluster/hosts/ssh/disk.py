@@ -1,4 +1,4 @@
-"""A node's files on an ssh host."""
+"""Read and change a node's files on an ssh host."""
 
 import contextlib
 from collections.abc import Iterator
@@ -16,15 +16,15 @@ class SftpDisk:
     """Implements `cluster.protocol.Disk` over SFTP.
 
     Attributes:
-        connection: To the host.
-        folder: The node's, on the host.
+        connection: The connection to the host.
+        folder: The node's folder on the host.
     """
 
     connection: SshConnection
     folder: PurePosixPath
 
     def files(self, pattern: str = "**/*") -> list[PurePosixPath]:
-        """Return the files, no folders, whose path matches, in order."""
+        """Return the paths of the files that match a pattern, without folders, sorted."""
         found = self._call("files", pattern=pattern)["files"]
         return sorted(PurePosixPath(path) for path in found)
 
@@ -34,13 +34,13 @@ class SftpDisk:
             return sftp.stat(str(self.folder / path)).st_size or 0
 
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
-        """Return bytes of a file, from an offset on; -1: to its end."""
+        """Return `size` bytes of a file from offset `at`; -1: up to the end of the file."""
         with self._sftp(path) as sftp, sftp.open(str(self.folder / path), "rb") as file:
             file.seek(at)
             return file.read(size if size >= 0 else None)
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
-        """Write bytes into a file that may exist; what lies around them stays."""
+        """Write bytes into a file at an offset; create a missing file. Other bytes stay."""
         target = str(self.folder / path)
         with self._sftp(path) as sftp:
             try:
@@ -52,17 +52,17 @@ class SftpDisk:
                 file.write(data)
 
     def truncate(self, path: PurePosixPath | str, size: int) -> None:
-        """Cut a file to its first bytes."""
+        """Truncate a file to its first `size` bytes."""
         with self._sftp(path) as sftp:
             sftp.truncate(str(self.folder / path), size)
 
     def remove(self, path: PurePosixPath | str) -> None:
-        """Remove a file, or a folder with all that is in it. Idempotent."""
+        """Remove a file, or a folder with its contents. Idempotent."""
         self._call("remove", path=str(path))
 
     @contextlib.contextmanager
     def _sftp(self, path: PurePosixPath | str) -> Iterator[paramiko.SFTPClient]:
-        """Give the session; an error without the name of the file is given it."""
+        """Yield the SFTP session; add the file's name to errors that lack it."""
         try:
             with self.connection.sftp() as sftp:
                 yield sftp

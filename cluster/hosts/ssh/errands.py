@@ -1,7 +1,7 @@
-"""Small errands on an ssh host: a look at it, files, and the way to its warden.
+"""Small tasks on an ssh host: examine it, handle files, and connect to its warden.
 
-Standard library only: the harness sends this text to the host's Python (see
-`cluster.hosts.ssh.warden`) or runs it by its path in the run's folder.
+The code needs the standard library only. The harness sends this text to the host's Python (see
+`cluster.hosts.ssh.warden`), or runs it by its path in the run's folder.
 """
 
 import json
@@ -16,21 +16,21 @@ from pathlib import Path
 from typing import Any
 
 Order = dict[str, Any]
-"""A JSON object: `do`, and what is needed for it."""
+"""A JSON object: `do`, and the values that it needs."""
 
 LINE = "line"
-"""The warden's socket, in the run's folder."""
+"""Name of the warden's socket in the run's folder."""
 NO_WARDEN = 3
-"""Exit code of `talk`: there is no warden any more."""
+"""Exit code of `talk` if the warden has ended."""
 READ_BYTES = 1 << 16
 COMMAND_TIMEOUT_S = 20.0
 
 
 def examine(order: Order) -> Order:
-    """Return what this host has of what a run needs; nothing is changed.
+    """Return what this host has of the things that a run needs; change nothing.
 
     Args:
-        order: `folder`, `java`, `nft`, `rules` to be tried, `listen`.
+        order: `folder`, `java`, `nft`, `rules` (to be tried) and `listen`.
     """
     base = Path(order["folder"])
     existing = next(each for each in (base, *base.parents) if _is_there(each))
@@ -50,11 +50,13 @@ def examine(order: Order) -> Order:
 
 
 def try_program(order: Order) -> Order:
-    """Return why a program cannot do on this host what it is for; empty if it can; leaves nothing.
+    """Try a program on this host; return why it does not work, or an empty string.
+
+    The trial leaves nothing behind.
 
     Args:
-        order: `program`, its text; `flag`, with which it tries; `addresses` of others, if it needs
-            them.
+        order: `program`, its text; `flag`, which makes it run a trial; `addresses` of other hosts,
+            if needed.
     """
     program = [sys.executable, "-I", "-S", "-c", order["program"], order["flag"]]
     try:
@@ -74,7 +76,7 @@ def try_program(order: Order) -> Order:
 def _is_there(path: Path) -> bool:
     try:
         return path.exists()
-    except PermissionError:  # Of a folder above it.
+    except PermissionError:  # A folder above it may not be readable.
         return False
 
 
@@ -89,7 +91,7 @@ def _said(argv: "list[str]") -> "str | None":
 
 
 def _refusal(order: Order) -> str:
-    """Return why nft rules cannot be made here; empty if they can (nft only checks them)."""
+    """Return why nft rules cannot be made here, or empty; nft only checks the rules."""
     try:
         done = subprocess.run(  # noqa: S603 - what the harness asks for
             [*order["nft"], "-c", "-f", "-"],
@@ -106,7 +108,7 @@ def _refusal(order: Order) -> str:
 
 
 def _not_ours(address: str) -> str:
-    """Return why this host cannot listen at an address; empty if it can."""
+    """Return why this host cannot listen at an address, or empty."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
         try:
             trial.bind((address, 0))
@@ -116,7 +118,7 @@ def _not_ours(address: str) -> str:
 
 
 def files(order: Order) -> Order:
-    """Return the files below `folder` whose path matches `pattern`, as `Path.glob` has it."""
+    """Return the files below `folder` whose path matches `pattern`, as in `Path.glob`."""
     folder = Path(order["folder"])
     found = [str(path.relative_to(folder)) for path in folder.glob(order["pattern"])
              if path.is_file()]  # fmt: skip
@@ -134,7 +136,7 @@ def remove(order: Order) -> Order:
 
 
 def unpack(folder: Path) -> None:
-    """Write what a tar on standard input holds into a folder; complain by a JSON object."""
+    """Extract a tar from standard input into a folder; report an error as a JSON object."""
     answer: Order = {}
     try:
         with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as archive:
@@ -146,7 +148,7 @@ def unpack(folder: Path) -> None:
 
 
 def pack(folder: Path, left_out: "list[str]") -> None:
-    """Write a tar of a folder's files to standard output, without those of some endings."""
+    """Write a tar of a folder's files to standard output, except files with some suffixes."""
     with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
         for path in sorted(folder.rglob("*")):
             if path.suffix not in left_out and path.is_file() and not path.is_symlink():
@@ -154,7 +156,10 @@ def pack(folder: Path, left_out: "list[str]") -> None:
 
 
 def talk(folder: Path) -> int:
-    """Pass bytes on between standard input and output and the warden's socket; the exit code."""
+    """Copy bytes between standard input and output and the warden's socket.
+
+    Return the exit code.
+    """
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         os.chdir(folder)

@@ -1,4 +1,4 @@
-"""What an ssh host must have, found out by trying; what it lacks, as one sentence."""
+"""Check what an ssh host has, by trying it; report what it lacks as one sentence."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,25 +14,26 @@ from cluster.protocol import ClusterError, UserError
 OLDEST_PYTHON = (3, 10)
 OLDEST_JAVA = 17
 ENOUGH_BYTES = 512 << 20
-"""Kafka with its libraries, and what a default run writes, each about 100 MB; and some room."""
+"""Bytes that must be free: Kafka with its libraries and a default run's files (about 100 MB each),
+and some reserve."""
 NFT = ("nft",)
 SUDO = ("sudo", "-n")
 
 
 def nft_of(host: SshHost) -> list[str]:
-    """Return how nft is called on a host."""
+    """Return the command line that starts nft on a host, perhaps through sudo."""
     return [*(SUDO if host.sudo else ()), *NFT]
 
 
 def examine_host(connection: SshConnection, others: Sequence[SshHost]) -> None:
-    """See that a host can take part; nothing on it is changed.
+    """Check that a host can take part in a run; nothing on the host is changed.
 
     Args:
-        connection: To the host.
+        connection: The connection to the host.
         others: All hosts of the file.
 
     Raises:
-        UserError: What it lacks, and the remedy.
+        UserError: The host lacks something. The message has the remedy.
     """
     host = connection.host
     seen = connection.call(
@@ -68,9 +69,9 @@ def examine_host(connection: SshConnection, others: Sequence[SshHost]) -> None:
 
 
 def why_not_shape(hosts: Sequence[SshHost]) -> str:
-    """Return why links between hosts cannot be made bad, found out by trying; empty if they can.
+    """Return why links between ssh hosts cannot be shaped, after a trial; empty if they can.
 
-    One that cannot be reached tells nothing: whoever needs it is told so elsewhere.
+    A host that cannot be reached is skipped; another check reports that.
     """
     program = Path(shaper.__file__).read_text(encoding="utf-8")
     return _why_not_anywhere(
@@ -85,7 +86,10 @@ def why_not_shape(hosts: Sequence[SshHost]) -> str:
 
 
 def why_not_reset(hosts: Sequence[SshHost]) -> str:
-    """Return why connections between hosts cannot be reset, found out as above."""
+    """Return why connections between ssh hosts cannot be reset, after a trial.
+
+    The result is empty if they can.
+    """
     program = Path(sockets.__file__).read_text(encoding="utf-8")
     order = {"program": program, "flag": "", "addresses": ()}
     return _why_not_anywhere(hosts, "connections cannot be reset", lambda _: order)

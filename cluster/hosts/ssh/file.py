@@ -1,4 +1,4 @@
-"""`HOSTS.toml`: which machines ssh hosts are, and how they are reached."""
+"""Read `HOSTS.toml`, which lists the machines of ssh hosts and how to reach them."""
 
 import tomllib
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ class SshHost:
     """One machine.
 
     Attributes:
-        name: What it is called in sentences.
-        address: Where its broker listens, and where the other brokers see it come from.
+        name: Its name in sentences.
+        address: The address at which its broker listens, and from which it reaches other brokers.
         ssh_address, port: Where its sshd listens.
-        user: Who logs in.
-        key: The file of the private key; None: the ssh agent's, and those in `~/.ssh`.
-        known_hosts: The file that has its host key.
-        folder: There, the folder of runs' folders; `~` is the user's home folder.
-        java: There, the program.
-        sudo: Whether nft goes through `sudo -n`.
-        ttl_s: How long after the last sign of life of the harness everything is undone.
+        user: The user who logs in.
+        key: The file of the private key; None: use the ssh agent and the keys in `~/.ssh`.
+        known_hosts: The file that contains its host key.
+        folder: On the machine, the folder that contains runs' folders; `~` is the user's home.
+        java: On the machine, the program `java`.
+        sudo: Whether nft runs through `sudo -n`.
+        ttl_s: Seconds without a message from the harness after which the host undoes everything.
     """
 
     name: str
@@ -49,7 +49,7 @@ class _Strict(BaseModel):
 
 
 class _Settings(_Strict):
-    """What may stand for one host, or once for all."""
+    """Settings that the file may contain for one host, or once for all hosts."""
 
     port: int | None = Field(default=None, ge=1, le=65535)
     user: str | None = Field(default=None, min_length=1)
@@ -72,10 +72,10 @@ class _File(_Settings):
 
 
 def load_hosts(path: Path) -> tuple[SshHost, ...]:
-    """Read which machines there are, in the order of nodes; the file is the user's or root's own.
+    """Return the machines in the order of nodes; the file must belong to the user or to root.
 
     Raises:
-        UserError: One sentence with the key, the value and the remedy.
+        UserError: The file is wrong. The message is one sentence with key, value and remedy.
     """
     try:
         values = tomllib.loads(read_own_text(path))
@@ -120,7 +120,7 @@ def _host(file: _File, own: _Host, path: Path, *, number: int) -> SshHost:
 
 
 def _file(beside: Path, name: str) -> str:
-    """Return the path of a file; a relative one begins where `HOSTS.toml` lies."""
+    """Return the path of a file; a relative path starts at the folder of `HOSTS.toml`."""
     return str(beside.absolute().parent / Path(name).expanduser())
 
 
@@ -138,7 +138,7 @@ def _refuse_twins(path: Path, hosts: tuple[SshHost, ...]) -> None:
 
 def _sentence(path: Path, invalid: ValidationError) -> str:
     first = invalid.errors(include_url=False)[0]
-    # The number of a host is counted as in nodes' names.
+    # Hosts are numbered from 1, as nodes are.
     key = ".".join(str(part + 1) if isinstance(part, int) else part for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return f"{path} has a key {key!r} that Logquake does not know (see docs/hosts.md)"

@@ -1,4 +1,4 @@
-"""Removes at once what a dead run left on its ssh hosts; their wardens would a little later."""
+"""Remove at once what a dead run left on its ssh hosts, before their wardens do it."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,14 +13,15 @@ from results.trust import is_own_file
 
 
 def ssh_ways(hosts_file: Path, paths: RunPaths) -> Iterator[Callable[[], list[str]]]:
-    """Return what heals each host of a dead run; nothing if it left nothing anywhere.
+    """Yield a function for each host that removes a dead run's remains from the host.
 
-    Each returns a sentence for each thing done, and raises `ClusterError` if not all could be. When
-    all have been done, nobody has to ask the hosts again.
+    Yield nothing if the run left nothing. Each function returns a sentence for each action, and
+    raises `ClusterError` if an action failed. After all functions have succeeded, the run counts as
+    healed, and later calls skip its hosts.
 
     Args:
-        hosts_file: `HOSTS.toml`, which may tell another key or port than when the run began.
-        paths: The run's; its controller must not be alive any more.
+        hosts_file: `HOSTS.toml`. Its keys and ports may have changed since the run.
+        paths: The run's paths. Its controller process must have ended.
     """
     file = paths.processes.with_name(FILE)
     run = noted_run(file)
@@ -39,10 +40,10 @@ def ssh_ways(hosts_file: Path, paths: RunPaths) -> Iterator[Callable[[], list[st
 
 
 def heal_ssh(hosts_file: Path, paths: RunPaths) -> list[str]:
-    """Remove what a dead run left on its ssh hosts; return a sentence for each thing done.
+    """Remove what a dead run left on its ssh hosts; return a sentence for each action.
 
     Raises:
-        ClusterError: A host cannot be reached, or did not do all of it.
+        ClusterError: A host cannot be reached, or an action on it failed.
     """
     return [said for way in ssh_ways(hosts_file, paths) for said in way()]
 
@@ -70,10 +71,10 @@ def _forget(file: Path, left: set[str]) -> list[str]:
 
 
 def _own_hosts(hosts_file: Path, paths: RunPaths) -> tuple[SshHost, ...]:
-    """Return the hosts of the user's own file: keys and host keys come from nowhere else.
+    """Return the hosts of the user's own file, the only source of keys and host keys.
 
     Raises:
-        ClusterError: It cannot be read, or may be a stranger's.
+        ClusterError: The file cannot be read, or others may have written it.
     """
     store = paths.root.resolve().parent.parent
     if not is_own_file(hosts_file) or hosts_file.resolve().is_relative_to(store):
@@ -85,13 +86,13 @@ def _own_hosts(hosts_file: Path, paths: RunPaths) -> tuple[SshHost, ...]:
 
 
 def _today(own: tuple[SshHost, ...], noted: SshHost) -> SshHost:
-    """Return how a host is reached today, by the user's file.
+    """Return how to reach a host now, by the user's file.
 
-    What was made there lies where the run had it, and is its user's: whoever looked elsewhere would
-    find nothing, and take the host for healed.
+    The run's files belong to the user and are in the folder of that time. With another user or
+    folder, heal would find nothing there and wrongly report the host as healed.
 
     Raises:
-        ClusterError: The file does not have it any more, or with another user or folder.
+        ClusterError: The file no longer has the host, or has it with another user or folder.
     """
     for host in own:
         if host.address == noted.address:

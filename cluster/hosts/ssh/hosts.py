@@ -1,12 +1,12 @@
-"""Hosts that are reached by ssh: each node a machine of its own, and none of them this one.
+"""Hosts reached by ssh: each node is a machine of its own, and this machine is none of them.
 
     here:  harness, clients === ssh ===> n1: warden, agent, broker, the run's folder, its nft table
                             === ssh ===> n2: ...
 
-Everything of a run on a host is its own: a folder, a table of nft, processes that carry its mark.
-`down` removes them; so does `logquake heal`; and if nobody does, each host's warden, when it has
-not heard of the harness for `ttl_s`. A connection that is lost for less than that changes nothing
-on the hosts: faults stay in force, and the line is taken up again (`cluster.hosts.ssh.line`).
+A run has its own objects on a host: a folder, an nft table, and processes with its mark. `down` or
+`logquake heal` removes them. Otherwise the host's warden removes them when it has not heard from
+the harness for `ttl_s` seconds. If a connection is lost for a shorter time, nothing changes on the
+hosts. Faults stay in force, and the harness connects again (`cluster.hosts.ssh.line`).
 """
 
 import contextlib
@@ -39,20 +39,20 @@ from results.record.paths import RunPaths
 T = TypeVar("T")
 
 LEFT_OUT = (".index", ".timeindex", ".txnindex", ".snapshot", ".lock")
-"""Endings of files that can be made again from the segments: they stay on the host."""
+"""Suffixes of files that stay on the host, because Kafka can rebuild them from the segments."""
 LOGS = "logs"
-"""In a node's folder: what its programs said."""
+"""Folder, in a node's folder, with the output of its programs."""
 PROGRAMS = tuple(
     Path(text) for text in (agent.__file__, errands.__file__, shaper.__file__, sockets.__file__)
 )
-"""What the warden puts into the run's folder."""
+"""Programs that the warden writes into the run's folder."""
 
 
 class SshHosts(LinkedHosts):
-    """The nodes of a run on machines that `HOSTS.toml` names. Implements `HasSoftware`, `CanAudit`.
+    """The nodes of a run on machines of `HOSTS.toml`. Implements `HasSoftware` and `CanAudit`.
 
     Args:
-        nodes: Their names, in the order of the file's hosts.
+        nodes: The names of the nodes, in the order of the file's hosts.
         processes_file: `RunPaths.processes`.
         file: `HOSTS.toml`.
 
@@ -77,10 +77,10 @@ class SshHosts(LinkedHosts):
         self._to_fetch: set[str] = set()
 
     def up(self) -> None:
-        """Start a warden and an agent on each host, all at once.
+        """Start a warden and an agent on each host, on all hosts at once.
 
         Raises:
-            UserError: A host cannot be reached, refuses us, or lacks something.
+            UserError: A host cannot be reached, refuses the login, or lacks something.
         """
         if self.machines:
             return
@@ -88,26 +88,27 @@ class SshHosts(LinkedHosts):
         try:
             self._everywhere(self._start)
         except BaseException:
-            # The first failure tells why; of what is left then, the host's warden takes care.
+            # The first failure gives the reason. The host's warden removes the rest.
             with contextlib.suppress(ClusterError):
                 self.down()
             raise
 
     def address(self, node: str) -> str:
-        """Return the address of a node, as its brokers reach each other."""
+        """Return the address at which brokers reach a node."""
         if node not in self._run.hosts:
             raise ClusterError(f"there is no node {node}, only {', '.join(self._run.hosts)}")
         return self._run.hosts[node].address
 
     def nft(self, node: str) -> Sequence[str]:
-        """Return how nft is called on a host."""
+        """Return the command line that starts nft on a host, perhaps through sudo."""
         return nft_of(self._run.hosts[node])
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Drop what travels over the links; never what the harness and its clients send.
+        """Drop the packets that travel over links between nodes.
 
         Raises:
-            ClusterError: A link is one of the harness's: it would cut off its own connections.
+            ClusterError: A link is one of the clients. The cut would end the harness's own
+                connections.
         """
         directed = frozenset(links)
         if any(CLIENTS in link for link in directed):
@@ -115,7 +116,10 @@ class SshHosts(LinkedHosts):
         super().cut(cut_id, directed)
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process on a host; it dies with the hosts, and with the lease of the harness."""
+        """Start a process on a host.
+
+        The process ends with the hosts, or when the harness's lease runs out.
+        """
         abroad = self._where(node)
         translated = Command(
             argv=[abroad.text(word) for word in command.argv],
@@ -126,31 +130,31 @@ class SshHosts(LinkedHosts):
         return self.machine(node).spawn(node, translated)
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
-        """Send a signal to the group that a process leads; False if it has ended already."""
+        """Send a signal to the process group of a process; False if it has already ended."""
         return process.machine in self.machines and self.machine(process.machine).send_signal(
             process, number
         )
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return the letter of its state, as in `/proc/PID/stat`; None: there is none any more."""
-        if process.machine not in self.machines:  # The hosts are down: nothing of the run is left.
+        """Return a process's state letter, as in `/proc/PID/stat`; None if it no longer exists."""
+        if process.machine not in self.machines:  # The hosts are down: no process is left.
             return None
         return self.machine(process.machine).state_of(process)
 
     def disk(self, node: str) -> Disk:
-        """Return the files of a node's folder on its host."""
+        """Return access to the files of a node's folder on its host."""
         there = self._where(node).path(self._paths.node(node))
         return SftpDisk(self._connections[node], there)
 
     def java(self, node: str) -> Path:
-        """Return the program `java` of a host; `up` has seen that it is new enough."""
+        """Return the path of `java` on a host; `up` has checked its version."""
         return Path(self._run.hosts[node].java)
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Bring the node's folder, as it was prepared here, and files of software to its host.
+        """Copy a node's folder, as prepared here, and the software's files to the node's host.
 
-        The folder's data are the host's from now on; the copy here goes, so that nobody takes it
-        for the node's if it cannot be fetched.
+        From now on the host has the node's data. The copy here is deleted. So it is never taken for
+        the node's data if the data cannot be fetched later.
         """
         abroad = self._where(node)
         new = [path for path in software if path not in abroad.software]
@@ -172,10 +176,10 @@ class SshHosts(LinkedHosts):
         shutil.rmtree(folder / "data", ignore_errors=True)
 
     def fetch(self, node: str) -> None:
-        """Bring the node's folder back here. Idempotent.
+        """Copy a node's folder from its host back to this machine. Idempotent.
 
         Raises:
-            ClusterError: The host does not answer, or not to the end.
+            ClusterError: The host does not answer, or the copy is incomplete.
         """
         abroad = self._where(node)
         here = self._paths.node(node)
@@ -184,7 +188,7 @@ class SshHosts(LinkedHosts):
         self._to_fetch.discard(node)
 
     def room(self) -> Mapping[str, int]:
-        """Return how many bytes were left on the disks of hosts when they were last heard of."""
+        """Return the free bytes on each host's disk, as last reported."""
         lines = {node: machine.line for node, machine in self.machines.items()}
         return {
             node: line.free_bytes
@@ -193,23 +197,23 @@ class SshHosts(LinkedHosts):
         }
 
     def traces(self) -> Mapping[str, str]:
-        """Return what of this run is on the hosts, by what it is."""
+        """Return the run's traces on the hosts, each with a description."""
         try:
             found = self._everywhere(lambda node: self._call(node, "traces")["traces"])
         finally:
-            if not self.machines:  # Who only looks keeps no connection.
+            if not self.machines:  # A mere audit leaves no connection open.
                 for connection in self._connections.values():
                     connection.close()
         return {f"{node}: {what}": value for node, those in found for what, value in those.items()}
 
     def down(self) -> None:
-        """Undo everything on every host, and see that it is undone. Idempotent.
+        """Undo everything on every host, and check that it is undone. Idempotent.
 
-        Of a node whose files nobody has fetched, as when its broker did not start, the logs are
-        brought here before: they tell why.
+        If a node's files were not fetched, for example because its broker did not start, its logs
+        are copied here first. The logs explain the failure.
 
         Raises:
-            ClusterError: A host did not do all of it, or cannot be reached.
+            ClusterError: A host did not undo everything, or cannot be reached.
         """
         if self._to_fetch:
             self._everywhere(self._fetch_logs)
@@ -232,12 +236,12 @@ class SshHosts(LinkedHosts):
         if node not in self._to_fetch:
             return
         there, here = self._where(node), self._paths.node(node) / LOGS
-        with contextlib.suppress(ClusterError, OSError):  # Why the run ended matters more.
+        with contextlib.suppress(ClusterError, OSError):  # The run's own error matters more.
             folders = (str(there.path(here)), here)
             fetch_tar(self._connections[node], str(there.there), folders, left_out=())
 
     def _undone(self, node: str) -> str:
-        """Undo all on a host; return why that could not be done, if so."""
+        """Undo everything on a host; return why that failed, or empty."""
         host = self._run.hosts[node]
         if node not in self._touched:
             return ""
@@ -274,16 +278,19 @@ class SshHosts(LinkedHosts):
         return self._connections[node].call(do, self._run.order(self._run.hosts[node]))
 
     def _everywhere(self, deed: Callable[[str], T]) -> list[tuple[str, T]]:
-        """Do something on all hosts at once; the first failure is raised when all have ended."""
+        """Call a function for all hosts in parallel.
+
+        Raise the first failure after all have ended.
+        """
         with ThreadPoolExecutor(len(self._run.hosts)) as pool:
             return list(zip(self._run.hosts, pool.map(deed, self._run.hosts), strict=True))
 
 
 def refuse_too_few(hosts: Sequence[SshHost], nodes: Sequence[str], file: Path) -> None:
-    """Refuse a file with fewer hosts than nodes.
+    """Raise if a hosts file has fewer hosts than there are nodes.
 
     Raises:
-        UserError: It has fewer.
+        UserError: The file has fewer hosts.
     """
     if len(hosts) < len(nodes):
         raise UserError(
@@ -293,20 +300,23 @@ def refuse_too_few(hosts: Sequence[SshHost], nodes: Sequence[str], file: Path) -
 
 
 def _inside(software: Path) -> list[Path]:
-    """Return what to send of a file, or of a folder of classes, relative to it."""
-    there = software.resolve()  # A link would lead nowhere on a host.
+    """Return the paths to copy for one software entry, relative to the entry.
+
+    A file gives one empty path; a folder of classes gives all of its contents.
+    """
+    there = software.resolve()  # A symbolic link would not work on a host.
     return [Path(), *(each.relative_to(there) for each in sorted(there.rglob("*")))]
 
 
 def try_hosts(file: Path, nodes: Sequence[str] = ()) -> str:
-    """See that every host of a file can take part; return a sentence on them.
+    """Check that every host of a file can take part in a run; return a sentence about the hosts.
 
     Args:
         file: `HOSTS.toml`.
-        nodes: That will be asked for.
+        nodes: The names of the run's nodes.
 
     Raises:
-        UserError: One cannot; the remedy.
+        UserError: A host cannot take part. The message has the remedy.
     """
     hosts = load_hosts(file)
     refuse_too_few(hosts, nodes, file)

@@ -1,11 +1,12 @@
-"""The line to an agent on an ssh host: kept alive, and taken up again when it breaks.
+"""Keep the connection to an agent on an ssh host alive, and restore it when it breaks.
 
-A thread sends an empty line each second or so, which renews the lease of the host's warden, and
-hears in return how much room is left on the host's disk. When nothing comes any more, or the
-connection is closed, it connects again and sends the last request once more; the warden, which
-knows its number, has it done only once. Faults in force stay so meanwhile: the agent and its
-processes do not notice. Only if the lease has run out before is the line over, for good: then the
-host has undone everything.
+A thread sends an empty line about every second. That renews the lease of the host's warden. The
+warden answers with the free bytes on the host's disk. If no answer comes any more, or the
+connection closes, the thread connects again and sends the last request again. The warden knows the
+request's number, so the agent executes it only once.
+
+Faults stay in force meanwhile: the agent and its processes do not notice. Only if the lease runs
+out before does the line end for good. The host has then undone everything.
 """
 
 import contextlib
@@ -23,28 +24,31 @@ from results.record.clock import pause_until, stopwatch_s
 BEATS_OF_A_LEASE = 10
 LONGEST_BEAT_S = 1.0
 SILENT_BEATS = 4
-"""After so many beats without an echo, and at least `SHORTEST_SILENCE_S`, a line is broken."""
+"""Number of unanswered beats (empty lines that renew the lease) after which a connection is broken.
+
+The connection is not given up before `SHORTEST_SILENCE_S` seconds.
+"""
 SHORTEST_SILENCE_S = 5.0
 AGAIN_S = 0.5
 END_TIMEOUT_S = 10.0
 STATUS_TIMEOUT_S = 5.0
 ENDED = "it has ended"
 NO_PROGRAM = 2
-"""Python's exit code if the program is not there any more: the run's folder was removed."""
+"""Python's exit code if the program is missing, because the run's folder was removed."""
 
 
 class SshLine:
-    """Implements `cluster.hosts.line.Line`.
+    """Implements `cluster.hosts.line.Line` for an agent on an ssh host.
 
     Args:
-        connection: To the host.
-        folder: Of the run, on the host, where a warden listens.
+        connection: The connection to the host.
+        folder: The run's folder on the host, in which a warden listens.
 
     Attributes:
         losses: How often the connection was lost.
-        is_up: Whether there is one now, as far as is known.
-        free_bytes: What was left on the disk of the run's folder when the host was last heard of;
-            None: never.
+        is_up: Whether the connection is up now, as far as known.
+        free_bytes: Free bytes on the disk of the run's folder, as last reported; None if never
+            reported.
     """
 
     def __init__(self, connection: SshConnection, folder: str) -> None:
@@ -66,7 +70,7 @@ class SshLine:
         self._thread.start()
 
     def send(self, data: bytes, timeout_s: float) -> None:  # noqa: ARG002 - a broken line is mended
-        """Send bytes, all of them, now or when the line is back."""
+        """Send all bytes, now or when the line is restored."""
         if self._over or self._closed.is_set():
             raise ConnectionResetError(self._over or "it was closed")
         with self._sending:
@@ -74,10 +78,10 @@ class SshLine:
             self._write(data)
 
     def receive(self, timeout_s: float) -> bytes:
-        """Return the line that came next; none if the line is over.
+        """Return the next received line; empty if the line has ended for good.
 
-        While the line is broken, what was asked for may come as long as the host's lease lasts:
-        who gave up before would not know of what is done there all the same.
+        While the line is broken, an answer may still come until the host's lease runs out. A caller
+        that stops waiting earlier would not know what the agent does on the host.
         """
         try:
             data = self._next(timeout_s)
@@ -98,22 +102,22 @@ class SshLine:
             return self._heard.get(timeout=self._connection.host.ttl_s)
 
     def close(self) -> None:
-        """End the line; what it leads to is ended by `undo`."""
+        """Close the line; the request `undo` ends the agent behind it."""
         self._closed.set()
         with self._sending:
             if self._channel is not None:
                 self._channel.close()
 
     def wait_closed(self) -> None:
-        """Wait until nothing is sent any more."""
+        """Wait until this line's thread has ended."""
         self._thread.join(END_TIMEOUT_S)
 
     def last_words(self) -> str:
-        """Return nothing: the agent's complaints lie on its host."""
+        """Return an empty string: the agent's error output is on its host."""
         return ""
 
     def _write(self, data: bytes) -> None:
-        # What does not get through is sent again when the line is back.
+        # A request that was not delivered is sent again when the line is restored.
         with contextlib.suppress(OSError, paramiko.SSHException, EOFError):
             if self._channel is not None:
                 self._channel.sendall(data)
@@ -136,13 +140,13 @@ class SshLine:
             self.is_up = False
             channel.close()
             self.losses += not why
-            # Who was cut off meanwhile learns only from a second call if the warden has gone too.
+            # After a lost connection, only a second call shows whether the warden has ended too.
             self._over = "" if why == ENDED and not ended else why
             ended = why == ENDED
         self._heard.put(b"")
 
     def _listen(self, channel: paramiko.Channel) -> str:
-        """Hear the agent, and send beats, until the channel ends; return why it is over."""
+        """Receive answers and send beats until the channel ends; return why the line is over."""
         heard_s = sent_s = stopwatch_s()
         limit_s = max(SHORTEST_SILENCE_S, SILENT_BEATS * self._beat_s)
         rest = b""
@@ -154,7 +158,7 @@ class SshLine:
             try:
                 data = channel.recv(1 << 16)
             except TimeoutError:
-                # Only now: what came while this process itself stood still has been read before.
+                # Only now: bytes that arrived while this process was paused have been read before.
                 if stopwatch_s() - heard_s > limit_s:
                     self._connection.close()
                     return ""
@@ -173,7 +177,7 @@ class SshLine:
         return "it was closed"
 
     def _why_over(self, channel: paramiko.Channel) -> str:
-        """Return why a line whose channel has ended cannot be taken up; empty if it can."""
+        """Return why a line with an ended channel cannot be restored; empty if it can."""
         if self._closed.is_set():
             return "it was closed"
         if not channel.status_event.wait(STATUS_TIMEOUT_S) or channel.exit_status < 0:

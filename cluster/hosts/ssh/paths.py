@@ -1,4 +1,4 @@
-"""Paths of this machine, and where the same lies in a run's folder on an ssh host. Pure."""
+"""Translate paths of this machine to paths in a run's folder on an ssh host. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -8,17 +8,17 @@ from pathlib import Path, PurePosixPath
 from cluster.files.properties import escaped
 
 SOFTWARE = "software"
-"""The folder of software, in a run's folder on a host."""
+"""Name of the software folder in a run's folder on a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abroad:
-    """What lies where on a host.
+    """The places of files on a host.
 
     Attributes:
         here: The run's folder on this machine.
-        there: On the host.
-        software: By path on this machine, names in the folder of software there.
+        there: The run's folder on the host.
+        software: Names in the host's software folder, by path on this machine.
     """
 
     here: Path
@@ -26,7 +26,7 @@ class Abroad:
     software: Mapping[Path, str] = field(default_factory=dict)
 
     def path(self, local: Path) -> PurePosixPath:
-        """Return where a file of the run's folder, or of the software, lies on the host."""
+        """Return the host's path for a file of the run's folder or of the software."""
         if local in self.software:
             return self.there / SOFTWARE / self.software[local]
         try:
@@ -35,20 +35,20 @@ class Abroad:
             return PurePosixPath(local)
 
     def text(self, text: str) -> str:
-        """Return a text with all such paths in it turned into the host's.
+        """Return a text in which paths of this machine are replaced by the host's.
 
-        They are found as they are, and as Java's properties files write them.
+        Paths are found as plain text and as escaped in Java's properties files.
         """
         places = {str(local): str(self.path(local)) for local in (*self.software, self.here)}
         places |= {escaped(local): escaped(there) for local, there in places.items()}
         longest_first = sorted(places, key=len, reverse=True)
-        # No further letter of a name stands around a path: /run is not in /run2, nor in /my/run.
+        # A match must be a whole path: /run is neither in /run2 nor in /my/run.
         pattern = f"(?<![\\w.-])(?:{'|'.join(map(re.escape, longest_first))})(?![\\w.-])"
         return re.sub(pattern, lambda found: places[found[0]], text)
 
 
 def named(software: Mapping[Path, str], more: tuple[Path, ...]) -> dict[Path, str]:
-    """Return names for files of software: their own, with a number where two have the same."""
+    """Return unique names for software files: their own names, numbered where two are equal."""
     names = dict(software)
     for path in more:
         if path not in names:

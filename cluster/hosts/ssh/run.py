@@ -1,4 +1,4 @@
-"""What a run is called on its ssh hosts, written down before the first of them is touched."""
+"""Name a run on its ssh hosts, and record its hosts before any of them is used."""
 
 import hashlib
 import json
@@ -14,16 +14,17 @@ from cluster.hosts.ssh.file import SshHost
 from results.record.reading import read_bytes
 
 FILE = "ssh.json"
-"""Beside `RunPaths.processes`, as long as something of the run may be on its hosts."""
+"""Name of the note beside `RunPaths.processes`; it exists while a host may have traces of the run.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshRun:
-    """A run, as its hosts know it.
+    """A run as its ssh hosts know it.
 
     Attributes:
-        run: Its id there: 16 hexadecimal digits.
-        hosts: Where its nodes are, by node.
+        run: Its id on the hosts: 16 hexadecimal digits.
+        hosts: The host of each node.
     """
 
     run: str
@@ -31,15 +32,15 @@ class SshRun:
 
     @property
     def table(self) -> str:
-        """The run's nft table on each host."""
+        """The name of the run's nft table on each host."""
         return f"logquake_{self.run[:8]}"
 
     def folder(self, host: SshHost) -> str:
-        """Return the run's folder on a host."""
+        """Return the path of the run's folder on a host."""
         return f"{host.folder.rstrip('/')}/{self.run}"
 
     def order(self, host: SshHost) -> dict[str, object]:
-        """Return what the programs on a host need to know of the run."""
+        """Return the values that the programs on a host need for the run."""
         return {
             "folder": self.folder(host),
             "id": self.run,
@@ -49,7 +50,7 @@ class SshRun:
         }
 
     def note(self, file: Path) -> None:
-        """Write it down."""
+        """Write the run's id and hosts to a file."""
         hosts = {node: asdict(host) for node, host in self.hosts.items()}
         file.write_text(json.dumps({"run": self.run, "hosts": hosts}, indent=1), encoding="utf-8")
 
@@ -57,11 +58,11 @@ class SshRun:
 def id_of(root: Path) -> str:
     """Return an id that no other run has on any host.
 
-    It is made of where the run is, so that whoever looks at its hosts before it began, or after all
-    of it was removed, looks for the same.
+    The id is a digest of this machine's name and the run's folder. So an audit can compute it
+    before the run begins and after everything was removed.
 
     Args:
-        root: The run's folder: the only one of this machine at its path.
+        root: The run's folder.
     """
     return hashlib.sha256(os.fsencode(f"{socket.gethostname()}:{root.resolve()}")).hexdigest()[:16]
 
@@ -74,13 +75,13 @@ class _Noted(BaseModel):
 
 
 def noted_run(file: Path) -> SshRun | None:
-    """Return what was noted; None if there is nothing, or it was cut off before any host was met.
+    """Return the recorded run; None if there is no complete note, so no host was used.
 
     Args:
-        file: As `FILE` says.
+        file: The note; see `FILE`.
 
     Raises:
-        UnsafeFileError: It is no regular file.
+        UnsafeFileError: The path is not a regular file.
     """
     try:
         noted = _Noted.model_validate_json(read_bytes(file))

@@ -1,4 +1,4 @@
-"""Many files to and from an ssh host, as one stream."""
+"""Copy many files to or from an ssh host as one tar stream."""
 
 import io
 import json
@@ -14,11 +14,11 @@ from cluster.hosts.ssh.connection import SshConnection
 from cluster.protocol import ClusterError, UserError
 
 TEXTS = frozenset({".properties", ".xml", ".yaml", ".yml"})
-"""Endings of files in a node's folder itself whose paths are turned into the host's."""
+"""Suffixes of files, directly in a node's folder, whose paths are translated into the host's."""
 STREAM_TIMEOUT_S = 60.0
-"""A stream that stands still for so long is broken."""
+"""Seconds without progress after which a stream counts as broken."""
 NODE_DEPTH = 3
-"""`nodes/n1/server.properties`."""
+"""Number of path components of a file such as `nodes/n1/server.properties`."""
 
 
 def send_tar(
@@ -31,14 +31,14 @@ def send_tar(
     """Write files into the run's folder on a host.
 
     Args:
-        connection: To the host.
-        folder: The run's, there.
-        files: Files and folders of this machine, by where they shall lie in that.
-        change: Turns paths in configuration files into the host's.
+        connection: The connection to the host.
+        folder: The run's folder on the host.
+        files: Files and folders of this machine, by their path in that folder.
+        change: Translates paths in configuration files into the host's.
 
     Raises:
         UserError: The host's disk is full.
-        ClusterError: It could not be done.
+        ClusterError: The copy failed.
     """
     channel = connection.channel(_errand(folder, "unpack", folder))
     channel.settimeout(STREAM_TIMEOUT_S)
@@ -56,16 +56,16 @@ def send_tar(
 def fetch_tar(
     connection: SshConnection, run: str, folders: tuple[str, Path], *, left_out: Sequence[str]
 ) -> None:
-    """Bring a folder of a host here, over what lies here already.
+    """Copy a folder of a host to this machine, over existing files.
 
     Args:
-        connection: To the host.
-        run: The run's folder there, which has the program that packs.
-        folders: What to bring, and where to.
-        left_out: Endings of files that stay there.
+        connection: The connection to the host.
+        run: The run's folder on the host, which contains the packing program.
+        folders: The source on the host, and the target here.
+        left_out: Suffixes of files that are not copied.
 
     Raises:
-        ClusterError: It could not be brought, or not all of it.
+        ClusterError: The copy failed or is incomplete.
     """
     folder, here = folders
     channel = connection.channel(_errand(run, "pack", folder, *left_out))
@@ -87,7 +87,7 @@ def fetch_tar(
 
 
 class _Sink(io.RawIOBase):
-    """A channel, as tarfile wants it."""
+    """A channel as a raw stream that tarfile can write to."""
 
     def __init__(self, channel: paramiko.Channel) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Undoes all that a run did on an ssh host, and tells what of it is there.
+"""Undo all that a run did on an ssh host, and list its traces there.
 
-Standard library only: the harness sends this text to the host's Python (see
+The code needs the standard library only. The harness sends this text to the host's Python (see
 `cluster.hosts.ssh.warden`).
 """
 
@@ -15,32 +15,32 @@ from pathlib import Path
 from typing import Any
 
 Order = dict[str, Any]
-"""A JSON object: `do`, and what is needed for it."""
+"""A JSON object: `do`, and the values that it needs."""
 
 MARK = "LOGQUAKE_RUN"
-"""Environment variable of all that a run starts on a host: the run's id."""
+"""Environment variable of all processes that a run starts on a host: the run's id."""
 WARDEN = "LOGQUAKE_WARDEN"
-"""Set for a warden only: who undoes the run's doings kills it last."""
+"""Environment variable of a warden only; the undo kills wardens last."""
 OURS = ".made-by-logquake"
-"""A file in the folder of runs' folders, if a run made it: it is removed with the last of them."""
+"""File in the folder of runs' folders if a run made that folder. The last run removes both."""
 COMMAND_TIMEOUT_S = 20.0
 GONE_TIMEOUT_S = 10.0
 POLL_S = 0.02
 
 
 def now_s() -> float:
-    """Return seconds since the boot, those of sleep included: a lease runs out while asleep."""
+    """Return seconds since the boot, with the time of sleep: a lease runs out during sleep, too."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def undo(order: Order) -> Order:
-    """Undo all that a run did on this host, its warden last. Idempotent.
+    """Undo all that a run did on this host, and end its warden last. Idempotent.
 
     Args:
         order: `folder`, `id`, `table`, `nft`, `umount` as for `keep`.
 
     Returns:
-        Sentences: what was `done`, and what `failed`.
+        Sentences about what was `done` and what `failed`.
     """
     done: list[str] = []
     failed: list[str] = []
@@ -53,13 +53,13 @@ def undo(order: Order) -> Order:
 
 
 def _marked(order: Order) -> "list[tuple[int, bool]]":
-    """Return the processes that carry the run's mark, this one excepted, and if it is a warden."""
+    """Return the pids with the run's mark, without this process, and whether each is a warden."""
     wanted, warden = f"{MARK}={order['id']}".encode(), f"{WARDEN}=".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             environment = (folder / "environ").read_bytes().split(b"\0")
-        except OSError:  # It has ended, or is another user's.
+        except OSError:  # The process has ended, or is another user's.
             continue
         if wanted in environment and int(folder.name) != os.getpid():
             is_warden = any(each.startswith(warden) for each in environment)
@@ -73,7 +73,7 @@ def _kill_marked(order: Order, *, wardens: bool = False) -> "list[str]":
     while found := [pid for pid, is_warden in _marked(order) if is_warden == wardens]:
         if now_s() > deadline_s:
             raise TimeoutError(f"processes {found} do not end though they were killed")
-        # Again and again: one may have been starting another one meanwhile.
+        # Repeat: a process may have started another one meanwhile.
         said += [sentence for pid in found if (sentence := _kill(pid, order))]
         time.sleep(POLL_S)  # noqa: TID251 - standard library only
     return [] if wardens else list(dict.fromkeys(said))
@@ -84,7 +84,7 @@ def _kill_wardens(order: Order) -> "list[str]":
 
 
 def _kill(pid: int, order: Order) -> str:
-    """SIGKILL a process that still carries the mark: never a later one with its number."""
+    """SIGKILL a process that still has the mark, never a later one with its pid."""
     try:
         held = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -96,8 +96,8 @@ def _kill(pid: int, order: Order) -> str:
         name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
         signal.pidfd_send_signal(held, signal.SIGKILL)
     except (FileNotFoundError, ProcessLookupError, PermissionError):
-        # It is ending: without memory a process's files in /proc are root's. What really is
-        # another user's is found again, until the time is up.
+        # The process is ending: once it has no memory, its files in /proc are root's. A process
+        # that really is another user's is found again until the timeout.
         return ""
     finally:
         os.close(held)
@@ -110,7 +110,7 @@ def _delete_table(order: Order) -> "list[str]":
     try:
         run([*order["nft"], "delete", "table", "ip", order["table"]])
     except OSError:
-        if _table(order):  # Else the warden, whose lease ran out, was faster than `heal`.
+        if _table(order):  # Otherwise the host's warden has deleted it.
             raise
     return [f"deleted the nft table {order['table']}"]
 
@@ -126,7 +126,7 @@ def _table(order: Order) -> str:
 
 
 def run(argv: "list[str]", text: str = "") -> str:
-    """Run a command and return what it wrote; raise `OSError` with its complaint."""
+    """Run a command and return its output; raise `OSError` with its error output."""
     done = subprocess.run(  # noqa: S603 - what the harness asks for
         argv,
         input=text,
@@ -143,7 +143,7 @@ def run(argv: "list[str]", text: str = "") -> str:
 
 
 def _mounts(order: Order) -> "list[str]":
-    """Return what is mounted in the run's folder, the newest first (man 5 proc, mountinfo)."""
+    """Return the mount points in the run's folder, newest first (man 5 proc, mountinfo)."""
     lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     points = [line.split()[4] for line in lines]
     return [point for point in reversed(points) if point.startswith(f"{order['folder']}/")]
@@ -162,7 +162,7 @@ def _remove_folder(order: Order) -> "list[str]":
     if there and _mounts(order):
         raise OSError(f"{folder} is left: something is mounted in it")
     deadline_s = now_s() + GONE_TIMEOUT_S
-    while folder.exists():  # A killed process may be writing its last file.
+    while folder.exists():  # A killed process may still write its last file.
         shutil.rmtree(folder, ignore_errors=now_s() < deadline_s)
         if folder.exists():
             time.sleep(POLL_S)  # noqa: TID251 - standard library only
@@ -171,21 +171,21 @@ def _remove_folder(order: Order) -> "list[str]":
 
 
 def _remove_base(base: Path) -> None:
-    """Remove the folder of runs' folders if a run made it, and no other run is there."""
+    """Remove the folder of runs' folders if a run made it and it has no other run."""
     with contextlib.suppress(OSError):
         while os.listdir(base) == [OURS]:  # noqa: PTH208 - names only
             (base / OURS).unlink()
             try:
                 base.rmdir()
             except OSError as refused:
-                (base / OURS).touch()  # The last one shall know that it is ours.
+                (base / OURS).touch()  # The last run must know that a run made the folder.
                 if refused.errno != errno.ENOTEMPTY:
                     return
-                # A run has come meanwhile; it may have gone, and not have seen whose it is.
+                # Another run has started meanwhile. It may have ended without seeing the file.
 
 
 def traces(order: Order) -> Order:
-    """Return what of a run is on this host, by what it is."""
+    """Return the run's traces on this host, each with a description."""
     found = {f"process {pid}": _name(pid) for pid, _ in _marked(order)}
     if rules := _table(order):
         found[f"nft table {order['table']}"] = rules

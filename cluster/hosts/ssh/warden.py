@@ -1,20 +1,21 @@
-"""Keeps one ssh host: its undo, with a time to live, beside the agent that does the work.
+"""A program on an ssh host that undoes a run there if the harness stays silent too long.
 
-The warden is started before anything else of a run is on the host, detached from the ssh session.
-It makes the run's folder, starts the agent, and stands between the agent and the harness: who talks
-to the agent renews the run's lease, with an empty line if there is nothing to say, and is told how
-much room is left on the disk. When the lease runs out (the harness is dead, its machine gone, the
-network in between), the warden kills all that carries the run's mark, deletes the run's nft table,
-removes its folder, and ends.
+The warden starts before anything else of the run, detached from the ssh session. It creates the
+run's folder, starts the agent, and passes messages between the harness and the agent. Each line
+from the harness, even an empty one, renews the run's lease. The warden answers with the free bytes
+on the disk.
 
-A lost connection changes nothing on the host: the agent and its processes run on, and every fault
-stays in force, until the harness is back or the lease has run out. A request that was under way is
-sent again then, with its number, and is not done twice.
+The lease runs out if the harness is dead, its machine is down or the network fails. The warden then
+kills all processes with the run's mark, deletes the run's nft table, removes its folder, and ends.
+
+A lost connection changes nothing on the host. The agent and its processes continue, and every fault
+stays in force until the harness returns or the lease runs out. The harness then sends its last
+request again, with its number, so the agent does not execute it twice.
 
     harness == ssh == talk -- socket -- warden -- agent -- brokers
 
-Standard library only: the harness sends this text, and those of the two modules that it imports, to
-the host's Python, with an order as JSON beside them; so nothing has to lie there before.
+The code needs the standard library only. The harness sends this text, and the two modules that it
+imports, to the host's Python with an order as JSON. So nothing must be installed there before.
 """
 
 import contextlib
@@ -36,13 +37,13 @@ SEND_TIMEOUT_S = 5.0
 AGENT_END_S = 5.0
 BASE_ATTEMPTS = 50
 FIRST_LEASE_S = 30.0
-"""At least so long nothing is undone before the first call: a busy host is slow to start with."""
+"""Minimum lease in seconds before the harness's first call: a busy host starts slowly."""
 SYSTEM_PROGRAMS = ("/usr/sbin", "/sbin")
 
 
 def main(order: Order) -> None:
-    """Do what an order says; the answer is a JSON object on standard output."""
-    # The place of nft is not in every ordinary user's PATH.
+    """Execute the order's request; print the answer as a JSON object."""
+    # The folder of nft is not in every ordinary user's PATH.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_PROGRAMS])
     if "folder" in order:
         order["folder"] = str(Path(order["folder"]).expanduser())
@@ -57,11 +58,11 @@ def main(order: Order) -> None:
 
 
 def keep(order: Order) -> Order:
-    """Start a warden that outlives this process, and the agent; return where they are.
+    """Start the agent and a warden that outlives this process; return their addresses.
 
     Args:
-        order: `folder` (to be made), `id`, `table`, `nft` (how it is called), `umount`, `ttl_s`,
-            `listen` (address of the agent), `programs` (text by file name).
+        order: `folder` (to be created), `id`, `table`, `nft` (its command line), `umount`, `ttl_s`,
+            `listen` (address of the agent) and `programs` (text by file name).
     """
     read, write = os.pipe()
     if os.fork():
@@ -72,7 +73,7 @@ def keep(order: Order) -> Order:
     os.close(read)
     os.setsid()
     if os.fork():
-        os._exit(0)  # A process that leads no session never gets a terminal.
+        os._exit(0)  # A process that is not a session leader never gets a terminal.
     _be_warden(order, write)
     os._exit(0)
 
@@ -96,7 +97,7 @@ def _be_warden(order: Order, told: int) -> None:
 
 
 class Warden:
-    """Passes lines on between the harness and the agent, and undoes all when nobody calls.
+    """Passes lines between the harness and the agent; undoes the run when its lease runs out.
 
     Args:
         order: As for `keep`.
@@ -115,13 +116,13 @@ class Warden:
         self._answer = b""
 
     def prepare(self) -> None:
-        """Make the folder, listen in it, start the agent."""
+        """Create the run's folder, listen in it, and start the agent."""
         signal.signal(signal.SIGTERM, lambda *_: self._stop())
         signal.signal(signal.SIGHUP, lambda *_: None)
         make_folder(self._folder)
         for name, text in self._order["programs"].items():
             (self._folder / name).write_text(text, encoding="utf-8")
-        os.chdir(self._folder)  # The path of a socket may have 107 bytes only (man 7 unix).
+        os.chdir(self._folder)  # The path of a socket may have only 107 bytes (man 7 unix).
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(LINE)
         self._listener.listen()
@@ -150,7 +151,7 @@ class Warden:
             while self._alive and (left_s := self._ends_s - now_s()) > 0:
                 for key, _ in self._selector.select(min(left_s, 1.0)):
                     key.data()
-        finally:  # After a bug of ours as well: nobody else would.
+        finally:  # Also after a bug of ours, because no other program would undo it.
             self._agent.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(AGENT_END_S)
@@ -161,7 +162,7 @@ class Warden:
 
     def _accept(self) -> None:
         client, _ = self._listener.accept()
-        self._drop_client()  # The newest is the harness's; an older one lost its connection.
+        self._drop_client()  # The newest connection is the harness's. An older one was lost.
         client.settimeout(SEND_TIMEOUT_S)
         self._client, self._from_client = client, b""
         self._selector.register(client, selectors.EVENT_READ, self._hear_client)
@@ -190,11 +191,11 @@ class Warden:
             return
         try:
             request_id = json.loads(line)["id"]
-        except ValueError:  # A line that was cut off: the harness sends it again, on another.
+        except ValueError:  # The line broke off. The harness sends it again on another connection.
             self._drop_client()
             return
         if request_id == self._request_id:
-            self._tell_client(self._answer)  # Or nothing: it is still being done.
+            self._tell_client(self._answer)  # Empty while the request is being executed.
             return
         self._request_id, self._answer = request_id, b""
         try:
@@ -224,7 +225,10 @@ class Warden:
 
 
 def free_bytes(folder: Path) -> bytes:
-    """Return what is left on the disk of a folder, as decimal digits; none if that is gone."""
+    """Return the free bytes on a folder's disk, as decimal digits.
+
+    The result is empty if the folder is missing.
+    """
     try:
         room = os.statvfs(folder)
     except OSError:
@@ -233,13 +237,13 @@ def free_bytes(folder: Path) -> bytes:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a run's folder, and that of all runs, which is ours to remove if we made it.
+    """Create a run's folder; mark the folder above it as ours if we created that, too.
 
     Other runs on this host may begin and end meanwhile.
 
     Raises:
-        FileExistsError: The run has been here.
-        FileNotFoundError: Others always came in between.
+        FileExistsError: The run's folder exists already.
+        FileNotFoundError: Other runs removed the folder above at each attempt.
     """
     base = folder.parent
     for last in (False,) * BASE_ATTEMPTS + (True,):
@@ -248,7 +252,7 @@ def make_folder(folder: Path) -> None:
                 base.mkdir(parents=True)
                 (base / OURS).touch()
             folder.mkdir(mode=0o700)
-        except FileNotFoundError:  # The last of the others has just removed it.
+        except FileNotFoundError:  # Another run, the last one there, has just removed the folder.
             if last:
                 raise
         else:

@@ -1,1 +1,1 @@
-"""A node: log, partitions, quorum and controller put together, and the groups of consumers."""
+"""A node of the reference cluster: log, partitions, quorum, controller and consumer groups."""

@@ -1,4 +1,4 @@
-"""From a log dir to a node: what both drivers do at a start."""
+"""Create a node from its log dir at each start, in a process and in the simulator."""
 
 from dataclasses import dataclass, replace
 from itertools import count
@@ -35,18 +35,18 @@ Address = tuple[str, int]
 
 
 class BootError(Exception):
-    """A node cannot start: one sentence says why, and what can be done."""
+    """A node cannot start. The message is one sentence with the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booted:
-    """A node that knows what its files hold, and its way to write.
+    """A node with the content of its files, ready to start.
 
     Attributes:
-        machine: The node; `start` begins it.
-        storage: Carries its disk effects out.
-        said: What was found and repaired, lines for its log.
-        listens_at: Where clients and nodes reach it.
+        machine: The node; its `start` begins it.
+        storage: Executes its disk effects.
+        said: Lines for its log about what was found and repaired.
+        listens_at: The address for clients and nodes.
     """
 
     machine: Node
@@ -56,25 +56,25 @@ class Booted:
 
 
 def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
-    """Read a log dir, repair it, and make a node of it.
+    """Read a log dir, repair it, and create its node.
 
     Args:
-        settings: The node's.
-        disk: Its log dir, which was formatted.
-        incarnation: New for each start.
+        settings: The node's settings.
+        disk: The node's formatted log dir.
+        incarnation: A new UUID for each start.
 
     Raises:
-        BootError: The log dir is not formatted, or is another node's; settings that lack something.
-        DamagedLogError: It holds what no crash leaves.
+        BootError: The log dir is not formatted or another node's, or settings are missing.
+        DamagedLogError: The log dir has damage that no crash causes.
     """
     roles = {each.strip() for each in settings.process_roles.split(",")}
-    # What is refused is refused before anything is repaired: it may be somebody else's folder.
+    # All refusals come before any repair, because the folder may belong to another node.
     cluster_id, directory = _identity(disk, settings)
     state, snapshot = _election_state(disk), _latest_snapshot(disk)
     _refuse_gap(disk, snapshot)
     _make_first_files(disk, of_broker="broker" in roles)
     for older in snapshot_paths(disk.paths())[:-1]:
-        disk.remove(older)  # An end came between the newer one's writing and this.
+        disk.remove(older)  # A crash came before its removal.
     found = recovered(disk)
     try:
         voters = voters_of(settings.controller_quorum_voters)
@@ -128,7 +128,7 @@ def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
 
 
 def _make_first_files(disk: Disk, *, of_broker: bool) -> None:
-    """Make what is there from the first start on; Kafka's checkpoint files begin empty."""
+    """Create the files that exist from the first start on; Kafka's checkpoint files begin empty."""
     there = set(disk.paths())
     if (mark := f"{FOLDER}/{PARTITION_METADATA}") not in there:
         disk.replace(mark, partition_metadata(METADATA_TOPIC_ID))
@@ -138,7 +138,7 @@ def _make_first_files(disk: Disk, *, of_broker: bool) -> None:
 
 
 def listeners_of(settings: Settings) -> tuple[Listener, ...]:
-    """Return where a node listens: `BROKER://host:9092,CONTROLLER://host:9093`.
+    """Return where a node listens, from a setting like `BROKER://host:9092,CONTROLLER://host:9093`.
 
     Raises:
         BootError: A listener is not `NAME://HOST:PORT`.
@@ -185,7 +185,10 @@ def _identity(disk: Disk, settings: Settings) -> tuple[str, UUID | None]:
 
 
 def _election_state(disk: Disk) -> ElectionState:
-    """Return what a member must not forget; Kafka refuses a damaged file, too."""
+    """Return the epoch and vote that a quorum member must remember.
+
+    Raise `BootError` if the file is damaged, as Kafka does.
+    """
     try:
         return election_state(_read(disk, STATE_FILE))
     except DamagedFileError as damaged:
@@ -196,7 +199,10 @@ def _election_state(disk: Disk) -> ElectionState:
 
 
 def _latest_snapshot(disk: Disk) -> Snapshot | None:
-    """Return the latest snapshot: the log before it may be gone already, however it is read."""
+    """Return the latest snapshot of the metadata; raise `BootError` if it is damaged.
+
+    The metadata log before the snapshot may already be deleted.
+    """
     try:
         return latest_snapshot({path: disk.read(path) for path in snapshot_paths(disk.paths())})
     except DamagedFileError as damaged:
@@ -207,7 +213,7 @@ def _latest_snapshot(disk: Disk) -> Snapshot | None:
 
 
 def _refuse_gap(disk: Disk, snapshot: Snapshot | None) -> None:
-    """Refuse a metadata log that begins behind what a snapshot stands for, as Kafka does."""
+    """Raise `BootError` if offsets before the metadata log are in no snapshot, as Kafka does."""
     begin = segments(disk).get(FOLDER, [0])[0]
     if begin > (snapshot.end_offset if snapshot else 0):
         raise BootError(

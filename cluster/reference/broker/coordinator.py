@@ -1,8 +1,8 @@
-"""Coordinates the groups whose partition of `__consumer_offsets` this broker leads.
+"""The group coordinator: groups whose partition of `__consumer_offsets` this broker leads.
 
-Offsets are records of that partition, answered when they are committed there; whoever leads it next
-reads them back. Who is a member is not kept: a new coordinator knows nobody, and its groups join
-again. (Kafka keeps members, too, and spares them that.)
+Committed offsets are records of that partition. A commit is answered when its record is committed.
+The partition's next leader reads them again. The list of members is not stored: a new coordinator
+knows no member, and its groups join again. (Kafka stores members, too, and so avoids that.)
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -49,9 +49,9 @@ from cluster.reference.messages.data import ProducePartition, ProduceRequest
 COMMIT_TIMEOUT_MS = 5000
 """Kafka's `offsets.commit.timeout.ms`."""
 MOST_METADATA = 4096
-"""Kafka's `offset.metadata.max.bytes`, which counts Java's letters of two bytes."""
+"""Kafka's `offset.metadata.max.bytes`, counted in Java's characters of two bytes."""
 MOST_GROUPS = 1000
-"""Of a partition of `__consumer_offsets`, before those without members are forgotten."""
+"""Most groups in a partition of `__consumer_offsets` before groups without members are deleted."""
 GroupRequest = (
     JoinGroupRequest
     | SyncGroupRequest
@@ -66,7 +66,7 @@ _NOTHING: Mapping[Place, ErrorCode] = MappingProxyType({})
 
 @dataclass(slots=True)
 class _Kept:
-    """What a led partition of `__consumer_offsets` keeps."""
+    """The groups and offsets of one partition of `__consumer_offsets` that this broker leads."""
 
     offsets: dict[Place, Committed] = field(default_factory=dict)
     groups: dict[str, Group] = field(default_factory=dict)
@@ -74,15 +74,15 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """Offsets on their way: to be produced by the node, and told how that went.
+    """A commit of offsets whose records the node must produce.
 
     Attributes:
-        request: What to produce.
-        asker: Who commits.
-        asked: The request that is to be answered.
-        refused: What of it is not kept, and why.
-        kept: The offsets.
-        partition: Of `__consumer_offsets`.
+        request: The produce request.
+        asker: The client that commits.
+        asked: The client's commit request, to be answered.
+        refused: The refused offsets of the request, with their errors.
+        kept: The accepted offsets.
+        partition: The partition of `__consumer_offsets`.
     """
 
     request: ProduceRequest
@@ -97,10 +97,10 @@ class GroupCoordinator:
     """All groups that a broker coordinates.
 
     Args:
-        node: Its id.
+        node: The broker's id.
         delay_ms: `group.initial.rebalance.delay.ms`.
-        session_ms: Shortest and longest `group.*.session.timeout.ms`.
-        bugs: Those that are switched on.
+        session_ms: The shortest and the longest `group.*.session.timeout.ms`.
+        bugs: The bugs that are switched on.
     """
 
     def __init__(
@@ -116,12 +116,12 @@ class GroupCoordinator:
         self._led: dict[int, _Kept] = {}
         self._members = 0
         self.partitions = 0
-        """How many partitions `__consumer_offsets` has; 0: there is none yet."""
+        """Number of partitions of `__consumer_offsets`; 0 if the topic does not exist yet."""
         self.broker_epoch = -1
-        """Of this broker: it keeps the ids of members apart from those of its earlier life."""
+        """This broker's epoch. Member ids contain it, so that each start makes different ids."""
 
     def lead(self, partition: int, batches: bytes) -> None:
-        """Begin to coordinate, with what was committed before."""
+        """Begin to coordinate a partition's groups, with the offsets committed before."""
         kept = _Kept()
         for place, committed in committed_offsets(batches):
             if committed is None:
@@ -131,22 +131,22 @@ class GroupCoordinator:
         self._led[partition] = kept
 
     def stop_leading(self, partition: int) -> Iterator[Effect]:
-        """Send all that wait away: another broker coordinates them now."""
+        """Refuse all waiting members: another broker coordinates their groups now."""
         kept = self._led.pop(partition, None)
         for group in kept.groups.values() if kept else ():
             yield from group.end()
 
     @property
     def led(self) -> tuple[int, ...]:
-        """The partitions that are led."""
+        """The partitions of `__consumer_offsets` that this broker leads."""
         return tuple(self._led)
 
     def groups(self, partition: int) -> tuple[str, ...]:
-        """Return the groups that are known in a partition that is led."""
+        """Return the known groups of a partition that this broker leads."""
         return tuple(self._led[partition].groups)
 
     def take(self, asker: Asker, asked: GroupRequest) -> Iterator[Effect]:
-        """Take a request of a member; commits are `commit`'s."""
+        """Handle a member's request, except commits, which `commit` handles."""
         match asked:
             case JoinGroupRequest():
                 yield from self._join(asker, asked)
@@ -162,7 +162,7 @@ class GroupCoordinator:
                 raise TypeError("commits have to be produced first")
 
     def fired(self, timer: str) -> Iterator[Effect]:
-        """Take a timer whose name begins with `TIMERS`."""
+        """Handle a timer whose name begins with `TIMERS`."""
         length, _, rest = timer.removeprefix(TIMERS).partition(":")
         name, what = rest[: int(length)], rest[int(length) + 1 :]
         kept = self._kept(name)
@@ -177,13 +177,13 @@ class GroupCoordinator:
         *,
         known: Callable[[str, int], bool],
     ) -> Commit | OffsetCommitResponse:
-        """Return what has to be produced to keep offsets, or the refusal.
+        """Return the produce request that stores offsets, or the refusal of a commit.
 
         Args:
-            now: This moment.
-            asker: Who commits.
-            asked: What.
-            known: Tells whether a topic has a partition.
+            now: The present time.
+            asker: The client that commits.
+            asked: The commit request.
+            known: Returns whether a topic has a partition.
         """
         if len(asked.group_id.encode()) > MOST_NAME_BYTES:
             return _answer(asked, ErrorCode.invalid_group_id)
@@ -222,7 +222,7 @@ class GroupCoordinator:
         )
 
     def committed(self, commit: Commit, error: ErrorCode) -> Reply:
-        """Take how the production of offsets went, and answer who committed them."""
+        """Answer a commit, given the result of producing its offsets."""
         kept = self._led.get(commit.partition)
         if kept is None:
             error = error or ErrorCode.not_coordinator
@@ -343,7 +343,10 @@ _COMMIT_ERRORS = {
     ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
     ErrorCode.message_too_large: ErrorCode.invalid_commit_offset_size,
 }
-"""What a client is told of a failure of the offsets' own partition, as Kafka tells it."""
+"""Errors for the client when producing the offsets failed, by the error of that produce request.
+
+The mapping is Kafka's.
+"""
 
 
 def _known(kept: _Kept, group: str) -> Iterable[OffsetFetchRequestTopic]:
@@ -370,7 +373,7 @@ def _offset(kept: _Kept, group: str, topic: str, partition: int) -> OffsetFetchR
 
 
 def _make_room(groups: dict[str, Group]) -> None:
-    """Forget groups of nobody, as Kafka does in the long run, if there are very many."""
+    """Delete groups without members if there are very many groups; Kafka does so after a time."""
     if len(groups) < MOST_GROUPS:
         return
     for name in [name for name, group in groups.items() if group.is_forgotten]:
@@ -391,7 +394,7 @@ def _wanted(asked: OffsetCommitRequest) -> Iterator[tuple[Place, Committed]]:
 
 
 def _objection(place: Place, committed: Committed, known: Callable[[str, int], bool]) -> ErrorCode:
-    """Return why an offset cannot be kept; the others of its request are."""
+    """Return why one offset cannot be stored; the request's other offsets are still stored."""
     if not known(place.topic, place.partition):
         return ErrorCode.unknown_topic_or_partition
     if len(committed.metadata.encode("utf-16-be")) > 2 * MOST_METADATA:
@@ -402,7 +405,7 @@ def _objection(place: Place, committed: Committed, known: Callable[[str, int], b
 def _answer(
     asked: OffsetCommitRequest, error: ErrorCode, refused: Mapping[Place, ErrorCode] = _NOTHING
 ) -> OffsetCommitResponse:
-    """Answer a commit: with one error for all, but for what was refused for itself."""
+    """Return the answer to a commit: one error for all partitions, except those refused alone."""
 
     def error_of(topic: str, partition: int) -> ErrorCode:
         place = Place(group=asked.group_id, topic=topic, partition=partition)

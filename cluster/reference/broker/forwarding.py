@@ -1,4 +1,4 @@
-"""Orders of clients that only the controller can carry out: handed on, tried again (KIP-590)."""
+"""Forward client requests that only the controller can execute, with retries (KIP-590)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from cluster.reference.settings import NANOSECONDS_A_MS
 TIMERS = "forward:"
 RETRY_MS = 100
 ATTEMPT_MS = 3000
-"""So long one controller is given before another one is asked."""
+"""Milliseconds to wait for one controller before another one is tried."""
 PATIENCE_MS = 15_000
 QUESTION_MS = 500
 FORWARDED = (
@@ -46,11 +46,11 @@ class _Order:
 
 
 class Forwarding:
-    """Orders under way.
+    """Forwarded requests without an answer yet.
 
     Args:
-        numbers: Of requests, shared by all parts of a node.
-        controller: Tells who leads the quorum; -1: nobody is known.
+        numbers: The numbers of requests, shared by all parts of a node.
+        controller: Returns the leader of the quorum; -1 if unknown.
     """
 
     def __init__(self, numbers: Iterator[int], controller: Callable[[], int]) -> None:
@@ -59,13 +59,13 @@ class Forwarding:
         self._resting: dict[str, _Order] = {}
 
     def owns(self, request: int) -> bool:
-        """Tell whether a request was made here."""
+        """Return whether a request with this number was forwarded to the controller."""
         return request in self._asked
 
     def take(
         self, now: Nanoseconds, asker: Asker, message: ControlRequest | DescribeQuorumRequest
     ) -> Iterator[Effect]:
-        """Hand an order on."""
+        """Forward a client's request to the controller."""
         patience_ms = min(getattr(message, "timeout_ms", PATIENCE_MS), PATIENCE_MS)
         if isinstance(message, DescribeQuorumRequest):
             patience_ms = QUESTION_MS
@@ -73,7 +73,7 @@ class Forwarding:
         yield from self._try(now, _Order(asker, message, until))
 
     def answered(self, now: Nanoseconds, request: int, answer: object | None) -> Iterator[Effect]:
-        """Take the controller's answer: it is the client's, or the order is tried again."""
+        """Pass the controller's answer to the client; retry if its sender is not the controller."""
         order = self._asked.pop(request)
         if answer is None or _is_elsewhere(answer):
             yield from self._rest(now, order)
@@ -81,7 +81,7 @@ class Forwarding:
             yield Reply(asker=order.asker, message=answer)
 
     def fired(self, now: Nanoseconds, timer: str) -> Iterator[Effect]:
-        """Try an order again."""
+        """Retry a forwarded request after a pause."""
         order = self._resting.pop(timer, None)
         if order is not None:
             yield from self._try(now, order)
@@ -111,14 +111,14 @@ class Forwarding:
 
 
 def _refused(order: ControlRequest | DescribeQuorumRequest) -> object:
-    """Return the answer to an order that no controller took in time."""
+    """Return the answer to a request that no controller accepted in time."""
     if isinstance(order, DescribeQuorumRequest):
         return DescribeQuorumResponse(error_code=ErrorCode.not_leader_or_follower)
     return refusal(order, ErrorCode.request_timed_out)
 
 
 def _is_elsewhere(answer: object) -> bool:
-    """Tell whether who answered is not the controller (any more)."""
+    """Return whether an answer says that its sender is not the controller."""
     codes = [getattr(answer, "error_code", ErrorCode.none)]
     for name in ("topics", "results", "responses"):
         codes += [each.error_code for each in getattr(answer, name, ())]

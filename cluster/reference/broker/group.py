@@ -1,8 +1,8 @@
-"""One group of consumers, by the classic protocol: join, sync, heartbeat, leave.
+"""One consumer group, by the classic protocol: join, sync, heartbeat, leave.
 
-A generation begins when all members have asked to join: its leader, one of them, is told who they
-are, and brings an assignment for each, which the others wait for. Whoever is not heard of for its
-session's time is out, and a new generation begins.
+A generation begins when all members have sent a join. One of them is the leader. The leader gets
+the list of members and sends an assignment for each. The others wait for the assignment. A member
+that is silent for its session timeout is removed, and a new generation begins.
 https://cwiki.apache.org/confluence/display/KAFKA/Kafka+Client-side+Assignment+Proposal
 """
 
@@ -37,23 +37,23 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class GroupState(Enum):
-    """Where a group stands between two generations."""
+    """The state of a group between two generations."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
-    """Members are waited for."""
+    """The group waits for its members to join."""
     COMPLETING = "CompletingRebalance"
-    """The leader's assignment is waited for."""
+    """The group waits for the leader's assignment."""
     STABLE = "Stable"
 
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """A member.
+    """A member of a group.
 
     Attributes:
-        joining: Where the answer to its join must go to, while the group waits for others.
-        syncing: The same of its sync.
+        joining: The asker of its join, while the join waits for other members.
+        syncing: The asker of its sync, while the sync waits for the assignment.
     """
 
     member_id: str
@@ -68,12 +68,12 @@ class Member:
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """A group; its timers are named `group:NAME:...`.
+    """A consumer group; its timers are named `group:NAME:...`.
 
     Attributes:
         delay_ns: How long the first generation waits for more members.
-        bugs: Those that are switched on.
-        pending: Ids that were told, and have not joined yet (KIP-394).
+        bugs: The bugs that are switched on.
+        pending: Member ids that were given out and have not joined yet (KIP-394).
     """
 
     name: str
@@ -88,12 +88,12 @@ class Group:
     pending: dict[str, None] = field(default_factory=dict)
 
     def join(self, asker: Asker, asked: JoinGroupRequest, new_id: str) -> Iterator[Effect]:
-        """Take a member in, or again.
+        """Handle a join of a new or known member.
 
         Args:
-            asker: Where the answer goes to.
+            asker: The client to answer.
             asked: The request.
-            new_id: For a member that has none.
+            new_id: The id for a member that has none.
         """
         error = self._refusal(asked)
         if error is not ErrorCode.none:
@@ -106,7 +106,7 @@ class Group:
             yield from self._joined(asker, asked, asked.member_id or new_id)
 
     def sync(self, asker: Asker, asked: SyncGroupRequest) -> Iterator[Effect]:
-        """Give a member its assignment, as soon as the leader has brought it."""
+        """Answer a sync with the member's assignment, as soon as the leader has sent it."""
         error = self._stranger(asked.member_id, asked.generation_id)
         if error is ErrorCode.none and self.state is GroupState.PREPARING:
             error = ErrorCode.rebalance_in_progress
@@ -127,7 +127,7 @@ class Group:
         yield self._session(member.member_id, member.session_ns)
 
     def heartbeat(self, asker: Asker, asked: HeartbeatRequest) -> Iterator[Effect]:
-        """Note that a member lives, and tell it whether it has to join again."""
+        """Renew a member's session, and answer whether it must join again."""
         error = self._stranger(asked.member_id, asked.generation_id)
         if error is ErrorCode.none:
             member = self.members[asked.member_id]
@@ -137,7 +137,7 @@ class Group:
         yield Reply(asker=asker, message=HeartbeatResponse(error_code=error))
 
     def leave(self, member_id: str) -> Iterator[Effect]:
-        """Let a member go; those that remain begin a new generation."""
+        """Remove a member; the others begin a new generation."""
         self.pending.pop(member_id, None)
         yield CancelTimer(timer=self._timer("session", member_id))
         member = self.members.pop(member_id, None)
@@ -156,19 +156,20 @@ class Group:
             yield from self._complete_if_all()
 
     def fired(self, what: str) -> Iterator[Effect]:
-        """Take a timer: `rebalance`, or `session:MEMBER`."""
+        """Handle a timer: `rebalance`, or `session:MEMBER`."""
         kind, _, member_id = what.partition(":")
         if kind == "rebalance":
             yield from self._waited_enough()
             return
         member = self.members.get(member_id)
         if member is not None and (member.joining is not None or member.syncing is not None):
-            yield self._session(member_id, member.session_ns)  # It waits for us.
+            # The member waits for our answer, so its session cannot expire.
+            yield self._session(member_id, member.session_ns)
         else:
             yield from self.leave(member_id)
 
     def end(self) -> Iterator[Effect]:
-        """Send all that wait away: the group's coordinator is another broker now."""
+        """Refuse all waiting members: another broker coordinates the group now."""
         for member in self.members.values():
             if member.joining is not None:
                 yield _refused(member.joining, ErrorCode.not_coordinator, member.member_id)
@@ -181,7 +182,7 @@ class Group:
         yield CancelTimer(timer=self._timer("rebalance"))
 
     def may_commit(self, member_id: str, generation: int) -> ErrorCode:
-        """Tell whether offsets may be committed in a member's name."""
+        """Return the error for a commit of offsets in a member's name; `none` if it is allowed."""
         if generation < 0 and not member_id and self.state is GroupState.EMPTY:
             return ErrorCode.none
         error = self._stranger(member_id, generation)
@@ -191,11 +192,11 @@ class Group:
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether nobody is, or is about to be, a member."""
+        """Whether the group has no members and no pending ones."""
         return not self.members and not self.pending
 
     def member_of(self, instance: str | None) -> str:
-        """Return the member that a static instance is now; empty: none."""
+        """Return the current member id of a static instance; empty if it has none."""
         found = (it.member_id for it in self.members.values() if it.instance == instance)
         return next(found, "") if instance is not None else ""
 
@@ -236,7 +237,8 @@ class Group:
             self.state is GroupState.STABLE and member_id != self.leader
         )
         if as_it_was and serves:
-            yield Reply(asker=asker, message=self._generation_for(member))  # Its answer was lost.
+            # The answer to its first join was lost.
+            yield Reply(asker=asker, message=self._generation_for(member))
             return
         member.joining = asker
         if self.state is GroupState.PREPARING:
@@ -245,7 +247,7 @@ class Group:
             yield from self._prepare()
 
     def _replaced(self, instance: str | None) -> Iterator[Effect]:
-        """Put a static member's new process in the place of the old one (KIP-345)."""
+        """Remove a static member's old process, which a new one replaces (KIP-345)."""
         for each in list(self.members.values()):
             if instance is not None and each.instance == instance:
                 del self.members[each.member_id]
@@ -309,7 +311,7 @@ class Group:
         yield self._rebalance_within(self._patience_ns())
 
     def _elected_protocol(self) -> str:
-        """Return the protocol that most members like best, of those that all know."""
+        """Return the protocol that most members prefer, among those that all members know."""
         known = [[name for name, _ in each.protocols] for each in self.members.values()]
         common = [name for name in known[0] if all(name in names for names in known)]
         votes = [next(name for name in names if name in common) for names in known]
@@ -361,7 +363,7 @@ class Group:
         return timer(self._timer("rebalance"), within_ns)
 
     def _timer(self, *what: str) -> str:
-        # Length first: a name may have any letters.
+        # The length comes first, because a group's name may contain any characters.
         return f"group:{len(self.name)}:{self.name}:" + ":".join(what)
 
 

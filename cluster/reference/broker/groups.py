@@ -1,4 +1,4 @@
-"""Groups as a part of a node: who coordinates them, `__consumer_offsets`, commits under way."""
+"""The consumer groups of a node: coordinators, `__consumer_offsets`, and commits in progress."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
@@ -31,24 +31,24 @@ _NOT_HERE = "there are no transactions in this cluster"
 
 
 class Replica(Protocol):
-    """What is needed to know of a partition of `__consumer_offsets` that is led here."""
+    """Access to a partition of `__consumer_offsets` that this broker leads."""
 
     def epoch(self, partition: int) -> int | None:
-        """Return the leader epoch in which this broker leads it; None: it does not."""
+        """Return the leader epoch in which this broker leads the partition; None if it does not."""
 
     def batches(self, partition: int) -> bytes:
-        """Return all of its log."""
+        """Return the batches of the partition's whole log."""
 
 
 class Groups:
-    """What a node has to do with groups.
+    """Coordinates the consumer groups of a node.
 
     Args:
-        node: Its id.
-        settings: The node's.
-        image: The metadata.
-        replica: Looks at the partitions that are led here.
-        ask: Asks the controller something whose answer nobody waits for.
+        node: The node's id.
+        settings: The node's settings.
+        image: Returns the cluster metadata.
+        replica: Gives access to the partitions that this broker leads.
+        ask: Sends the controller a request whose answer is not needed.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Groups:
         self._epochs: dict[int, int] = {}
 
     def note(self, broker_epoch: int) -> Iterator[Effect]:
-        """Take over what is led here now, and let go of the rest; look after every change."""
+        """Start or stop coordinating groups after leaders of `__consumer_offsets` have changed."""
         self._coordinator.broker_epoch = broker_epoch
         topic = self._image().topics.get(OFFSETS_TOPIC)
         count = len(topic.partitions) if topic else 0
@@ -89,29 +89,32 @@ class Groups:
                 self._coordinator.lead(partition, self._replica.batches(partition))
 
     def take(self, asker: Asker, asked: GroupRequest) -> Iterator[Effect]:
-        """Take a request of a member, but no commit."""
+        """Handle a member's request, except commits."""
         yield from self._coordinator.take(asker, asked)
 
     def commit(self, now: Nanoseconds, asker: Asker, asked: OffsetCommitRequest) -> Commit | Reply:
-        """Return what has to be produced to keep offsets, or the refusal."""
+        """Return the commit whose records must be produced, or the refusal."""
         commit = self._coordinator.commit(now, asker, asked, known=self._knows)
         if isinstance(commit, Commit):
             return commit
         return Reply(asker=asker, message=commit)
 
     def committed(self, commit: Commit, answer: object | None) -> Reply:
-        """Answer who committed offsets."""
+        """Answer a commit, given the answer to its produce request."""
         error = ErrorCode.request_timed_out
         if isinstance(answer, ProduceResponse):
             error = answer.partitions[0].error_code
         return self._coordinator.committed(commit, error)
 
     def fired(self, timer: str) -> Iterator[Effect]:
-        """Take a timer of a group."""
+        """Handle a timer of a group."""
         yield from self._coordinator.fired(timer)
 
     def find(self, asker: Asker, asked: FindCoordinatorRequest) -> Iterator[Effect]:
-        """Tell who coordinates groups; the first who asks has their topic made."""
+        """Return the coordinators of groups.
+
+        The first such request creates `__consumer_offsets`.
+        """
         if asked.key_type == _GROUP and OFFSETS_TOPIC not in self._image().topics:
             yield from self._ask(self._offsets_topic())
         keys: Iterable[str] = asked.coordinator_keys or (asked.key,)

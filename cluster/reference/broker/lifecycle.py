@@ -1,8 +1,8 @@
-"""A broker's life with the controller: it registers, is unfenced, sends heartbeats, is let go.
+"""A broker's registration with the controller, its heartbeats and its controlled shutdown.
 
-A registration starts fenced; once the broker has replayed it, it asks to be unfenced by its
-heartbeats (KIP-631). Who ends asks for its shutdown first, and goes on until the controller has
-elected others in its place.
+A broker registers in the fenced state. After it has replayed its own registration, its heartbeats
+ask to be unfenced (KIP-631). A broker that ends first asks for its shutdown. It continues until the
+controller has elected other leaders in its place.
 """
 
 from dataclasses import dataclass
@@ -23,31 +23,32 @@ from cluster.reference.settings import NANOSECONDS_A_MS
 
 RETRY_MS = 50
 SHUTDOWN_LIMIT_MS = 5000
-"""So long a broker waits for a controller that would let it go. (Kafka: five minutes.)"""
+"""Milliseconds that a broker waits for a controller to allow its shutdown. (Kafka: five minutes.)
+"""
 
 
 class Stage(Enum):
-    """Where a broker stands."""
+    """The stages of a broker's life."""
 
     REGISTERING = "registering"
     FENCED = "fenced"
     ACTIVE = "active"
     LEAVING = "leaving"
     GONE = "gone"
-    """The controller lets it go, or nobody was there to do so in time."""
+    """The controller has allowed the shutdown, or none did so in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incarnation:
-    """Who registers.
+    """The identity with which a broker registers.
 
     Attributes:
-        node: Its id.
-        cluster_id: From `meta.properties`.
-        incarnation: New for each process.
-        listeners: Where it is reached.
-        directory: The log dir's id.
-        previous_epoch: Of a clean shutdown before, or -1.
+        node: The node's id.
+        cluster_id: The cluster id from `meta.properties`.
+        incarnation: A new UUID for each process.
+        listeners: Its addresses.
+        directory: The id of its log dir.
+        previous_epoch: The broker epoch before the last clean shutdown, or -1.
     """
 
     node: int
@@ -59,10 +60,10 @@ class Incarnation:
 
 
 class Lifecycle:
-    """What a broker asks the controller for itself; one request at a time.
+    """A broker's own requests to the controller; at most one is open.
 
     Args:
-        who: Who registers.
+        who: The broker's identity.
         interval_ms: `broker.heartbeat.interval.ms`.
     """
 
@@ -74,10 +75,10 @@ class Lifecycle:
         self._leave_until: Nanoseconds | None = None
 
     def request(self, replayed: int) -> object:
-        """Return what to ask the controller now.
+        """Return the next request to the controller: a registration or a heartbeat.
 
         Args:
-            replayed: The last offset of the metadata log that was replayed.
+            replayed: The last replayed offset of the metadata log.
         """
         if self.epoch < 0:
             who = self._who
@@ -98,7 +99,7 @@ class Lifecycle:
         )
 
     def answered(self, now: Nanoseconds, answer: object | None) -> int:
-        """Take the controller's answer; return after how many milliseconds to ask again."""
+        """Handle the controller's answer; return the milliseconds until the next request."""
         self._give_up_when_late(now)
         match answer:
             case BrokerRegistrationResponse(error_code=ErrorCode.none):
@@ -111,13 +112,14 @@ class Lifecycle:
             case BrokerHeartbeatResponse(
                 error_code=ErrorCode.stale_broker_epoch | ErrorCode.broker_id_not_registered
             ) if self.stage is not Stage.LEAVING:
-                # Forgotten, as by a controller that lost what was not committed: begin again.
+                # The controller lost this registration, perhaps with uncommitted records. Register
+                # again.
                 self.epoch, self._caught_up = -1, False
                 self.stage = Stage.REGISTERING
         return RETRY_MS
 
     def leave(self, now: Nanoseconds) -> None:
-        """Want to end."""
+        """Begin the controlled shutdown."""
         if self.stage in {Stage.LEAVING, Stage.GONE}:
             return
         self.stage = Stage.GONE if self.epoch < 0 else Stage.LEAVING

@@ -1,8 +1,8 @@
-"""A node: its quorum, its replicas, its groups, put together as one machine.
+"""A node of the reference cluster: its quorum, replicas and groups as one state machine.
 
-Requests go to the part that they concern; what a part asks of this very node goes round inside.
-After each event, what was committed meanwhile is handed to the replicas, and what they wish of the
-controller is asked for.
+Each request goes to the part that it concerns; a request to the node itself stays inside. After
+each event, the node gives newly committed metadata to its replicas, and sends their requests to the
+controller.
 """
 
 from collections import deque
@@ -56,7 +56,7 @@ from cluster.reference.settings import NANOSECONDS_A_MS, Settings
 
 CLIENT = -1
 INSIDE = 0
-"""The connection of what a node asks of itself; drivers count theirs from 1."""
+"""The connection number of requests inside a node. Drivers count theirs from 1."""
 CONTROL_TIMEOUT_MS = 2000
 _HEARTBEAT, _RETRY_ISR, _OVERDUE, _LEAVE = "node:heartbeat", "node:isr", "node:overdue:", "node:end"
 _LAST, _QUIET_MS = "node:last", 300
@@ -73,16 +73,16 @@ Wishes = tuple[AlterPartition, ...]
 
 
 class Node:
-    """Implements `Machine`.
+    """Implements `Machine` for a whole node.
 
     Args:
-        settings: The node's.
-        cluster_id: From `meta.properties`.
-        plane: Quorum and controller.
-        replicas: Of a broker; None of a controller of its own.
-        lifecycle: Of a broker, too.
-        numbers: Of requests, shared by all parts.
-        voters: Where each voter listens.
+        settings: The node's settings.
+        cluster_id: The cluster id from `meta.properties`.
+        plane: Its quorum and controller.
+        replicas: The broker's replicas; None for a separate controller.
+        lifecycle: The broker's registration; None for a separate controller.
+        numbers: The numbers of requests, shared by all parts.
+        voters: The address of each voter.
     """
 
     def __init__(
@@ -114,42 +114,38 @@ class Node:
 
     @property
     def image(self) -> MetadataImage:
-        """The metadata, as far as this node knows."""
+        """The cluster metadata, as far as this node knows them."""
         return self._plane.image
 
     @property
     def plane(self) -> KRaft:
-        """Quorum and controller; to look at only."""
+        """Quorum and controller, read-only."""
         return self._plane
 
     @property
     def replicas(self) -> Replicas | None:
-        """The replicas; to look at only."""
+        """The replicas, read-only."""
         return self._replicas
 
     def address(self, node: int) -> tuple[str, int] | None:
-        """Return where a node listens; None if it is not known.
-
-        Nodes take each other's requests on all their ports; those of voters are known from the
-        start.
-        """
+        """Return a node's address, or None. Nodes accept each other's requests on any port."""
         if node in self._voters:
             return self._voters[node]
         broker = self.image.brokers.get(node)
         return address_of(broker) if broker is not None else None
 
     def epoch(self, partition: int) -> int | None:
-        """Return the leader epoch in which a partition of `__consumer_offsets` is led here."""
+        """Return the leader epoch in which this node leads a partition of `__consumer_offsets`."""
         mine = self._replicas and self._replicas.partitions.get(f"{OFFSETS_TOPIC}-{partition}")
         return mine.state.leader_epoch if mine and mine.leading is not None else None
 
     def batches(self, partition: int) -> bytes:
-        """Return all of the log of a partition of `__consumer_offsets` that is led here."""
+        """Return the whole log of a partition of `__consumer_offsets` that this node leads."""
         mine = self._replicas and self._replicas.partitions[f"{OFFSETS_TOPIC}-{partition}"]
         return b"".join(each.data for each in mine.log.batches()) if mine else b""
 
     def start(self, now: Nanoseconds) -> Sequence[Effect]:
-        """Begin, with what the files held."""
+        """Start the node with the content of its files; return the effects."""
         out = list(self._plane.start(now))
         if self._replicas is not None:
             out += self._replicas.start(now)
@@ -158,11 +154,11 @@ class Node:
         return self._done(now, out)
 
     def on(self, now: Nanoseconds, event: Event) -> Sequence[Effect]:
-        """Take an event."""
+        """Handle an event; return the effects."""
         return self._done(now, self._taken(now, event))
 
     def _done(self, now: Nanoseconds, first: Iterable[Effect]) -> list[Effect]:
-        """Let effects out, and do meanwhile what they ask of this very node."""
+        """Collect effects; execute at once the requests that the node sends to itself."""
         out: list[Effect] = []
         replicas = self._replicas
         self._sort(first, out)
@@ -192,12 +188,12 @@ class Node:
     def _come_round(self, reply: Reply, out: list[Effect]) -> None:
         number = reply.asker.correlation
         if self._under_way.pop(number, number) is not None:
-            return  # It took too long, and was answered by that.
+            return  # The request timed out and was answered then.
         out.append(CancelTimer(timer=f"{_OVERDUE}{number}"))
         self._inside.append(Answered(request=number, message=reply.message))
 
     def _taken(self, now: Nanoseconds, event: Event) -> Iterable[Effect]:
-        if isinstance(event, Arrived):  # As most are.
+        if isinstance(event, Arrived):  # Most events are of this type.
             return self._requested(now, event)
         match event:
             case Answered():
@@ -211,13 +207,13 @@ class Node:
             case StopAsked():
                 return self._stop(now)
             case DiskFailed(folder=folder, reason=reason):
-                # There is one log dir: a broker without any does not go on (Kafka halts, too).
+                # The node has only one log dir. A broker without any ends, as in Kafka.
                 text = f"Shutdown broker because all log dirs have failed: {folder}: {reason}"
                 return [Say(text=text), End()]
 
     def _requested(self, now: Nanoseconds, event: Arrived) -> Iterable[Effect]:
         asker, message = event.asker, event.message
-        if isinstance(message, data.FetchRequest):  # What moves records first: most requests do.
+        if isinstance(message, data.FetchRequest):  # Most frequent, so checked first.
             return self._fetch(now, event, message)
         if isinstance(message, data.ProduceRequest) and self._replicas is not None:
             return self._replicas.produce(now, asker, message)
@@ -277,7 +273,8 @@ class Node:
             case clients.DescribeConfigsRequest():
                 answer = configs(image, message, self.settings)
             case _:
-                # A controller of its own has neither data nor groups; nobody asks it by mistake.
+                # A separate controller has neither data nor groups. No correct node asks it for
+                # them.
                 return []
         return [Reply(asker=asker, message=answer)]
 
@@ -331,7 +328,7 @@ class Node:
         return self._end(now)
 
     def _followed(self, now: Nanoseconds) -> Iterator[Effect]:
-        """Hand on what was committed, and ask for what replicas wish."""
+        """Give committed metadata to the replicas; send their requests to the controller."""
         changes = self._plane.changes()
         replicas = self._replicas
         if replicas is None:
@@ -376,7 +373,7 @@ class Node:
             answers = answer.partitions
         refused = answers is None
         if refused and not self._wishes_rest:
-            # What is wished again must not be asked for in a tight loop.
+            # A repeated request must not become a tight loop.
             self._wishes_rest = True
             yield _timer(_RETRY_ISR, _ISR_RETRY_MS)
         yield from self._replicas.isr_answered(now, wishes, answers)
@@ -424,10 +421,10 @@ class Node:
             yield from self._heartbeat_after(0)
 
     def _leave_as_last(self, now: Nanoseconds) -> Iterator[Effect]:
-        """Go when the others have gone that were told to, if it is this one that lets them go.
+        """End after the other leaving brokers have ended, if this node is the active controller.
 
-        Whoever stops a whole cluster tells all nodes at once. A controller that went first would
-        leave the others to an election that perhaps nobody wins any more.
+        A cluster is stopped by signals to all nodes at once. A controller that ended first would
+        leave the others to an election that may have no winner.
         """
         quiet_ns = now - max(self._leaver_ns, self._gone_ns)
         if self._plane.is_active and quiet_ns < _QUIET_MS * NANOSECONDS_A_MS:
@@ -436,7 +433,7 @@ class Node:
             yield from self._leave(now)
 
     def _leave(self, now: Nanoseconds) -> Iterator[Effect]:
-        """Close the books; a leader of the quorum has a moment to tell its successors."""
+        """Shut down; a leader of the quorum first has a moment to inform its successors."""
         if self._ending:
             return
         self._ending = True
@@ -492,7 +489,7 @@ class Node:
 
 
 _NOBODY = object()
-"""Owns requests whose answer nobody waits for."""
+"""Owner of requests whose answers are not needed."""
 
 
 def _timer(name: str, after_ms: int) -> SetTimer:

@@ -1,7 +1,7 @@
-"""Committed offsets as records of `__consumer_offsets`, byte for byte as Kafka keeps them.
+"""Encode committed offsets as records of `__consumer_offsets`, exactly as Kafka does.
 
-Keys and values are Kafka's OffsetCommitKey (version 1) and OffsetCommitValue (version 3), each
-behind two bytes with its version; a key without a value forgets an offset.
+Keys and values are Kafka's OffsetCommitKey (version 1) and OffsetCommitValue (version 3). Each
+begins with two bytes for its version. A key without a value deletes an offset.
 """
 
 import struct
@@ -13,7 +13,7 @@ from cluster.files.batches import read_segment, records
 from cluster.files.group_offsets import Committed, Place, position_of
 
 MOST_NAME_BYTES = 32_767
-"""What a name can have in the records; requests can bring longer ones."""
+"""Longest name in the records, in bytes. Requests can have longer names."""
 _KEY_VERSION, _VALUE_VERSION = 1, 3
 _MAGIC = 2
 _NONE = -1
@@ -24,7 +24,7 @@ _SEVEN_BITS, _MORE = 0x7F, 0x80
 
 
 def offsets_batch(commits: Sequence[tuple[Place, Committed]], *, time_ms: int) -> bytes:
-    """Return a batch that has these offsets committed."""
+    """Return a record batch that commits these offsets."""
     body = b"".join(
         _record(number, _key(place), _value(committed, time_ms))
         for number, (place, committed) in enumerate(commits)
@@ -37,9 +37,9 @@ def offsets_batch(commits: Sequence[tuple[Place, Committed]], *, time_ms: int) -
 
 
 def committed_offsets(data: bytes) -> Iterator[tuple[Place, Committed | None]]:
-    """Yield what batches commit, in their order; None: forgotten. Other records are left out.
+    """Yield the commits in batches, in order; None for a deleted offset. Skip other records.
 
-    Anybody can produce to the topic: what is none of ours must not end whoever leads it.
+    Any client can produce to the topic. So an unknown record must not crash the partition's leader.
     """
     for batch in read_segment(data).batches:
         if batch.control:
@@ -75,7 +75,7 @@ def _record(offset_delta: int, key: bytes, value: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Return a small number, not negative, as a zigzag varint."""
+    """Encode a small non-negative number as a zigzag varint."""
     number <<= 1
     parts = bytearray()
     while number > _SEVEN_BITS:

@@ -1,4 +1,4 @@
-"""Ids for idempotent producers, from blocks that the controller gives out (KIP-98, KIP-730)."""
+"""Give ids to idempotent producers, from blocks of the controller (KIP-98, KIP-730)."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -14,10 +14,10 @@ from cluster.reference.messages.control import (
 
 
 class ProducerIds:
-    """The block that a broker has, and who waits for the next one.
+    """A broker's block of producer ids, and the clients that wait for the next block.
 
     Args:
-        ask: Asks the controller something.
+        ask: Sends the controller a request.
     """
 
     def __init__(self, ask: Callable[[object], Iterator[Effect]]) -> None:
@@ -28,12 +28,12 @@ class ProducerIds:
     def take(
         self, asker: Asker, asked: InitProducerIdRequest, broker: tuple[int, int]
     ) -> Iterator[Effect]:
-        """Give an id, now or when there is a block.
+        """Answer with a producer id, now or when there is a block.
 
         Args:
-            asker: Who asks.
-            asked: The request; one for transactions is refused.
-            broker: This one's id and epoch.
+            asker: The client.
+            asked: The request. A request for transactions is refused.
+            broker: This broker's id and epoch.
         """
         if asked.transactional_id is not None:
             yield Reply(
@@ -50,7 +50,7 @@ class ProducerIds:
             )
 
     def answered(self, answer: object | None) -> Iterator[Effect]:
-        """Take the controller's answer; without a block those who wait are to come again."""
+        """Handle the controller's answer; without a new block, let the waiting clients retry."""
         match answer:
             case AllocateProducerIdsResponse(error_code=ErrorCode.none):
                 self._next = answer.producer_id_start
@@ -62,7 +62,7 @@ class ProducerIds:
             if self._next < self._end:
                 yield self._given(asker)
             else:
-                # Retriable: a client asks again, and by then there may be a controller.
+                # A retriable error: the client asks again, perhaps when there is a controller.
                 error = ErrorCode.coordinator_load_in_progress
                 yield Reply(asker=asker, message=InitProducerIdResponse(error_code=error))
 

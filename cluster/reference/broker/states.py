@@ -1,4 +1,4 @@
-"""From the image of the metadata to what a broker's replicas are told. Pure."""
+"""Derive the states of a broker's replicas from the metadata image. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from cluster.reference.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What some changes mean to a broker's replicas.
+    """The effect of metadata changes on a broker's own replicas.
 
     Attributes:
-        gone: Folders of partitions that are no more, and that no other topic has taken.
-        states: Partitions that came or changed, as they are now.
-        brokers: Whether brokers came, went, or were fenced.
+        gone: Folders of deleted partitions that no new topic uses.
+        states: The present states of new and changed partitions.
+        brokers: Whether brokers were added, removed or fenced.
     """
 
     gone: tuple[str, ...]
@@ -32,15 +32,15 @@ class Told:
 
 
 def told(changes: Iterable[Change], image: MetadataImage, settings: Settings) -> Told:
-    """Return what changes mean; of a partition that changed twice, the last state counts."""
+    """Return the effect of metadata changes; for each partition only the last state counts."""
     states: dict[str, PartitionState] = {}
     gone: dict[str, None] = {}
     brokers = False
     for change in changes:
         match change:
             case PartitionChanged(after=PartitionImage() as after):
-                # A topic of this name may have been deleted before. Whose log it is that lies there
-                # its replica sees by the topic's id: after a start it may well be this one's.
+                # A topic of this name may have been deleted before. The replica finds the owner of
+                # an existing log by the topic id: after a restart the log may be this topic's own.
                 gone.pop(_folder(after), None)
                 states[_folder(after)] = state_of(after, image, settings)
             case PartitionChanged(before=PartitionImage() as before):
@@ -57,7 +57,7 @@ def told(changes: Iterable[Change], image: MetadataImage, settings: Settings) ->
 
 
 def state_of(partition: PartitionImage, image: MetadataImage, settings: Settings) -> PartitionState:
-    """Return a partition as a replica is told of it."""
+    """Return the state of a partition for its replica."""
     return PartitionState(
         topic=partition.topic,
         topic_id=partition.topic_id,

@@ -1,4 +1,4 @@
-"""What clients are refused that only nodes of the cluster may ask."""
+"""Refuse requests of clients that only nodes of the cluster may send."""
 
 from kio.schema.errors import ErrorCode
 
@@ -6,9 +6,10 @@ from cluster.reference.messages.data import FetchedPartition, FetchRequest, Fetc
 
 
 def refused_as_replica(asked: FetchRequest) -> FetchResponse:
-    """Return the answer to a client that calls itself a replica, and would move high watermarks.
+    """Return the refusal of a fetch by a client that pretends to be a replica.
 
-    Kafka's, to whoever is not authorized for the cluster's own actions.
+    Such a fetch could move high watermarks. Kafka gives this answer to clients without the right to
+    act for the cluster.
     """
     refused = (
         FetchedPartition(

@@ -1,4 +1,4 @@
-"""What a broker's own image of the metadata says, as clients ask for it. Pure."""
+"""Answer clients' questions from a broker's own metadata image. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -38,9 +38,10 @@ _ZERO = UUID(int=0)
 def metadata(
     image: MetadataImage, asked: MetadataRequest, *, cluster_id: str, me: int
 ) -> MetadataResponse:
-    """Say who is there, and who leads.
+    """Return the metadata answer: the live brokers, and the leaders of topics.
 
-    A broker that is no controller names any live one as controller: it hands orders on (KIP-590).
+    A broker that is not a controller names any live broker as controller, because each broker
+    forwards requests (KIP-590).
     """
     live = [broker for broker in image.brokers.values() if not broker.fenced]
     wanted = asked.topics
@@ -62,14 +63,14 @@ def metadata(
 
 
 def address_of(broker: BrokerImage) -> tuple[str, int] | None:
-    """Return where clients reach a broker: its first listener."""
+    """Return the address for clients: a broker's first listener."""
     for listener in broker.listeners:
         return listener.host, listener.port
     return None
 
 
 def cluster(image: MetadataImage, *, cluster_id: str, controller: int) -> DescribeClusterResponse:
-    """Say who is registered and not fenced (KIP-700)."""
+    """Return the registered brokers that are not fenced (KIP-700)."""
     return DescribeClusterResponse(
         cluster_id=cluster_id,
         controller_id=controller,
@@ -86,7 +87,7 @@ def cluster(image: MetadataImage, *, cluster_id: str, controller: int) -> Descri
 def topic_partitions(
     image: MetadataImage, asked: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    """Say who leads; there are no eligible leader replicas here (KIP-966)."""
+    """Return the leaders of topics, without eligible leader replicas (KIP-966)."""
     names = dict.fromkeys(each.name for each in asked.topics) or list(image.topics)
     return DescribeTopicPartitionsResponse(topics=tuple(_described(image, name) for name in names))
 
@@ -94,9 +95,10 @@ def topic_partitions(
 def configs(
     image: MetadataImage, asked: DescribeConfigsRequest, settings: Settings
 ) -> DescribeConfigsResponse:
-    """Say which settings hold (KIP-133)."""
+    """Return the settings in force (KIP-133)."""
     return DescribeConfigsResponse(
-        # One answer for each, however often it is named: a small request must not have a large one.
+        # Each resource is answered once, even if named often, so that a small request gets a small
+        # answer.
         results=tuple(_configs(image, each, settings) for each in dict.fromkeys(asked.resources))
     )
 
@@ -131,7 +133,7 @@ def _topic(image: MetadataImage, asked: MetadataRequestTopic) -> MetadataRespons
 
 
 def is_topic_name(name: str) -> bool:
-    """Tell whether a topic can have this name (Kafka's Topic.validate)."""
+    """Return whether a topic can have this name (Kafka's Topic.validate)."""
     if not 0 < len(name) <= LONGEST_NAME or name in {".", ".."}:
         return False
     return all(each.isascii() and (each.isalnum() or each in "._-") for each in name)
@@ -214,7 +216,7 @@ def _configs(
 
 
 def _texts(settings: Settings | TopicSettings) -> dict[str, str]:
-    """Return settings by Kafka's names."""
+    """Return settings as texts, by Kafka's names."""
     found = {}
     for each in fields(settings):
         value = getattr(settings, each.name)

@@ -1,7 +1,7 @@
-"""Brokers as the controller sees them: registered, fenced, unfenced, shutting down, forgotten.
+"""The controller's rules for brokers: registration, fencing, shutdown and removal.
 
-A broker's epoch is the offset of its registration (KIP-631), so that an older incarnation is known
-as such. Who lets its session end is fenced: it leaves all ISRs and leads nothing.
+A broker's epoch is the offset of its registration (KIP-631), so that an older incarnation is
+recognized. A broker whose session ends is fenced: it leaves all ISRs and leads no partition.
 """
 
 from kio.schema.errors import ErrorCode
@@ -35,7 +35,7 @@ PRODUCER_IDS_A_BLOCK = 1000
 
 
 class Sessions:
-    """When brokers were last heard of; only the active controller knows, and only in memory."""
+    """The time of each broker's last heartbeat; kept in memory by the active controller only."""
 
     def __init__(self, settings: Settings) -> None:
         self._timeout = settings.broker_session_timeout_ms * NANOSECONDS_A_MS
@@ -44,34 +44,34 @@ class Sessions:
         self._left_at: dict[int, int] = {}
 
     def touch(self, broker: int, now: Nanoseconds) -> None:
-        """Note that a broker lives."""
+        """Record that a broker sent a heartbeat."""
         self._heard[broker] = now
 
     def note_offset(self, broker: int, offset: int) -> None:
-        """Note how much of the metadata a broker has replayed."""
+        """Record the offset up to which a broker has replayed the metadata."""
         self._offsets[broker] = offset
 
     def note_leaving(self, broker: int, offset: int) -> None:
-        """Note where in the metadata a broker has handed over all that it led."""
+        """Record the metadata offset at which a leaving broker has handed over its leaderships."""
         self._left_at.setdefault(broker, offset)
 
     def may_end(self, broker: int, active: list[int]) -> bool:
-        """Whether all brokers that stay know that one has handed over what it led."""
+        """Return whether all active brokers know that a leaving broker leads nothing any more."""
         wanted = self._left_at.get(broker, -1)
         return all(self._offsets.get(each, -1) >= wanted for each in active)
 
     def drop(self, broker: int) -> None:
-        """Forget a broker, or its former process."""
+        """Delete the session data of a broker or of its former process."""
         for table in (self._heard, self._offsets, self._left_at):
             table.pop(broker, None)
 
     def is_valid(self, broker: int, now: Nanoseconds) -> bool:
-        """Whether a broker was heard of within its session's time."""
+        """Return whether a broker's session is valid, by its last heartbeat."""
         heard = self._heard.get(broker)
         return heard is not None and now < heard + self._timeout
 
     def next_end(self, brokers: list[int]) -> Nanoseconds | None:
-        """Return when the first session of some brokers ends; None: there is none."""
+        """Return when the first session of some brokers ends; None if they have none."""
         ends = [self._heard[each] + self._timeout for each in brokers if each in self._heard]
         return min(ends, default=None)
 
@@ -79,7 +79,7 @@ class Sessions:
 def register(
     draft: Draft, request: BrokerRegistrationRequest, *, cluster_id: str, sessions: Sessions
 ) -> BrokerRegistrationResponse:
-    """Register a broker's process; it is fenced until it has caught up (KIP-631)."""
+    """Register a broker's process; it stays fenced until it has caught up (KIP-631)."""
     if request.cluster_id != cluster_id:
         return BrokerRegistrationResponse(error_code=ErrorCode.inconsistent_cluster_id)
     known = draft.image.brokers.get(request.broker_id)
@@ -90,7 +90,7 @@ def register(
                 error_code=ErrorCode.none, broker_epoch=known.broker_epoch
             )
         if sessions.is_valid(request.broker_id, draft.now) and not known.in_controlled_shutdown:
-            # Its former process may still run: two brokers must not have one id.
+            # Its former process may still run. Two brokers must not have the same id.
             return BrokerRegistrationResponse(error_code=ErrorCode.duplicate_broker_registration)
         leave(draft, known)
     epoch = draft.next_offset
@@ -103,7 +103,7 @@ def register(
 def heartbeat(
     draft: Draft, request: BrokerHeartbeatRequest, *, sessions: Sessions
 ) -> BrokerHeartbeatResponse:
-    """Take a broker's sign of life, and say what it is (KIP-631: BrokerHeartbeatManager)."""
+    """Handle a broker's heartbeat and answer with its state (KIP-631: BrokerHeartbeatManager)."""
     broker = draft.image.brokers.get(request.broker_id)
     if broker is None:
         return BrokerHeartbeatResponse(error_code=ErrorCode.broker_id_not_registered)
@@ -128,7 +128,7 @@ def heartbeat(
 
 
 def fence_expired(draft: Draft, sessions: Sessions) -> list[int]:
-    """Fence the brokers whose sessions have ended (KIP-631); returns them."""
+    """Fence the brokers whose sessions have ended (KIP-631); return their ids."""
     gone = [
         broker
         for broker in list(draft.image.brokers.values())
@@ -140,7 +140,7 @@ def fence_expired(draft: Draft, sessions: Sessions) -> list[int]:
 
 
 def leave(draft: Draft, broker: BrokerImage) -> None:
-    """Fence a broker, and have it leave what it leads and is in sync for."""
+    """Fence a broker, and remove it from ISRs and leaderships."""
     if not broker.fenced:
         draft.write(
             BrokerRegistrationChangeRecord(
@@ -155,7 +155,7 @@ def leave(draft: Draft, broker: BrokerImage) -> None:
 def unregister(
     draft: Draft, request: UnregisterBrokerRequest, *, sessions: Sessions
 ) -> UnregisterBrokerResponse:
-    """Forget a broker."""
+    """Remove a broker's registration."""
     broker = draft.image.brokers.get(request.broker_id)
     if broker is None:
         return UnregisterBrokerResponse(
@@ -197,7 +197,7 @@ def allocate_producer_ids(
 def _served(
     draft: Draft, broker: BrokerImage, request: BrokerHeartbeatRequest, *, sessions: Sessions
 ) -> bool:
-    """Let an unfenced broker be fenced or shut down, if it wants; returns whether it may end."""
+    """Fence or shut down an unfenced broker if it asks for it; return whether it may end."""
     if request.want_fence:
         leave(draft, broker)
         return request.want_shut_down

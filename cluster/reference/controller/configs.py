@@ -1,4 +1,4 @@
-"""Configs of topics and brokers (KIP-339): set, unset, lists made longer or shorter."""
+"""Change the configs of topics and brokers (KIP-339): set, unset, append and subtract."""
 
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
@@ -25,12 +25,12 @@ from cluster.reference.settings import SettingsError
 def alter_configs(
     draft: Draft, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Change configs; each resource is changed whole or not at all."""
+    """Change configs; a resource's changes apply all together or not at all."""
     responses = tuple(
         _alter(draft, each, validate_only=request.validate_only) for each in request.resources
     )
     if not request.validate_only:
-        find_leaders(draft)  # Unclean elections may have been allowed.
+        find_leaders(draft)  # The change may have allowed unclean elections.
     return IncrementalAlterConfigsResponse(responses=responses)
 
 

@@ -1,8 +1,9 @@
-"""The active controller: takes requests, decides, writes, and answers once that is committed.
+"""The active controller: appends metadata records, and answers when they are committed.
 
-It is active on the quorum's leader once a record of that leader's epoch is committed: then it knows
-all that ever was. What it decides on is its own image, ahead of what is committed by what it has
-written itself. If it stops being the leader, that image and all answers that wait are thrown away.
+The controller is active on the quorum's leader as soon as a record of that leader's epoch is
+committed. It then knows all committed metadata. It decides by its own image, which also contains
+its uncommitted records. When it is no longer the leader, it discards that image and all waiting
+answers.
 """
 
 from collections.abc import Callable, Mapping
@@ -78,7 +79,7 @@ _DECISIONS: Mapping[type[ControlRequest], Callable[..., ControlResponse]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Waiting:
-    """An answer that waits until all below an offset is committed."""
+    """An answer that waits until all records below an offset are committed."""
 
     offset: int
     asker: Asker
@@ -87,13 +88,13 @@ class _Waiting:
 
 
 class Controller:
-    """The controller of a voter; active or not.
+    """The controller of a voter; it may be active or not.
 
     Args:
-        settings: The node's.
-        node: Its id.
-        cluster_id: From `meta.properties`.
-        quorum: Of the same node.
+        settings: The node's settings.
+        node: The node's id.
+        cluster_id: The cluster id from `meta.properties`.
+        quorum: The same node's quorum member.
     """
 
     def __init__(self, settings: Settings, *, node: int, cluster_id: str, quorum: Quorum) -> None:
@@ -110,15 +111,15 @@ class Controller:
 
     @property
     def active(self) -> bool:
-        """Whether it takes requests."""
+        """Whether the controller is active, so that it handles requests."""
         return self._image is not None
 
     def follow(self, now: Nanoseconds, committed: MetadataImage) -> list[Effect]:
-        """Be active or not as the quorum has it, and give the answers that are true now.
+        """Become active or inactive as the quorum requires; return the answers now committed.
 
         Args:
             now: The node's clock.
-            committed: The image of all that this node knows to be committed.
+            committed: The image of all records that this node knows to be committed.
         """
         self._out = []
         if self.active and (not self._quorum.may_write or self._quorum.epoch != self._epoch):
@@ -129,7 +130,7 @@ class Controller:
         return self._out
 
     def on_request(self, now: Nanoseconds, asker: Asker, request: ControlRequest) -> list[Effect]:
-        """Take a request; it is answered when what it is answered with is committed."""
+        """Handle a request; its answer waits until the records behind it are committed."""
         self._out = []
         if self._image is None:
             response = refusal(request, ErrorCode.not_controller)
@@ -143,7 +144,7 @@ class Controller:
         return self._out
 
     def on_timer(self, now: Nanoseconds, timer: str) -> list[Effect]:
-        """Fence who was not heard of, show that the controller lives, or balance leaderships."""
+        """Handle a timer: fence silent brokers, write a no-op record, or rebalance leaderships."""
         self._out = []
         if self._image is None:
             return []
@@ -155,7 +156,8 @@ class Controller:
         elif timer == IDLE:
             idle = self._settings.metadata_max_idle_interval_ms * NANOSECONDS_A_MS
             if now - self._wrote_at >= idle:
-                # KIP-835: who lags behind can be told from who has nothing to replay.
+                # KIP-835: no-op records distinguish a node that lags from a node with nothing to
+                # replay.
                 self._write(now, lambda draft: draft.write(NoOpRecord()))
             self._watch_idleness()
         elif timer == BALANCE:
@@ -164,7 +166,7 @@ class Controller:
         return self._out
 
     def on_hung(self, connection: int) -> None:
-        """Forget the answers that nobody waits for any more; what was written stays."""
+        """Drop the answers for a closed connection; the written records stay."""
         self._waiting = [each for each in self._waiting if each.asker.connection != connection]
 
     def _activate(self, now: Nanoseconds, committed: MetadataImage) -> None:
@@ -172,7 +174,8 @@ class Controller:
         self._epoch = self._quorum.epoch
         self._sessions = Sessions(self._settings)
         for broker in self._image.brokers:
-            self._sessions.touch(broker, now)  # It may have been heard of by the one before.
+            # The previous controller may have had a heartbeat of it.
+            self._sessions.touch(broker, now)
         self._say(f"Becoming the active controller at epoch {self._epoch}.")
         if not self._image.features:
             self._write(now, _bootstrap)
@@ -185,13 +188,13 @@ class Controller:
         self._say(f"Renouncing the leadership of epoch {self._epoch}.")
         self._out += [CancelTimer(timer=each) for each in (SESSIONS, IDLE, BALANCE)]
         for each in self._waiting:
-            # It may be committed yet, by the next leader: the broker must look, and ask again.
+            # The next leader may still commit it. The broker must check, and ask again.
             response = refusal(each.request, ErrorCode.not_controller)
             self._out.append(Reply(asker=each.asker, message=response))
         self._waiting = []
 
     def _answer(self) -> None:
-        """Let go the answers that rest on nothing but what is committed."""
+        """Send the waiting answers whose records are committed."""
         known = self._quorum.high_watermark
         ready = 0
         while ready < len(self._waiting) and self._waiting[ready].offset <= known:
@@ -201,7 +204,7 @@ class Controller:
         del self._waiting[:ready]
 
     def _write(self, now: Nanoseconds, decide: Callable[[Draft], T]) -> T:
-        """Decide something, and append the records that it takes as one batch."""
+        """Make a decision, and append its records as one batch."""
         assert self._image is not None
         draft = Draft(
             self._image, settings=self._settings, offset=self._quorum.log.end_offset, now=now
@@ -257,10 +260,10 @@ class Controller:
 
 
 def _prefer(draft: Draft) -> None:
-    """Have partitions led by their first replicas again (`auto.leader.rebalance.enable`)."""
+    """Return leaderships to the preferred replicas (`auto.leader.rebalance.enable`)."""
     elect_leaders(draft, ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None))
 
 
 def _bootstrap(draft: Draft) -> None:
-    """Say at the beginning of all which form the metadata's records have (KIP-778)."""
+    """Write the metadata version as the first record of the metadata log (KIP-778)."""
     draft.write(FeatureLevelRecord(name=METADATA_VERSION, feature_level=i16(_METADATA_LEVEL)))

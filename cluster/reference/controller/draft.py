@@ -1,7 +1,7 @@
-"""What the active controller is about to write: records that its image already has.
+"""Records that the active controller is about to write, already applied to its image.
 
-The image of the active controller is ahead of what is committed. If it loses its leadership, the
-image is thrown away; answers wait until what they say is committed.
+The image of the active controller is ahead of the committed records. If the controller loses its
+leadership, it discards the image. Answers wait until their records are committed.
 """
 
 from cluster.files.messages import Message, encode_message
@@ -11,12 +11,12 @@ from cluster.reference.settings import Settings
 
 
 class Draft:
-    """Records of one decision, which are appended as one batch: all or none of them.
+    """The records of one decision. They are appended as one batch: either all or none.
 
     Attributes:
-        image: With the records that were written so far.
-        settings: The node's.
-        now: When it is decided.
+        image: The metadata with the draft's records applied.
+        settings: The node's settings.
+        now: The time of the decision.
         values: The records' bytes.
     """
 
@@ -31,10 +31,10 @@ class Draft:
 
     @property
     def next_offset(self) -> int:
-        """Where the next record will stand in the metadata log: a broker's epoch (KIP-631)."""
+        """The next record's offset in the metadata log; a new broker's epoch (KIP-631)."""
         return self._offset + len(self.values)
 
     def write(self, message: Message) -> None:
-        """Add a record, and replay it."""
+        """Add a record and apply it to the image."""
         self.image.replay(message, self.next_offset)
         self.values.append(encode_message(message))

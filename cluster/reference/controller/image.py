@@ -1,7 +1,7 @@
-"""The metadata as records add up to (KIP-500): brokers, topics, partitions, configs, producer ids.
+"""The metadata that a log of records adds up to (KIP-500): brokers, topics, partitions, configs.
 
-Values are frozen, so that who has one has what was true at an offset; the image itself moves on
-record by record. The active controller has a second one, which is ahead of what is committed.
+The values are frozen: a stored value keeps the state at its offset. The image itself changes with
+each record. The active controller has a second image, which also has uncommitted records.
 """
 
 from collections.abc import Iterator
@@ -30,22 +30,22 @@ from cluster.reference.messages.control import TOPIC_RESOURCE, Listener
 
 NO_LEADER = -1
 RECOVERED, RECOVERING = 0, 1
-"""Whether a leader from outside of the ISR has said that it is done with its recovery (KIP-704)."""
+"""Whether a leader from outside the ISR has finished its recovery (KIP-704)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerImage:
-    """A broker that is registered.
+    """A registered broker.
 
     Attributes:
         broker_id: Its id.
-        broker_epoch: The offset of its registration: grows with each incarnation.
-        incarnation_id: Of its process.
-        listeners: Where it is reached.
-        rack: Where it stands.
-        fenced: Whether it may not lead, nor be in an ISR.
-        in_controlled_shutdown: Whether it is handing over what it leads.
-        log_dirs: Its log folders' ids.
+        broker_epoch: The offset of its registration, which grows with each incarnation.
+        incarnation_id: The UUID of its process.
+        listeners: Its addresses.
+        rack: Its rack.
+        fenced: Whether it may neither lead nor be in an ISR.
+        in_controlled_shutdown: Whether it is handing over its leaderships.
+        log_dirs: The ids of its log dirs.
     """
 
     broker_id: int
@@ -59,24 +59,24 @@ class BrokerImage:
 
     @property
     def active(self) -> bool:
-        """Whether it may be in an ISR and lead (KIP-841)."""
+        """Whether the broker may lead and be in an ISR (KIP-841)."""
         return not self.fenced and not self.in_controlled_shutdown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImage:
-    """A partition's state.
+    """The state of a partition.
 
     Attributes:
-        topic, topic_id, partition: Which.
-        replicas: In the order of preference.
-        isr: In-sync replicas.
-        adding, removing: Replicas that come and go (KIP-455).
-        leader: -1: none.
+        topic, topic_id, partition: The partition's topic and number.
+        replicas: The replicas in order of preference.
+        isr: The in-sync replicas.
+        adding, removing: Replicas that a reassignment adds and removes (KIP-455).
+        leader: The leader's id; -1 if there is none.
         leader_epoch: Grows with each election.
         partition_epoch: Grows with each change of any kind (KIP-497).
         leader_recovery_state: `RECOVERED` or `RECOVERING`.
-        directories: The log folder of each replica.
+        directories: The log dir of each replica.
     """
 
     topic: str
@@ -93,7 +93,7 @@ class PartitionImage:
     directories: tuple[UUID | None, ...] = ()
 
     def merged(self, change: PartitionChangeRecord) -> "PartitionImage":
-        """Return the state behind a change; one that names a leader begins a leader epoch."""
+        """Return the state after a change; a change that names a leader begins a leader epoch."""
         named = change.leader != LEADER_UNCHANGED
         recovery = int(change.leader_recovery_state)
         return replace(
@@ -112,7 +112,7 @@ class PartitionImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
-    """A topic and its partitions, by number."""
+    """A topic and its partitions by number."""
 
     name: str
     topic_id: UUID
@@ -121,14 +121,14 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChanged:
-    """A partition came (no `before`), changed, or went (no `after`)."""
+    """A partition was created (no `before`), changed, or deleted (no `after`)."""
 
     before: PartitionImage | None
     after: PartitionImage | None
 
     @property
     def elected(self) -> bool:
-        """Whether a leader epoch began: leaders and followers begin anew."""
+        """Whether a new leader epoch began, so that leaders and followers must start again."""
         if self.before is None or self.after is None:
             return self.before is not self.after
         return (self.before.leader, self.before.leader_epoch) != (
@@ -139,7 +139,7 @@ class PartitionChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerChanged:
-    """A broker registered, was fenced or unfenced, began to shut down, or was forgotten."""
+    """A broker was registered, fenced, unfenced or removed, or it began to shut down."""
 
     before: BrokerImage | None
     after: BrokerImage | None
@@ -147,7 +147,7 @@ class BrokerChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChanged:
-    """A config of a topic or a broker has another value."""
+    """A config of a topic or a broker changed."""
 
     resource_type: int
     resource_name: str
@@ -157,16 +157,16 @@ Change = PartitionChanged | BrokerChanged | ConfigChanged
 
 
 class MetadataImage:
-    """What all records up to an offset add up to.
+    """The metadata that all records up to an offset add up to.
 
     Attributes:
-        offset: Of the last record that was replayed, -1: none.
-        epoch: Of the quorum, of that record.
-        brokers: By id.
-        topics: By name.
-        configs: By resource type and name: names and values.
-        features: Levels, by name.
-        next_producer_id: The first that nobody was given.
+        offset: The offset of the last replayed record; -1 if there is none.
+        epoch: The quorum epoch of that record.
+        brokers: The brokers by id.
+        topics: The topics by name.
+        configs: Config names and values, by resource type and name.
+        features: Feature levels by name.
+        next_producer_id: The lowest producer id that was never given out.
     """
 
     def __init__(self) -> None:
@@ -184,26 +184,26 @@ class MetadataImage:
         return self._by_id.get(topic_id)
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
-        """Return a partition, None if there is no such one."""
+        """Return a partition; None if it does not exist."""
         known = self.topics.get(topic)
         return None if known is None else known.partitions.get(partition)
 
     def partitions(self) -> Iterator[PartitionImage]:
-        """Yield all partitions, topic by topic in the order in which those were made."""
+        """Yield all partitions, topic by topic in order of creation."""
         for topic in self.topics.values():
             yield from topic.partitions.values()
 
     def is_active(self, broker: int) -> bool:
-        """Whether a broker may be in an ISR and lead."""
+        """Return whether a broker may lead and be in an ISR."""
         known = self.brokers.get(broker)
         return known is not None and known.active
 
     def config(self, resource_type: int, resource_name: str) -> dict[str, str]:
-        """Return what was set for a topic or a broker."""
+        """Return the configs set for a topic or a broker."""
         return self.configs.get((resource_type, resource_name), {})
 
     def copy(self) -> "MetadataImage":
-        """Return an image that goes its own way from here."""
+        """Return an independent copy of the image."""
         mine = MetadataImage()
         mine.offset, mine.epoch = self.offset, self.epoch
         mine.brokers = dict(self.brokers)
@@ -215,14 +215,14 @@ class MetadataImage:
         return mine
 
     def replay(self, message: Message, offset: int) -> list[Change]:
-        """Apply a record.
+        """Apply a record of the metadata log.
 
         Args:
             message: The record.
-            offset: Its place in the metadata log.
+            offset: Its offset in the metadata log.
 
         Returns:
-            What it changed, as far as brokers care.
+            The changes that concern brokers.
         """
         self.offset = offset
         match message:
@@ -245,7 +245,7 @@ class MetadataImage:
         return []
 
     def records(self) -> Iterator[Message]:
-        """Yield records that add up to this image: a snapshot's."""
+        """Yield the records of a snapshot of this image."""
         for name, level in self.features.items():
             yield FeatureLevelRecord(name=name, feature_level=i16(level))
         for broker in self.brokers.values():
@@ -267,7 +267,7 @@ class MetadataImage:
             )
 
     def changes_since(self, before: "MetadataImage") -> list[Change]:
-        """Return what differs from another image: after a snapshot, which tells no steps."""
+        """Return the differences from an earlier image, for a node that loaded a snapshot."""
         changes: list[Change] = []
         brokers = list(dict.fromkeys([*before.brokers, *self.brokers]))
         for broker in brokers:
@@ -364,7 +364,7 @@ class MetadataImage:
 
 
 def registration(broker: BrokerImage) -> RegisterBrokerRecord:
-    """Return the record that registers a broker as it is."""
+    """Return the record that registers a broker in its present state."""
     return RegisterBrokerRecord(
         broker_id=i32(broker.broker_id),
         is_migrating_zk_broker=False,
@@ -388,7 +388,7 @@ def registration(broker: BrokerImage) -> RegisterBrokerRecord:
 
 
 def placement(partition: PartitionImage) -> PlacedPartitionRecord:
-    """Return the record that makes a partition as it is."""
+    """Return the record that creates a partition in its present state."""
     unknown = (None,) * len(partition.replicas)
     return PlacedPartitionRecord(
         partition_id=i32(partition.partition),
@@ -406,7 +406,7 @@ def placement(partition: PartitionImage) -> PlacedPartitionRecord:
 
 
 def ids(brokers: tuple[int, ...]) -> tuple[i32, ...]:
-    """Return brokers' ids as a record has them."""
+    """Return brokers' ids in a record's type."""
     return tuple(i32(each) for each in brokers)
 
 

@@ -1,8 +1,8 @@
-"""Who leads a partition, and who is in sync: changes of partitions, each checked and recorded.
+"""The controller's rules for partition leaders and ISRs; each change is checked and recorded.
 
-A leader is elected from the ISR: the first live replica of it, in assignment order. An ISR changes
-by its leader's wish (KIP-497), which is checked against the partition's epochs and the epochs of
-the brokers that it names (KIP-841, KIP-903), or because a broker is fenced or shuts down.
+The leader is the first live replica of the ISR, in assignment order. An ISR changes when its leader
+asks (KIP-497), or when a broker is fenced or shuts down. The leader's request is checked against
+the partition's epochs, and against the epochs of the brokers that it names (KIP-841, KIP-903).
 """
 
 from dataclasses import dataclass, replace
@@ -38,19 +38,19 @@ NOBODY = -1
 
 
 class Election(Enum):
-    """How a leader is looked for."""
+    """The ways to choose a leader."""
 
     ANY = "any"
-    """The leader stays if it can; else the first in-sync replica that is live."""
+    """Keep the leader if possible; otherwise take the first live in-sync replica."""
     PREFERRED = "preferred"
-    """The first replica, if it is in sync and live."""
+    """Take the first replica if it is in sync and live."""
     UNCLEAN = "unclean"
-    """Any live replica, if no in-sync one is."""
+    """Take any live replica if no in-sync replica is live."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a partition shall be; a leader is found when it is written."""
+    """The wanted state of a partition; its leader is chosen when the change is written."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -77,18 +77,18 @@ def change(
     *,
     election: Election = Election.ANY,
 ) -> bool:
-    """Record what must change of a partition, its leader too; returns whether anything did.
+    """Write the record that turns a partition into its target; return whether anything changed.
 
     Args:
-        draft: Where to.
-        partition: As it is.
-        target: As it shall be.
-        election: How its leader is found.
+        draft: Receives the record.
+        partition: The present state.
+        target: The wanted state.
+        election: The way to choose the leader.
     """
     target = _completed(target)
     leader, isr, recovery = _elected(draft, partition, target, election=election)
     new_replicas = target.replicas != partition.replicas
-    # A replica that was taken away must not follow, nor lead, in the present epoch any more.
+    # The new epoch stops a removed replica from following or leading in the present epoch.
     bump = new_replicas and bool(set(partition.replicas) - set(target.replicas))
     named = leader != partition.leader or bump
     record = PartitionChangeRecord(
@@ -112,9 +112,9 @@ def change(
 
 
 def leave_isrs(draft: Draft, broker: int) -> None:
-    """Have a broker that is fenced or shuts down leave all ISRs and leaderships.
+    """Remove a broker that is fenced or shuts down from all ISRs and leaderships.
 
-    The last member of an ISR stays in it: only it is known to have all that was committed.
+    The last member of an ISR stays in it: only it is known to have all committed records.
     """
     for partition in list(draft.image.partitions()):
         if broker in partition.isr or partition.leader == broker:
@@ -124,14 +124,14 @@ def leave_isrs(draft: Draft, broker: int) -> None:
 
 
 def find_leaders(draft: Draft) -> None:
-    """Elect leaders where there is none, now that a broker is back or a config has changed."""
+    """Elect leaders for leaderless partitions after a broker returned or a config changed."""
     for partition in list(draft.image.partitions()):
         if partition.leader == NO_LEADER:
             change(draft, partition, target_of(partition))
 
 
 def alter_partitions(draft: Draft, request: AlterPartitionRequest) -> AlterPartitionResponse:
-    """Let a leader's ISRs be as it wants, where that is still its to say (KIP-497)."""
+    """Change ISRs as a leader asks, where the leader's request is still valid (KIP-497)."""
     broker = draft.image.brokers.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return AlterPartitionResponse(error_code=ErrorCode.stale_broker_epoch)
@@ -140,7 +140,7 @@ def alter_partitions(draft: Draft, request: AlterPartitionRequest) -> AlterParti
 
 
 def elect_leaders(draft: Draft, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Elect leaders as an operator wants (KIP-460); of all partitions if none are named."""
+    """Elect leaders as an operator asks (KIP-460); without names, for all partitions."""
     election = Election.PREFERRED if request.election_type == PREFERRED else Election.UNCLEAN
     asked = request.topic_partitions
     if asked is None:
@@ -157,12 +157,12 @@ def elect_leaders(draft: Draft, request: ElectLeadersRequest) -> ElectLeadersRes
 
 
 def has_leaderships(draft: Draft, broker: int) -> bool:
-    """Whether a broker leads anything."""
+    """Return whether a broker leads any partition."""
     return any(each.leader == broker for each in draft.image.partitions())
 
 
 def _completed(target: Target) -> Target:
-    """End a reassignment as soon as all replicas that come are in sync (KIP-455)."""
+    """End a reassignment as soon as all added replicas are in sync (KIP-455)."""
     if not target.adding and not target.removing:
         return target
     replicas = tuple(each for each in target.replicas if each not in target.removing)
@@ -175,7 +175,7 @@ def _completed(target: Target) -> Target:
 def _elected(
     draft: Draft, partition: PartitionImage, target: Target, *, election: Election
 ) -> tuple[int, tuple[int, ...], int]:
-    """Find a leader; returns it, the ISR with it, and whether it must recover first."""
+    """Choose a leader; return it, the ISR with it, and its recovery state."""
     active = draft.image.is_active
     clean = [each for each in target.replicas if each in target.isr and active(each)]
     if clean:
@@ -186,7 +186,8 @@ def _elected(
     if election is Election.UNCLEAN or _may_be_unclean(draft, partition.topic):
         live = [each for each in target.replicas if active(each)]
         if live:
-            # Out of the ISR: it may lack what was committed (KIP-704: RECOVERING).
+            # The leader comes from outside the ISR. It may lack committed records (KIP-704:
+            # RECOVERING).
             return live[0], (live[0],), RECOVERING
     return NO_LEADER, target.isr, target.recovery
 
@@ -201,7 +202,10 @@ def _directories(draft: Draft, replicas: tuple[int, ...]) -> tuple[UUID | None, 
 
 
 def directory_of(draft: Draft, broker: int) -> UUID | None:
-    """Return a broker's log folder, None if it has told none or several (KIP-858)."""
+    """Return the id of a broker's log dir.
+
+    The result is None if the broker reported none or several (KIP-858).
+    """
     known = draft.image.brokers.get(broker)
     return known.log_dirs[0] if known is not None and len(known.log_dirs) == 1 else None
 
@@ -225,7 +229,7 @@ def _alter(draft: Draft, broker: int, wish: AlterPartition) -> AlteredPartition:
     change(draft, partition, target)
     after = draft.image.partition(partition.topic, partition.partition)
     assert after is not None
-    # The end of a reassignment may have taken the leadership from who asked.
+    # The end of a reassignment may have taken the leadership from the asking broker.
     moved = after.leader_epoch != partition.leader_epoch
     return AlteredPartition(
         topic_id=wish.topic_id,
@@ -242,12 +246,13 @@ def _alter(draft: Draft, broker: int, wish: AlterPartition) -> AlteredPartition:
 def _objection(
     draft: Draft, broker: int, partition: PartitionImage, *, wish: AlterPartition
 ) -> ErrorCode:
-    """Say why an ISR cannot be as its leader wants (KIP-497); the order is Kafka's."""
+    """Return why an ISR cannot change as its leader asks (KIP-497), checked in Kafka's order."""
     if (
         wish.leader_epoch > partition.leader_epoch
         or wish.partition_epoch > partition.partition_epoch
     ):
-        return ErrorCode.not_controller  # Who asks knows more than this controller.
+        # The asking broker knows newer metadata than this controller.
+        return ErrorCode.not_controller
     if wish.leader_epoch < partition.leader_epoch:
         return ErrorCode.fenced_leader_epoch
     if broker != partition.leader:
@@ -267,8 +272,8 @@ def _objection_to_isr(draft: Draft, partition: PartitionImage, wish: AlterPartit
         return ErrorCode.invalid_request
     for member, epoch in wish.new_isr_with_epochs:
         known = draft.image.brokers.get(member)
-        # A broker that is fenced or leaves (KIP-841), or that has been started again since it
-        # fetched (KIP-903), must not join: what it had may be gone.
+        # A broker that is fenced or leaves (KIP-841) must not join. Neither must one that restarted
+        # since it fetched (KIP-903): its records may be lost.
         if known is None or not known.active or epoch not in (-1, known.broker_epoch):
             return ErrorCode.ineligible_replica
     return ErrorCode.none

@@ -1,7 +1,7 @@
-"""KRaft as a node has it: the quorum, the controller if it votes, and the image it replays.
+"""The KRaft part of a node: the quorum, the controller if it is a voter, and the metadata image.
 
-Only what is committed reaches the image, and from there the node's partitions. (Another control
-plane would bring the same changes to the same partitions: LeaderAndIsr, before KRaft.)
+Only committed records reach the image, and from there the node's partitions. (Another control plane
+would bring the same changes to the same partitions: LeaderAndIsr, before KRaft.)
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,20 +42,21 @@ _REQUESTS = frozenset({*QUORUM_REQUESTS, *CONTROL_REQUESTS})
 class KRaft:
     """The control plane of a node.
 
-    After each call, `changes` has what became true. `concerns` tells which events are its own.
+    After each call, `changes` returns the newly committed changes. `concerns` returns whether an
+    event is for the control plane.
 
     Args:
-        identity: Who this is, and who votes.
-        settings: The node's.
-        log: Of `__cluster_metadata-0`, sound batches that the files held.
-        state: What `quorum-state` held (`quorum.state.election_state`).
-        snapshot: The latest sound one among the files.
-        numbers: Of requests, shared by all parts of a node.
+        identity: The node's identity, and the voters.
+        settings: The node's settings.
+        log: The log of `__cluster_metadata-0`, with the valid batches from the files.
+        state: The content of `quorum-state` (`quorum.state.election_state`).
+        snapshot: The latest valid snapshot among the files.
+        numbers: The numbers of requests, shared by all parts of a node.
 
     Attributes:
-        image: What is committed, as far as this node knows.
-        quorum: This node's part of it.
-        changed: What `changes` is going to return.
+        image: The committed metadata, as far as this node knows.
+        quorum: This node's quorum member.
+        changed: The changes that `changes` will return.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class KRaft:
 
     @property
     def controller(self) -> int:
-        """Whom to ask as the active controller; -1: nobody is known."""
+        """The node to ask as active controller; -1 if unknown."""
         return self.quorum.leader
 
     @property
@@ -97,7 +98,7 @@ class KRaft:
         return self._controller is not None and self._controller.active
 
     def concerns(self, event: Event) -> bool:
-        """Say whether an event is one for this part of the node."""
+        """Return whether an event is for the control plane."""
         match event:
             case Arrived(message=FetchRequest() as fetch):
                 return is_of_metadata(fetch)
@@ -111,13 +112,13 @@ class KRaft:
                 return isinstance(event, Hung)
 
     def start(self, now: Nanoseconds) -> Sequence[Effect]:
-        """Begin, with what the files held."""
+        """Start with the content of the files; return the effects."""
         out = list(self.quorum.start(now))
         self._settle(now, out)
         return out
 
     def on(self, now: Nanoseconds, event: Event) -> Sequence[Effect]:
-        """Take an event that it concerns."""
+        """Handle an event of the control plane; return the effects."""
         out: list[Effect] = []
         match event:
             case Arrived(asker=asker, message=message) if isinstance(message, CONTROL_REQUESTS):
@@ -135,18 +136,18 @@ class KRaft:
         return out
 
     def changes(self) -> list[Change]:
-        """Return what has become true since the last call, in order."""
+        """Return the changes committed since the last call, in order."""
         changes, self.changed = self.changed, []
         return changes
 
     def shut_down(self, now: Nanoseconds) -> Sequence[Effect]:
-        """Hand over the quorum's leadership, after all brokers have gone that will."""
+        """Hand over the quorum's leadership after all other leaving brokers have gone."""
         out = list(self.quorum.shut_down(now))
         self._settle(now, out)
         return out
 
     def _settle(self, now: Nanoseconds, out: list[Effect]) -> None:
-        """Replay what is committed; the controller may write upon it, and so on."""
+        """Replay committed records; repeat while the controller writes more."""
         while True:
             snapshot, batches = self.quorum.committed()
             if snapshot is not None:
@@ -162,7 +163,7 @@ class KRaft:
             out += self.take_snapshot()
 
     def take_snapshot(self) -> Sequence[Effect]:
-        """Keep the image as a snapshot: a start then needs no record from before (KIP-630)."""
+        """Store the image as a snapshot, so that a start needs no earlier record (KIP-630)."""
         self._bytes_since_snapshot = 0
         data = snapshot_bytes(
             [encode_message(each) for each in self.image.records()],
@@ -188,19 +189,19 @@ class KRaft:
 
 
 def is_of_metadata(fetch: FetchRequest) -> bool:
-    """Tell whether a fetch is the quorum's, which names its one topic only (KIP-595)."""
+    """Return whether a fetch is for the quorum's topic, which it then names alone (KIP-595)."""
     return bool(fetch.partitions) and fetch.partitions[0].topic == _TOPIC
 
 
 @lru_cache(maxsize=256)
 def _messages_of(data: bytes) -> tuple[tuple[int, Message], ...]:
-    """Return the messages of a batch, with their offsets; all nodes of a simulation replay it."""
+    """Return a batch's messages with their offsets; cached, because all simulated nodes read it."""
     read = ((offset, decode_message(value)) for offset, value in values_of(data))
     return tuple((offset, message) for offset, message in read if message is not None)
 
 
 def values_of(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the offsets and values of the metadata records of some batches."""
+    """Yield the offsets and values of the metadata records in batches."""
     for batch in read_segment(data).batches:
         if not batch.control:
             for record in records(batch):
@@ -208,10 +209,10 @@ def values_of(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def image_of(snapshot: Snapshot) -> MetadataImage:
-    """Return the image that a snapshot holds.
+    """Return the image that a snapshot contains.
 
     Raises:
-        DamagedFileError: It is not a whole snapshot.
+        DamagedFileError: The snapshot is incomplete or damaged.
     """
     segment = read_segment(snapshot.data)
     if segment.damage:

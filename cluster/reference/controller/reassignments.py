@@ -1,7 +1,7 @@
-"""Reassignments: replicas that come and go (KIP-455).
+"""Reassignments of partitions to other replicas (KIP-455).
 
-While one is under way a partition has its old and its new replicas. It ends, by itself, with the
-change of the ISR by which all that come are in sync (`partitions.change`).
+During a reassignment a partition has its old and its new replicas. The reassignment ends by itself
+when all added replicas are in sync (`partitions.change`).
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ from cluster.reference.messages.control import (
 def alter_reassignments(
     draft: Draft, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Begin, change or call off reassignments."""
+    """Begin, change or cancel reassignments."""
     outcomes = []
     for wanted in request.partitions:
         error, why = ErrorCode.none, None
@@ -48,7 +48,7 @@ def alter_reassignments(
 def list_reassignments(
     draft: Draft, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Tell which reassignments are under way."""
+    """Return the reassignments in progress."""
     asked = request.topic_partitions
     ongoing = tuple(
         OngoingReassignment(
@@ -76,7 +76,7 @@ def _reassign(draft: Draft, wanted: ReassignablePartition) -> None:
     before = [each for each in partition.replicas if each not in partition.adding]
     removing = tuple(each for each in before if each not in wanted.replicas)
     adding = tuple(each for each in wanted.replicas if each not in before)
-    # The new order counts at once: those that go stand behind all that stay (KIP-455).
+    # The new order applies at once: removed replicas come after all remaining ones (KIP-455).
     target = replace(
         target_of(partition),
         replicas=wanted.replicas + removing,

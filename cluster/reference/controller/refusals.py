@@ -1,4 +1,7 @@
-"""What a controller that is not active answers: every request has its own form of that."""
+"""Build the answers of a controller that is not active.
+
+Each request has its own form of refusal.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -53,11 +56,11 @@ CONTROL_REQUESTS = (
     DeleteTopicsRequest,
     IncrementalAlterConfigsRequest,
 )
-"""What goes to the controller."""
+"""The types of requests that go to the controller."""
 
 
 def refusal(request: ControlRequest, error: ErrorCode) -> ControlResponse:
-    """Return the answer that refuses all of a request with one error."""
+    """Return the answer that refuses a whole request with one error."""
     match request:
         case CreateTopicsRequest(topics=topics):
             results = [CreatableTopicResult(name=each.name, error_code=error) for each in topics]

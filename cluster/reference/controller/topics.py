@@ -1,6 +1,6 @@
-"""Topics: made with their partitions placed on brokers, given more of them, removed.
+"""Create topics, place their partitions on brokers, add partitions, and delete topics.
 
-Placement needs no chance here: live brokers take turns, and each topic begins with another one.
+Placement is not random: live brokers take turns, and each topic starts with another broker.
 """
 
 import re
@@ -34,7 +34,7 @@ from cluster.reference.settings import SettingsError
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _TOPIC_IDS = UUID("6e8bb1a2-0f0e-4cf1-9d1f-6f5e0a3f4c11")
 _MAX_PARTITIONS = 10_000
-"""In one request (KAFKA-17870)."""
+"""The most partitions in one request (KAFKA-17870)."""
 _MANY = "Excessively large number of partitions per request."
 _METADATA_TOPIC = "__cluster_metadata"
 
@@ -43,11 +43,11 @@ Assignment = list[tuple[int, ...]]
 
 @dataclass(slots=True)
 class RefusedError(Exception):
-    """What is wanted cannot be done.
+    """A request cannot be fulfilled.
 
     Attributes:
-        error: Kafka's code.
-        why: A sentence.
+        error: Kafka's error code.
+        why: The reason as a sentence.
     """
 
     error: ErrorCode
@@ -57,7 +57,7 @@ class RefusedError(Exception):
 def create_topics(
     draft: Draft, request: CreateTopicsRequest, *, cluster_id: str
 ) -> CreateTopicsResponse:
-    """Make topics, each by itself: one that cannot be made does not keep the others."""
+    """Create topics independently: the failure of one does not affect the others."""
     if sum(_size(draft, each) for each in request.topics) > _MAX_PARTITIONS:
         refused = (
             CreatableTopicResult(
@@ -94,7 +94,7 @@ def create_topics(
 
 
 def create_partitions(draft: Draft, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    """Give topics more partitions."""
+    """Add partitions to topics."""
     if sum(max(each.count, 0) for each in request.topics) > _MAX_PARTITIONS:
         refused = (
             TopicResult(name=each.name, error_code=ErrorCode.policy_violation, error_message=_MANY)
@@ -117,7 +117,7 @@ def create_partitions(draft: Draft, request: CreatePartitionsRequest) -> CreateP
 
 
 def delete_topics(draft: Draft, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Remove topics, by name or by id."""
+    """Delete topics, by name or by id."""
     return DeleteTopicsResponse(responses=tuple(_delete(draft, each) for each in request.topics))
 
 
@@ -139,7 +139,7 @@ def _delete(draft: Draft, wanted: DeleteTopicState) -> TopicResult:
 
 
 def _topic_id(draft: Draft, cluster_id: str, name: str) -> UUID:
-    """Return an id that no other topic has: no two are made at one place of the metadata log."""
+    """Return a unique topic id, derived from the next offset of the metadata log."""
     return uuid5(_TOPIC_IDS, f"{cluster_id}/{draft.next_offset}/{name}")
 
 
@@ -160,7 +160,7 @@ def _write_topic(
 
 
 def _write_partitions(draft: Draft, topic: TopicImage, assignment: Assignment) -> None:
-    """Make partitions; who is fenced is not in sync from the start (KIP-841)."""
+    """Create partitions; fenced brokers start outside the ISR (KIP-841)."""
     first = len(topic.partitions)
     for number, replicas in enumerate(assignment, first):
         isr = tuple(each for each in replicas if draft.image.is_active(each))
@@ -179,7 +179,7 @@ def _write_partitions(draft: Draft, topic: TopicImage, assignment: Assignment) -
 
 
 def _size(draft: Draft, wanted: CreatableTopic) -> int:
-    """Return how many partitions are wanted; a number that cannot be is refused for itself."""
+    """Return the number of requested partitions; an invalid number counts as 0 here."""
     if wanted.assignments:
         return len(wanted.assignments)
     count = wanted.num_partitions
@@ -188,7 +188,7 @@ def _size(draft: Draft, wanted: CreatableTopic) -> int:
 
 def _planned(draft: Draft, wanted: CreatableTopic) -> Assignment:
     if wanted.name == _METADATA_TOPIC:
-        # Its folder would be that of the quorum's log.
+        # Its folder would be the folder of the quorum's log.
         raise RefusedError(
             ErrorCode.invalid_request,
             f"Creation of internal topic {_METADATA_TOPIC} is prohibited.",
@@ -236,10 +236,10 @@ def _manual(draft: Draft, assignments: Sequence[tuple[int, tuple[int, ...]]]) ->
 
 
 def check_replicas(draft: Draft, replicas: Sequence[int]) -> None:
-    """Refuse replicas that cannot be.
+    """Raise if a list of replicas is invalid.
 
     Raises:
-        RefusedError: There are none, or the same twice, or unknown brokers.
+        RefusedError: The list is empty, has a duplicate, or names an unknown broker.
     """
     unknown = [each for each in replicas if each not in draft.image.brokers]
     if not replicas or len(set(replicas)) != len(replicas) or unknown:
@@ -250,7 +250,7 @@ def check_replicas(draft: Draft, replicas: Sequence[int]) -> None:
 
 
 def _placed(draft: Draft, count: int, *, factor: int, first: int = 0) -> Assignment:
-    """Place partitions on brokers in turn; fenced ones are taken last, as followers."""
+    """Place partitions on brokers in turn; fenced brokers come last, as followers."""
     brokers = sorted(draft.image.brokers)
     active = [each for each in brokers if draft.image.is_active(each)]
     if not 0 < factor <= len(brokers) or not active:

@@ -1,5 +1,5 @@
-"""A partition's log: batches, leader epochs, producers' states in memory; segments on a disk.
+"""A partition's log: batches, leader epochs and producer states in memory, segments on disk.
 
-`log` is pure (bytes in, effects out); `files` carries effects out on a disk, and `recovery` reads
-a log dir at a start, after a crash too.
+`log` is pure: it takes bytes and returns effects. `files` executes the effects on a disk.
+`recovery` reads a log dir at each start, also after a crash.
 """

@@ -1,8 +1,8 @@
-"""Record batches as a broker sees them: bytes with a header of 61.
+"""Record batches as a broker handles them: bytes with a header of 61 bytes.
 
-A broker never unpacks what it stores. It stamps the base offset and its leader epoch into the
-header: both lie before the CRC32C's cover, which begins at the attributes, so that the sum that the
-producer made stays true (https://kafka.apache.org/documentation/#recordbatch).
+A broker never unpacks the records that it stores. It writes the base offset and its leader epoch
+into the header. The CRC32C covers neither of them, because it begins at the attributes. So the
+producer's checksum stays valid (https://kafka.apache.org/documentation/#recordbatch).
 """
 
 import struct
@@ -25,10 +25,10 @@ _MAX_SEQUENCE = 0x7FFF_FFFF
 
 
 class BadBatchError(Exception):
-    """Some bytes are no sound record batch: one sentence says why.
+    """Bytes that are not a valid record batch. The message is one sentence with the reason.
 
     Attributes:
-        magic: Its format, if that is another one.
+        magic: The batch's format, if it is another one.
     """
 
     def __init__(self, what: str, *, magic: int | None = None) -> None:
@@ -37,15 +37,15 @@ class BadBatchError(Exception):
 
 
 class Batch(Struct, kw_only=True, gc=False):
-    """One batch; treated as a value, but for the log that stamps it as it is appended.
+    """One record batch. Treat it as immutable; only the log changes it when it appends it.
 
     Attributes:
-        base_offset, end_offset: Of its first record, and behind its last.
-        leader_epoch: In which the leader appended it.
-        attributes: Codec, transactional, control: bits.
-        max_timestamp: Of its records, in milliseconds.
+        base_offset, end_offset: The offset of its first record, and the offset after its last.
+        leader_epoch: The epoch of the leader that appended it.
+        attributes: Bits for codec, transactional and control.
+        max_timestamp: The largest timestamp of its records, in milliseconds.
         producer_id, producer_epoch, base_sequence: -1 without idempotence.
-        count: How many records it announces.
+        count: The number of records in its header.
         data: All of its bytes.
     """
 
@@ -62,33 +62,33 @@ class Batch(Struct, kw_only=True, gc=False):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of its last record; numbers wrap behind 2^31 - 1."""
+        """The sequence number of the batch's last record; numbers wrap after 2^31 - 1."""
         return (self.base_sequence + self.end_offset - self.base_offset - 1) & _MAX_SEQUENCE
 
 
 def batch(data: bytes) -> Batch:
-    """Return the batch that some bytes are, unchecked.
+    """Return the batch in some bytes, without a check.
 
     Raises:
-        struct.error: They are shorter than a header.
+        struct.error: The bytes are shorter than a header.
     """
     return _unpacked(data)[0]
 
 
 def sound_batch(data: bytes) -> Batch:
-    """Return the batch that some bytes are, all of them.
+    """Return the batch in some bytes, after a check.
 
     Raises:
-        BadBatchError: It does not match its sum, or ends before it begins.
+        BadBatchError: Its checksum or its offsets are wrong.
     """
     return _sound(data, *_unpacked(data))
 
 
 def sound_batches(data: bytes) -> list[Batch]:
-    """Return the batches that some bytes are, each checked against its sum.
+    """Return the batches in some bytes, each with its checksum verified.
 
     Raises:
-        BadBatchError: One of them is torn, damaged, or none of magic 2.
+        BadBatchError: A batch is torn, damaged, or not of magic 2.
     """
     if len(data) >= HEADER_BYTES and data[_MAGIC_AT] == MAGIC:
         found, size, crc = _unpacked(data)
@@ -98,10 +98,10 @@ def sound_batches(data: bytes) -> list[Batch]:
 
 
 def sound_batches_of(data: bytes) -> Iterator[Batch]:
-    """Yield the sound batches that some bytes begin with.
+    """Yield the valid batches at the beginning of some bytes.
 
     Raises:
-        BadBatchError: As `sound_batches`, but after those before it.
+        BadBatchError: As in `sound_batches`, but only after the valid batches.
     """
     position, size = 0, len(data)
     while position < size:
@@ -119,7 +119,7 @@ def _sound(data: bytes, found: Batch, _size: int, crc: int) -> Batch:
 
 
 def _unpacked(data: bytes) -> tuple[Batch, int, int]:
-    """Return the batch that some bytes are, the size and the sum that it should have."""
+    """Return the batch in some bytes, its size, and its expected checksum."""
     (
         base_offset, length, leader_epoch, _, crc, attributes, last_offset_delta, _,
         max_timestamp, producer_id, producer_epoch, base_sequence, count,
@@ -140,7 +140,7 @@ def _unpacked(data: bytes) -> tuple[Batch, int, int]:
 
 
 def stamped(data: bytes, *, base_offset: int, leader_epoch: int) -> bytes:
-    """Return a batch with the offset and the epoch that its leader gives it."""
+    """Return a batch's bytes with the leader's offset and epoch written into its header."""
     return _STAMP.pack(base_offset, len(data) - _PREFIX_BYTES, leader_epoch) + data[_STAMPED_BYTES:]
 
 

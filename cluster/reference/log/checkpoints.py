@@ -1,4 +1,4 @@
-"""The small files beside the logs, written byte for byte as Kafka writes them.
+"""Build the small files beside the logs, exactly as Kafka writes them.
 
 `cluster.files.checkpoints` reads them.
 """
@@ -17,31 +17,31 @@ PARTITION_METADATA = "partition.metadata"
 
 
 def offsets_file(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    """Return an offset checkpoint: `0`, the number of lines, then `topic partition offset`."""
+    """Return an offset checkpoint: `0`, the line count, then `topic partition offset` lines."""
     lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
     return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
 
 
 def partition_metadata(topic_id: UUID) -> bytes:
-    """Return a partition's `partition.metadata`, which holds its topic's id (KIP-516)."""
+    """Return a partition's `partition.metadata`, which contains its topic's id (KIP-516)."""
     return f"version: 0\ntopic_id: {kafka_id(topic_id)}".encode()
 
 
 def clean_shutdown(broker_epoch: int) -> bytes:
-    """Return what a broker leaves that stopped in good order (KIP-966: with its epoch)."""
+    """Return the file that marks a clean shutdown, with the broker's epoch (KIP-966)."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
 
 
 def kafka_id(uuid: UUID) -> str:
-    """Return the 22 characters of url-safe base64 that Kafka writes a UUID in."""
+    """Return a UUID as Kafka writes it: 22 characters of url-safe base64."""
     return urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode()
 
 
 def place_of(folder: str) -> tuple[str, int]:
-    """Return topic and partition of a log's folder.
+    """Return the topic and partition of a log's folder.
 
     Raises:
-        ValueError: It is no `TOPIC-PARTITION`.
+        ValueError: The name is not `TOPIC-PARTITION`.
     """
     topic, _, number = folder.rpartition("-")
     if not topic or not number.isdecimal():

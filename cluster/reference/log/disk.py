@@ -1,4 +1,4 @@
-"""Where files lie: the protocol that `files` and `recovery` need, and a real folder."""
+"""The file access that `files` and `recovery` need, as a protocol, and a real folder."""
 
 import os
 from pathlib import Path
@@ -6,42 +6,42 @@ from typing import BinaryIO, Protocol
 
 
 class Disk(Protocol):
-    """Files by path relative to the log dir. Folders come with their files, and go with them.
+    """Files by their path in the log dir. Folders appear and disappear with their files.
 
-    Only what was flushed or replaced is safe over a loss of power.
+    Only flushed or replaced bytes survive a power loss.
     """
 
     def append(self, path: str, data: bytes) -> None:
-        """Add bytes at a file's end; it is made if there is none, even for no bytes."""
+        """Append bytes to a file; create a missing file, even for no bytes."""
 
     def flush(self, path: str) -> None:
-        """Have all of a file reach the disk (fsync(2))."""
+        """Flush a whole file to the disk (fsync(2))."""
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut a file's end off."""
+        """Truncate a file to its first `size` bytes."""
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a file aside, flush and rename it: there is the old one or the new one."""
+        """Replace a file atomically: write a new one, flush it and rename it."""
 
     def remove(self, path: str) -> None:
-        """Remove a file; nothing happens if there is none."""
+        """Remove a file if it exists."""
 
     def rename(self, folder: str, name: str) -> None:
-        """Give a folder another name, with all that is in it."""
+        """Rename a folder with its files."""
 
     def read(self, path: str) -> bytes:
         """Return a file's bytes."""
 
     def paths(self) -> list[str]:
-        """Return all files' paths, in order."""
+        """Return the paths of all files, sorted."""
 
 
 _MAX_OPEN = 256
-"""Files held open; of a log mostly the last segment is written to."""
+"""Most files to keep open. For each log, mostly the last segment is written."""
 
 
 class FolderDisk:
-    """The files below a folder of this machine."""
+    """The files below a real folder of this machine."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -49,19 +49,19 @@ class FolderDisk:
         root.mkdir(parents=True, exist_ok=True)
 
     def append(self, path: str, data: bytes) -> None:
-        """Add bytes at a file's end."""
+        """Append bytes to a file."""
         self._file(path).write(data)
 
     def flush(self, path: str) -> None:
-        """Have a file reach the disk."""
+        """Flush a file to the disk."""
         os.fsync(self._file(path).fileno())
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut a file's end off."""
+        """Truncate a file to its first `size` bytes."""
         self._file(path).truncate(size)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Put a new file in the place of the old one, in one step."""
+        """Replace a file atomically."""
         self._close(path)
         place = self._root / path
         aside = place.with_name(f"{place.name}.tmp")
@@ -74,7 +74,7 @@ class FolderDisk:
         _flush_folder(place.parent)
 
     def remove(self, path: str) -> None:
-        """Remove a file, and its folder if that is empty then; neither comes back."""
+        """Remove a file, and its folder if it is then empty, durably."""
         self._close(path)
         place = self._root / path
         if not place.exists():
@@ -86,7 +86,7 @@ class FolderDisk:
         _flush_folder(place.parent)
 
     def rename(self, folder: str, name: str) -> None:
-        """Give a folder another name."""
+        """Rename a folder."""
         for path in [path for path in self._open if path.startswith(f"{folder}/")]:
             self._close(path)
         (self._root / folder).rename(self._root / name)
@@ -97,12 +97,12 @@ class FolderDisk:
         return (self._root / path).read_bytes()
 
     def paths(self) -> list[str]:
-        """Return all files' paths, in order."""
+        """Return the paths of all files, sorted."""
         found = (path for path in self._root.rglob("*") if path.is_file())
         return sorted(path.relative_to(self._root).as_posix() for path in found)
 
     def close(self) -> None:
-        """Close all files; none is flushed by that."""
+        """Close all files without flushing them."""
         for file in self._open.values():
             file.close()
         self._open.clear()
@@ -124,14 +124,14 @@ class FolderDisk:
             place = self._root / path
             if not place.exists():
                 self._make_folder(place.parent)
-            # Unbuffered: what was written survives the end of the process, as Kafka's does.
+            # Unbuffered, so that written bytes survive the end of the process, as with Kafka.
             file = self._open[path] = place.open("ab", buffering=0)
             _flush_folder(place.parent)
         return file
 
 
 def _flush_folder(folder: Path) -> None:
-    """Have a folder's names reach the disk: rename(2) and creat(2) alone do not."""
+    """Flush a folder's entries to the disk, as rename(2) and creat(2) alone do not."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(number)

@@ -1,7 +1,7 @@
-"""Which leader epoch began at which offset: what KIP-101 adds to a log.
+"""The leader epochs of a log, each with its first offset (KIP-101).
 
-Each replica keeps one line an epoch in `leader-epoch-checkpoint`. A leader writes its line when it
-begins to lead, a follower when it appends a batch of a new epoch.
+Each replica has one line for each epoch in `leader-epoch-checkpoint`. A leader adds a line when it
+becomes leader. A follower adds one when it appends a batch of a new epoch.
 """
 
 from bisect import bisect_right
@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from cluster.files.checkpoints import EpochStart
 
 NONE = (-1, -1)
-"""No epoch, no offset: nothing is known."""
+"""No epoch and no offset: unknown."""
 
 
 class LeaderEpochs:
-    """The epochs of a log, in order, each with its first offset; both only rise.
+    """The leader epochs of a log with their first offsets; both increase.
 
     Attributes:
-        latest: The last epoch, -1 if none is known.
+        latest: The last epoch; -1 if none is known.
     """
 
     __slots__ = ("_epochs", "_starts", "latest")
@@ -31,12 +31,12 @@ class LeaderEpochs:
 
     @property
     def lines(self) -> tuple[EpochStart, ...]:
-        """What stands in the file."""
+        """The lines of the checkpoint file."""
         pairs = zip(self._epochs, self._starts, strict=True)
         return tuple(EpochStart(epoch=epoch, start_offset=start) for epoch, start in pairs)
 
     def assign(self, epoch: int, start: int) -> bool:
-        """Note that an epoch begins at an offset; lines that contradict it are forgotten.
+        """Record that an epoch begins at an offset; remove lines that contradict it.
 
         Returns:
             Whether anything changed, so that the file must be written.
@@ -52,26 +52,26 @@ class LeaderEpochs:
         return True
 
     def end_of(self, epoch: int, *, log_end: int) -> tuple[int, int]:
-        """Answer where an epoch ends (KIP-101), and which epoch that is (KIP-279).
+        """Return the largest known epoch up to the given one (KIP-279), and its end (KIP-101).
 
-        It is the largest epoch known that is not larger than the one asked for. Its end is where
-        the next one begins, or the log's end. `NONE`, if the epoch is larger than all known ones.
+        An epoch ends where the next one begins, or at the log's end. Return `NONE` if the given
+        epoch is larger than all known ones.
         """
         if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
             return NONE
         if epoch == self._epochs[-1]:
             return epoch, log_end
         higher = bisect_right(self._epochs, epoch)
-        # Smaller than all known ones: it ends, empty, where the first of them begins.
+        # An epoch below all known ones is empty and ends where the first known one begins.
         return self._epochs[higher - 1] if higher else epoch, self._starts[higher]
 
     def at(self, offset: int) -> int:
-        """Return the epoch that an offset was written in, -1 if it is not known."""
+        """Return the epoch in which an offset was written; -1 if unknown."""
         found = bisect_right(self._starts, offset)
         return self._epochs[found - 1] if found else -1
 
     def truncate(self, end: int) -> bool:
-        """Forget the epochs that begin at `end` or behind; returns whether there were any."""
+        """Remove the epochs that begin at or after `end`; return whether there were any."""
         keep = len(self._starts)
         while keep and self._starts[keep - 1] >= end:
             keep -= 1
@@ -81,7 +81,7 @@ class LeaderEpochs:
         return changed
 
     def delete_before(self, start: int) -> bool:
-        """Forget the epochs that end before a log's new start; the one there begins with it."""
+        """Remove the epochs before a log's new start; the epoch at the start then begins there."""
         found = bisect_right(self._starts, start) - 1
         if found < 0 or (found == 0 and self._starts[0] == start):
             return False
@@ -90,6 +90,6 @@ class LeaderEpochs:
         return True
 
     def checkpoint(self) -> bytes:
-        """Return the bytes of `leader-epoch-checkpoint`."""
+        """Return the content of the file `leader-epoch-checkpoint` as bytes."""
         lines = [f"{each.epoch} {each.start_offset}" for each in self.lines]
         return "\n".join(["0", str(len(lines)), *lines, ""]).encode()

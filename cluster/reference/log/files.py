@@ -1,4 +1,4 @@
-"""Carries a machine's disk effects out: segments rolled and named as Kafka names them."""
+"""Execute a machine's disk effects on files; roll and name segments as Kafka does."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,13 +20,13 @@ from cluster.reference.machine import (
 
 SUFFIX = ".log"
 STRAY = "-stray"
-"""What the names of folders end with that were set aside."""
+"""Suffix of log folders that were set aside."""
 DEFAULT_SEGMENT_BYTES = 1 << 30
 
 
 @dataclass(slots=True, kw_only=True)
 class _Segments:
-    """A log's segments: first offsets, in order; the last one's path, and how many bytes it has."""
+    """A log's segments: their first offsets, and the last one's path and size in bytes."""
 
     bases: list[int] = field(default_factory=list)
     path: str = ""
@@ -37,8 +37,8 @@ class LogFiles:
     """The logs of a log dir, as files on a disk.
 
     Attributes:
-        segment_bytes: Where segments are rolled (`log.segment.bytes`).
-        rolled_at: The same for folders whose topic has a value of its own (`segment.bytes`).
+        segment_bytes: The size at which segments are rolled (`log.segment.bytes`).
+        rolled_at: That size by folder, for topics with their own value (`segment.bytes`).
     """
 
     def __init__(self, disk: Disk, *, segment_bytes: int = DEFAULT_SEGMENT_BYTES) -> None:
@@ -51,10 +51,10 @@ class LogFiles:
             self._logs[folder] = _Segments(bases=bases, path=path, size=len(disk.read(path)))
 
     def write(self, effect: Effect) -> None:
-        """Carry out an effect that is for a disk; others are not.
+        """Execute a disk effect; ignore other effects.
 
         Raises:
-            OSError: The disk did not take it.
+            OSError: The disk refused it.
         """
         match effect:
             case Append():
@@ -83,7 +83,8 @@ class LogFiles:
         mine = self._logs.get(folder)
         limit = self.rolled_at.get(folder, self.segment_bytes)
         if mine and not mine.size and mine.bases[-1] != effect.base_offset:
-            # The log goes on elsewhere: an empty segment would have it begin, or go on, here.
+            # The log continues elsewhere. An empty segment here would wrongly mark its start or its
+            # end.
             self._disk.remove(segment_path(folder, mine.bases.pop()))
             mine = self._rolled(folder, effect.base_offset)
         elif mine is None or (mine.size and mine.size + len(data) > limit):
@@ -92,7 +93,7 @@ class LogFiles:
         mine.size += len(data)
 
     def _rolled(self, folder: str, base: int) -> _Segments:
-        """Begin a segment; the one before it is flushed, so that only the last one can be torn."""
+        """Begin a segment after a flush of the previous one: a crash can tear only the last one."""
         mine = self._logs.setdefault(folder, _Segments())
         if mine.bases:
             self._disk.flush(segment_path(folder, mine.bases[-1]))
@@ -105,7 +106,7 @@ class LogFiles:
         while mine and mine.bases and mine.bases[-1] >= offset:
             self._disk.remove(segment_path(folder, mine.bases.pop()))
         if mine is None or not mine.bases:
-            # A log has one segment at least, from whose name its start is known after a restart.
+            # A log has at least one segment. Its name gives the log's start after a restart.
             self._logs.pop(folder, None)
             self._append(Append(folder=folder, base_offset=offset, data=b""))
             return
@@ -125,9 +126,9 @@ class LogFiles:
 
 
 def segments(disk: Disk) -> Mapping[str, list[int]]:
-    """Return the first offsets of all segments, in order, by the folder of their log.
+    """Return the first offsets of all segments, sorted, by the folder of their log.
 
-    Folders that were set aside are nobody's logs.
+    Folders that were set aside are skipped.
     """
     found: dict[str, list[int]] = {}
     for path in disk.paths():
@@ -141,12 +142,12 @@ def segments(disk: Disk) -> Mapping[str, list[int]]:
 
 
 def segment_path(folder: str, base: int) -> str:
-    """Return the path of the segment that begins at an offset."""
+    """Return the path of a segment, given its first offset."""
     return f"{folder}/{base:020d}{SUFFIX}"
 
 
 def position_of(data: bytes, offset: int) -> int:
-    """Return where in a sound segment the first batch begins that ends behind an offset."""
+    """Return the byte position in a valid segment of the first batch that ends after an offset."""
     position = 0
     while position < len(data):
         mine = batch_of(data[position : position + HEADER_BYTES])

@@ -1,7 +1,7 @@
-"""A partition's log in memory, and the effects that have its files follow.
+"""A partition's log in memory; each change also returns the effects on its files.
 
-Batches are kept as the bytes that they are. All offsets that a log ends at, or is cut at, are
-bounds of batches: whoever asks for one inside of a batch gets that batch's first.
+Batches are kept as bytes. A log always ends, or is cut, between two batches. An offset inside a
+batch stands for that batch's first offset.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,14 +17,13 @@ NO_LIMIT = (1 << 63) - 1
 
 
 class MisplacedBatchError(Exception):
-    """A batch that was fetched does not begin where the log ends."""
+    """A fetched batch does not begin at the log's end."""
 
 
 class Log:
-    """Batches in order, with their leader epochs and producers.
+    """The batches of a partition in order, with their leader epochs and producers.
 
-    Every method that changes the log appends the effects to `out`, in the order in which the disk
-    must see them.
+    Each method that changes the log appends effects to `out`, in the order for the disk.
     """
 
     __slots__ = (
@@ -42,15 +41,15 @@ class Log:
         recovery_point: int = 0,
         flush_messages: int = NO_LIMIT,
     ) -> None:
-        """Begin with what the files held, or empty.
+        """Create a log with the content of its files, or an empty one.
 
         Args:
             folder: `TOPIC-PARTITION`.
-            batches: Sound ones without a gap.
-            start_offset: The log's first; batches before it are left out.
-            epochs: Of the leader epoch checkpoint; where the batches tell otherwise, they count.
-            recovery_point: All before it is flushed.
-            flush_messages: Flush after so many messages (`flush.messages`).
+            batches: Valid batches without a gap.
+            start_offset: The log's first offset. Batches before it are left out.
+            epochs: The leader epoch checkpoint. If the batches contradict it, the batches count.
+            recovery_point: All offsets before it are flushed.
+            flush_messages: Flush after this number of messages (`flush.messages`).
         """
         self.folder = folder
         self.start_offset = start_offset
@@ -61,13 +60,14 @@ class Log:
         self.producers = Producers()
         self._bases: list[int] = []
         self._batches: list[bytes] = []
-        self._positions: list[int] = [0]  # Where each batch begins in bytes, and the last one ends.
+        # The byte position of each batch, and of the last one's end.
+        self._positions: list[int] = [0]
         self._unflushed = 0
         for data in batches:
             mine = batch(data)
             if self.epochs.at(mine.base_offset) != mine.leader_epoch:
-                # The file lags behind the log by one effect, and a crash may have come between
-                # both: what it says of batches that were cut must not be said of these.
+                # The file is one effect behind the log, and a crash may come in between. Its lines
+                # about removed batches must not apply to these batches.
                 self.epochs.truncate(mine.base_offset)
             self._take(mine)
         self.epochs.truncate(self.end_offset)
@@ -75,15 +75,15 @@ class Log:
 
     @property
     def last_epoch(self) -> int:
-        """The last leader epoch of the log, -1 if there is none."""
+        """The log's last leader epoch; -1 if there is none."""
         return self.epochs.latest
 
     def append_as_leader(self, data: bytes, *, epoch: int, out: list[Effect]) -> Batch:
-        """Append a batch that was checked, under the next offset and the leader's epoch."""
+        """Append a checked batch at the log's end, with the leader's epoch."""
         return self.append_checked(batch(data), epoch=epoch, out=out)
 
     def append_checked(self, mine: Batch, *, epoch: int, out: list[Effect]) -> Batch:
-        """Append a batch that was unpacked already: it is stamped, and becomes the log's own."""
+        """Append an unpacked batch; write its offset and epoch into it. The log then owns it."""
         base = self.end_offset
         mine.end_offset += base - mine.base_offset
         mine.base_offset, mine.leader_epoch = base, epoch
@@ -95,12 +95,12 @@ class Log:
         return mine
 
     def append_as_follower(self, data: bytes, *, out: list[Effect]) -> None:
-        """Append batches as the leader has them.
+        """Append batches exactly as the leader has them.
 
         Raises:
-            BadBatchError: A batch is damaged; nothing was appended.
-            MisplacedBatchError: The first does not begin at this log's end, or there is a gap;
-                nothing was appended. An answer to an earlier incarnation looks like that.
+            BadBatchError: A batch is damaged. Nothing was appended.
+            MisplacedBatchError: The first batch does not begin at this log's end, or there is a
+                gap. Nothing was appended. An answer to an earlier incarnation can cause this.
         """
         found = sound_batches(data)
         begin = end = self.end_offset
@@ -120,17 +120,17 @@ class Log:
         self._flush_if_due(end - begin, out)
 
     def begin_epoch(self, epoch: int, *, out: list[Effect]) -> None:
-        """Note that a leader's epoch begins at the log's end (KIP-101: as it becomes leader)."""
+        """Record that a new leader's epoch begins at the log's end (KIP-101)."""
         if self.epochs.assign(epoch, self.end_offset):
             out.append(self._epochs_file())
 
     def mend(self, out: list[Effect]) -> None:
-        """Write the leader epochs again, if a crash or a bad disk left others in the file."""
+        """Rewrite the leader epoch file if a crash or a bad disk left wrong lines in it."""
         if self.epochs.lines != self._written:
             out.append(self._epochs_file())
 
     def flush(self, out: list[Effect]) -> None:
-        """Have all that was appended reach the disk, if there is any."""
+        """Flush all appended batches that are not yet flushed."""
         if self.recovery_point < self.end_offset:
             out.append(Flush(folder=self.folder))
         self.recovery_point = self.end_offset
@@ -139,15 +139,15 @@ class Log:
     def truncate(self, offset: int, *, out: list[Effect]) -> None:
         """Remove everything from an offset on.
 
-        The epochs are cut even where no batch is: a leader that could append nothing has a line of
-        its own all the same, and it must not outlive its leadership (KIP-101).
+        The epochs are cut even if no batch is. A leader that appended nothing still has its own
+        line, which must not outlive its leadership (KIP-101).
         """
         cut = self._until(offset)
         if cut < len(self._bases):
             self.end_offset = self._bases[cut]
             del self._bases[cut:], self._batches[cut:], self._positions[cut + 1 :]
             out.append(Truncate(folder=self.folder, offset=self.end_offset))
-            # What was cut must not come back by a loss of power, between new batches.
+            # A power loss must not bring removed batches back between new ones.
             out.append(Flush(folder=self.folder))
             self.recovery_point = self.end_offset
             self.producers = Producers(self.batches())
@@ -155,8 +155,8 @@ class Log:
             out.append(self._epochs_file())
 
     def restart_at(self, offset: int, *, out: list[Effect]) -> None:
-        """Drop everything, and go on at an offset: behind a snapshot, or a leader's start."""
-        # From 0 on: the files may begin before this log does (`delete_before` leaves them).
+        """Drop all batches, and continue at an offset, after a snapshot or at a leader's start."""
+        # From offset 0, because the files may begin before this log (`delete_before` keeps them).
         out.append(Truncate(folder=self.folder, offset=0))
         self._bases, self._batches, self._positions = [], [], [0]
         self.start_offset = self.end_offset = self.recovery_point = offset
@@ -166,13 +166,13 @@ class Log:
         out.append(self._epochs_file())
 
     def create(self, out: list[Effect]) -> None:
-        """Have the first, empty segment made."""
+        """Create the first, empty segment."""
         out.append(Append(folder=self.folder, base_offset=self.start_offset, data=b""))
 
     def delete_before(self, offset: int) -> None:
-        """Forget the batches that end at an offset or before it; the files are left as they are.
+        """Drop the batches that end at or before an offset; the files stay.
 
-        The start of a log is what its owner says at each start (a snapshot's end, KIP-630).
+        The owner sets a log's start again at each start of the node (a snapshot's end, KIP-630).
         """
         keep = 0
         while keep < len(self._bases) and self._end_of(keep) <= offset:
@@ -184,19 +184,19 @@ class Log:
     def read(
         self, offset: int, *, max_bytes: int, until: int | None = None, at_least_one: bool = True
     ) -> bytes:
-        """Return whole batches, from the one that holds an offset on.
+        """Return whole batches, beginning with the one that contains an offset.
 
         Args:
-            offset: Must be in the log, or its end.
-            max_bytes: As many batches as fit.
-            until: No batch that ends behind it; without: up to the log's end.
-            at_least_one: The first one is returned even if it is larger (KIP-74).
+            offset: An offset in the log, or its end.
+            max_bytes: The most bytes to return.
+            until: Return no batch that ends after this offset; None: up to the log's end.
+            at_least_one: Return the first batch even if it is larger (KIP-74).
         """
         if offset >= self.end_offset:
             return b""
         last = len(self._bases)
         if offset == self._bases[-1] and until is None and at_least_one:
-            return self._batches[-1]  # What a follower that keeps up fetches.
+            return self._batches[-1]  # Followers that keep up fetch the last batch.
         first = max(bisect_right(self._bases, offset) - 1, 0)
         if until is not None and until < self.end_offset:
             last = self._until(until)
@@ -210,16 +210,16 @@ class Log:
         return b"".join(self._batches[first:last])
 
     def end_of(self, epoch: int) -> tuple[int, int]:
-        """Answer where an epoch ends: (the largest epoch known up to it, its end), or `NONE`."""
+        """Return the largest known epoch up to the given one, and its end; `NONE` if unknown."""
         return self.epochs.end_of(epoch, log_end=self.end_offset)
 
     def batches(self, offset: int = 0) -> Iterator[Batch]:
-        """Yield the batches from the one that holds an offset on."""
+        """Yield the batches, beginning with the one that contains an offset."""
         first = max(bisect_right(self._bases, offset) - 1, 0)
         return (batch(data) for data in self._batches[first:])
 
     def _until(self, offset: int) -> int:
-        """Return how many batches end at an offset or before it."""
+        """Return how many batches end at or before an offset."""
         number = bisect_left(self._bases, offset)
         return number - 1 if number and self._end_of(number - 1) > offset else number
 
@@ -228,7 +228,7 @@ class Log:
         return self._bases[following] if following < len(self._bases) else self.end_offset
 
     def _take(self, mine: Batch) -> bool:
-        """Take a batch into memory; returns whether it began an epoch."""
+        """Add a batch in memory; return whether it began an epoch."""
         data, positions = mine.data, self._positions
         self._bases.append(mine.base_offset)
         self._batches.append(data)

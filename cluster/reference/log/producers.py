@@ -1,7 +1,6 @@
-"""What a log knows of idempotent producers (KIP-98): epochs, sequence numbers, five batches each.
+"""The idempotent producers of a log (KIP-98): epochs, sequence numbers, five batches each.
 
-The state follows from the batches alone, so that it is made again from them after a truncation and
-after a restart.
+The state depends on the batches alone. So it is rebuilt from them after a truncation or a restart.
 """
 
 from collections import deque
@@ -14,18 +13,18 @@ from msgspec import Struct
 from cluster.reference.log.batches import Batch
 
 KEPT_BATCHES = 5
-"""As many as a producer may have in flight (`max.in.flight.requests.per.connection`)."""
+"""The most batches that a producer may have in flight (`max.in.flight.requests.per.connection`)."""
 _MAX_SEQUENCE = 0x7FFF_FFFF
 _NEW = ErrorCode.none
-"""At hand: looking a member up in its class takes long, where every batch asks for it."""
+"""Kept as a name, because looking up the enum member for each batch is slow."""
 
 
 class Kept(Struct, frozen=True, kw_only=True, gc=False):
-    """A batch that is remembered.
+    """One of a producer's last batches, kept to recognize a duplicate.
 
     Attributes:
-        base_sequence, last_sequence: Of its records.
-        base_offset, end_offset: Where they are.
+        base_sequence, last_sequence: The sequence numbers of its first and last record.
+        base_offset, end_offset: Its first offset, and the offset after its last.
     """
 
     base_sequence: int
@@ -41,7 +40,7 @@ class _Producer:
 
 
 class Producers:
-    """The producers that wrote to a log."""
+    """The idempotent producers that wrote to a log."""
 
     __slots__ = ("_producers",)
 
@@ -51,15 +50,15 @@ class Producers:
             self.note(each)
 
     def check(self, batch: Batch) -> Kept | ErrorCode:
-        """Tell what to do with a batch that a producer sent (KIP-98).
+        """Return what to do with a batch from a producer (KIP-98).
 
         Returns:
-            The batch that was appended before, if this is the same once more; an error, if its
-            sequence number or epoch is wrong; `ErrorCode.none`, if it is to be appended.
+            The earlier appended batch, if this is a duplicate of it. An error, if the sequence
+            number or the epoch is wrong. `ErrorCode.none`, if the batch should be appended.
         """
         known = self._producers.get(batch.producer_id)
         if known is None:
-            return _NEW  # Not idempotent, or its state is gone: any number will do.
+            return _NEW  # Without idempotence, or after its state was lost, any number is valid.
         if batch.producer_epoch < known.epoch:
             return ErrorCode.invalid_producer_epoch
         same_epoch = batch.producer_epoch == known.epoch
@@ -71,7 +70,7 @@ class Producers:
         return ErrorCode.out_of_order_sequence_number if again is None else again
 
     def note(self, batch: Batch) -> None:
-        """Remember a batch that was appended; what a leader accepted a follower does not judge."""
+        """Record an appended batch, without a check; followers accept what the leader accepted."""
         if batch.producer_id < 0 or batch.base_sequence < 0:
             return
         known = self._producers.get(batch.producer_id)

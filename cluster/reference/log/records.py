@@ -1,7 +1,7 @@
-"""Whether the records of a batch are records: what a broker must know before it stores them.
+"""Check that a producer's batch contains valid records, before a broker stores it.
 
-Kafka's brokers walk over the records of every batch that a producer sends (LogValidator): a batch
-with a true CRC around rubbish would make the log unreadable for everybody.
+Kafka's brokers walk over the records of each produced batch (LogValidator). A batch with a correct
+CRC around invalid bytes would make the log unreadable for all consumers.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from cluster.reference.log.batches import CODEC_BITS, HEADER_BYTES, Batch
 
 _MAX_VARINT_SHIFT = 63
 _TOP_BIT = 0x80
-"""All bytes of a number have it but the last."""
+"""The highest bit of a byte; set in all bytes of a varint except the last."""
 _SHORT_NUMBERS = 4
-"""A record's attributes, time stamp's and offset's deltas, and its key's length."""
+"""Bytes for a small record's attributes, timestamp delta, offset delta and key length."""
 _MAX_BYTES = 64 << 20
-"""Of the records of one batch: a few bytes can announce gigabytes, and no broker has these."""
+"""Most decompressed bytes of one batch; a few bytes can claim to contain gigabytes."""
 _SNAPPY_RATIO = 32
-"""Snappy's copies make at most 64 bytes of three."""
+"""Limit of decompression: snappy copies make at most 64 bytes from three."""
 _FULL = "failed to write whole buffer"
 _FRAMED = b"\x82SNAPPY\0"
 _FRAME_BYTES = 16
@@ -34,10 +34,11 @@ _DECOMPRESSORS: dict[Codec, _Into] = {
 
 
 def check_records(batch: Batch) -> None:
-    """Walk over a batch's records.
+    """Check each record of a batch.
 
     Raises:
-        ValueError: They are not what the header announces: one sentence says why.
+        ValueError: The records do not match the header. The message is one sentence with the
+            reason.
     """
     body = batch.data[HEADER_BYTES:]
     codec = batch.attributes & CODEC_BITS
@@ -57,7 +58,7 @@ def check_records(batch: Batch) -> None:
 
 
 def _decompressed(data: bytes, codec: Codec) -> bytes:
-    """Decompress into room that is limited, whatever the data announce."""
+    """Decompress into a buffer of limited size, whatever size the data claim."""
     if codec is Codec.SNAPPY:
         return _snappy(data)
     room = max(1 << 16, 8 * len(data))
@@ -69,12 +70,12 @@ def _decompressed(data: bytes, codec: Codec) -> bytes:
                 raise
             room *= 8
         else:
-            # What readers take is more than what fits: they want the whole of it to be sound.
+            # Fits into the limit. Readers decompress all of it, so all of it must be valid.
             return decompressed(data, codec)
 
 
 def _snappy(data: bytes) -> bytes:
-    """Decompress snappy, with the framing of Java's `SnappyOutputStream` or without."""
+    """Decompress snappy data, with or without the framing of Java's `SnappyOutputStream`."""
     into = cramjam.snappy.decompress_raw_into
     if not data.startswith(_FRAMED):
         return _into(into, data, _SNAPPY_RATIO * len(data))
@@ -95,19 +96,20 @@ def _into(decompress: _Into, data: bytes, room: int) -> bytes:
 
 
 def _small_record(body: bytes, position: int, delta: int) -> int:
-    """Check a record of short numbers and without headers, as most are.
+    """Check a small record without headers, the usual case.
 
-    Its length and its value's have two bytes at most, the others one.
+    The record's length and its value's length have at most two bytes. Its other numbers have one
+    byte.
 
     Returns:
-        Where the next one begins; 0: this is no such record, and may still be a sound one.
+        The position of the next record. 0 if this is not such a record; it may still be valid.
     """
     length, at = _short(body, position)
     numbers = body[at : at + _SHORT_NUMBERS]
     if len(numbers) < _SHORT_NUMBERS or not numbers.isascii() or numbers[2] != 2 * delta:
         return 0
     key, end = numbers[3], at + (length >> 1)
-    if length & 1 or (key & 1 and key != 1):  # Below zero; only null may be.
+    if length & 1 or (key & 1 and key != 1):  # Negative: only null has such a length.
         return 0
     at += _SHORT_NUMBERS + (key >> 1)
     if at >= end or end > len(body):
@@ -120,7 +122,7 @@ def _small_record(body: bytes, position: int, delta: int) -> int:
 
 
 def _short(body: bytes, position: int) -> tuple[int, int]:
-    """Return a number of one or two bytes, as it is coded, and where it ends; -1: it is longer."""
+    """Return a varint of one or two bytes, as encoded, and its end; -1 if it is longer."""
     coded = body[position : position + 2]
     if coded and coded[0] < _TOP_BIT:
         return coded[0], position + 1
@@ -130,12 +132,12 @@ def _short(body: bytes, position: int) -> tuple[int, int]:
 
 
 def _record(body: bytes, position: int, delta: int) -> int:
-    """Check the record at a position; return the next one's."""
+    """Check the record at a position; return the position of the next one."""
     length, position = varint(body, position)
     end = position + length
     if length <= 0 or end > len(body):
         raise ValueError(f"a record of {length} bytes at byte {position} of {len(body)}")
-    _, position = varint(body, position + 1)  # Its attributes, then the time stamp's delta.
+    _, position = varint(body, position + 1)  # The attributes, then the timestamp delta.
     found, position = varint(body, position)
     if found != delta:
         raise ValueError(f"a record of offset delta {found} where {delta} is due")
@@ -155,7 +157,7 @@ def _record(body: bytes, position: int, delta: int) -> int:
 
 
 def _bytes(body: bytes, position: int, *, least: int) -> int:
-    """Return where some bytes end that follow their length; -1 stands for null."""
+    """Return where bytes with a length prefix end; the length -1 means null."""
     length, position = varint(body, position)
     if length < least:
         raise ValueError(f"a length of {length}")
@@ -163,10 +165,10 @@ def _bytes(body: bytes, position: int, *, least: int) -> int:
 
 
 def varint(body: bytes, position: int) -> tuple[int, int]:
-    """Return a zigzag varint, and where it ends.
+    """Return a zigzag varint and the position of its end.
 
     Raises:
-        IndexError, ValueError: It does not end, or has more than 64 bits.
+        IndexError, ValueError: It does not end, or it has more than 64 bits.
     """
     byte = body[position]
     position += 1

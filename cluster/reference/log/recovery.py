@@ -1,17 +1,18 @@
-"""Reads a log dir at a start, and repairs what a crash left, as Kafka's LogLoader does.
+"""Read a log dir at a node's start, and repair crash damage, as Kafka's LogLoader does.
 
-- After a clean shutdown nothing is repaired. Else every log is checked from the segment on that
-  holds its recovery point; it is cut before the first batch that is torn or damaged, and all
-  segments behind that are removed.
-- What lies before the recovery point had reached the disk, as had a segment behind which another
-  begins. If that is damaged or missing, the disk has lost it, and cutting there would lose what was
-  acknowledged: the start is refused.
-- Leader epochs follow from the batches; a lost or damaged checkpoint of them costs nothing.
-- Without recovery points all is checked; without high watermarks they begin at the logs' starts.
-- What takes Kafka's log dir offline is refused: damaged high watermarks, a damaged
-  `partition.metadata`, a folder that is no log's. A log without `partition.metadata` is taken, but
-  belongs to no topic.
-- Folders that were set aside (`-stray`) are left alone.
+- After a clean shutdown nothing is repaired. Otherwise every log is checked from the segment with
+  its recovery point. The log is cut before the first torn or damaged batch, and all later segments
+  are removed.
+- Everything before the recovery point was flushed, and so was each segment before a later one. If
+  such data are damaged or missing, the disk lost them. A cut there would lose acknowledged records,
+  so the start is refused.
+- Leader epochs follow from the batches. A lost or damaged checkpoint of them does no harm.
+- Without recovery points everything is checked. Without high watermarks they begin at the logs'
+  starts.
+- Damage that takes Kafka's log dir offline is refused: damaged high watermarks, a damaged
+  `partition.metadata`, a folder that is not a log's. A log without `partition.metadata` is
+  accepted, but belongs to no topic.
+- Folders that were set aside (`-stray`) are not touched.
 """
 
 import json
@@ -45,21 +46,20 @@ _ASIDE = ".tmp"
 
 
 class DamagedLogError(Exception):
-    """A log dir holds what no crash leaves: one sentence says what, and what can be done."""
+    """A log dir has damage that no crash causes. The message is one sentence with the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredLog:
-    """What the files of one log hold, after repair.
+    """The content of one log's files, after repair.
 
     Attributes:
         folder: `TOPIC-PARTITION`.
-        batches: All of them, sound and without a gap.
-        start_offset: Of the first segment, or of the checkpoint of starts if that is larger.
-        recovery_point: All before it is flushed.
-        epochs: Of the leader epoch checkpoint.
-        topic_id: Which topic it is of; None: the file that says so (`partition.metadata`) is not
-            there.
+        batches: All valid batches, without a gap.
+        start_offset: The first segment's offset, or the one in the log start checkpoint if larger.
+        recovery_point: All offsets before it are flushed.
+        epochs: The leader epoch checkpoint.
+        topic_id: The id of its topic; None if the file `partition.metadata` is missing.
     """
 
     folder: str
@@ -70,7 +70,7 @@ class RecoveredLog:
     topic_id: UUID | None
 
     def log(self, *, flush_messages: int = NO_LIMIT) -> Log:
-        """Return the log as it goes on."""
+        """Return the recovered log as a `Log` object in memory."""
         return Log(
             self.folder,
             batches=self.batches,
@@ -83,13 +83,13 @@ class RecoveredLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """What a log dir holds, after repair.
+    """The content of a log dir, after repair.
 
     Attributes:
-        logs: By folder, in order.
-        high_watermarks: By folder; of the last checkpoint.
-        clean: Whether the node had stopped in good order.
-        broker_epoch: Which epoch it had then (KIP-966); -1: it did not, or did not say.
+        logs: The logs by folder, sorted.
+        high_watermarks: The high watermarks by folder, from the last checkpoint.
+        clean: Whether the node had shut down cleanly.
+        broker_epoch: The broker epoch at a clean shutdown (KIP-966); -1 if unknown.
         said: Lines for the node's log, in Kafka's words.
     """
 
@@ -101,11 +101,11 @@ class Recovered:
 
 
 def recovered(disk: Disk) -> Recovered:
-    """Read a log dir, and repair it; the mark of a clean shutdown is taken away.
+    """Read a log dir and repair it; remove the marker of a clean shutdown.
 
     Raises:
-        DamagedLogError: It holds what no crash leaves.
-        OSError: It cannot be read, or not be repaired.
+        DamagedLogError: The log dir has damage that no crash causes.
+        OSError: The log dir cannot be read or repaired.
     """
     said: list[str] = []
     paths = _without_leftovers(disk)
@@ -133,7 +133,7 @@ def recovered(disk: Disk) -> Recovered:
 
 
 class _Read(NamedTuple):
-    """How far a segment could be read: to which offset, and byte; what is wrong there."""
+    """How far a segment could be read: the offset, the byte, and the problem there."""
 
     end: int
     size: int
@@ -155,7 +155,8 @@ class _Reader:
         end = bases[0]
         for number, base in enumerate(bases):
             following = bases[number + 1 :]
-            # A segment begins when all before it is flushed: no crash takes one from the middle.
+            # A segment begins after all earlier ones were flushed. So no crash removes one from the
+            # middle.
             flushed = (
                 self.clean or base != end or bool(following and following[0] <= recovery_point)
             )
@@ -174,15 +175,15 @@ class _Reader:
             folder=self.folder,
             batches=tuple(found),
             start_offset=max(bases[0], min(start, end)),
-            # All before the last segment was flushed as that was rolled. A recovery point in it may
-            # have been written before the log was cut there, and written again.
+            # All segments before the last one were flushed when it was rolled. A recovery point
+            # inside the last one may be older than a cut of the log there.
             recovery_point=end if self.clean else min(recovery_point, base),
             epochs=self._epochs(),
             topic_id=topic_id,
         )
 
     def _segment(self, base: int, end: int, found: list[bytes]) -> _Read:
-        """Add a segment's sound batches, which must go on where the log ends so far."""
+        """Add a segment's valid batches, which must continue at the log's end so far."""
         if base != end:
             return _Read(end, 0, f"it begins at offset {base}, the one before it ends at {end}")
         size = 0
@@ -233,7 +234,7 @@ class _Reader:
 
 
 def _without_leftovers(disk: Disk) -> list[str]:
-    """Remove what a crash left of files that were being replaced; return the rest."""
+    """Remove temporary files that a crash left; return the paths of the other files."""
     paths = disk.paths()
     for path in paths:
         if path.endswith(_ASIDE):
@@ -242,10 +243,10 @@ def _without_leftovers(disk: Disk) -> list[str]:
 
 
 def _strays(paths: Sequence[str]) -> list[str]:
-    """Return what is to be said of folders that were set aside.
+    """Return the log lines about folders that were set aside.
 
     Raises:
-        DamagedLogError: A folder is no log's at all.
+        DamagedLogError: A folder is not a log's at all.
     """
     folders = dict.fromkeys(path.rpartition("/")[0] for path in paths if "/" in path)
     for folder in folders:
@@ -268,7 +269,7 @@ _Damaged = Callable[[str, Exception], None]
 
 
 def _offsets(files: Mapping[str, bytes], name: str, damaged: _Damaged) -> dict[str, int]:
-    """Return the offsets of a checkpoint by folder; none if it is not there."""
+    """Return the offsets of a checkpoint by folder; empty if there is no file."""
     try:
         found = offset_checkpoint(files.get(name, b"").decode())
     except (DamagedFileError, UnicodeDecodeError) as why:
@@ -292,7 +293,7 @@ def _refuse(name: str, why: Exception) -> None:
 
 
 def _broker_epoch(text: bytes) -> int:
-    """Return the epoch in the mark of a clean shutdown; before KIP-966 the mark was empty."""
+    """Return the epoch in the marker of a clean shutdown; before KIP-966 the marker was empty."""
     try:
         return int(json.loads(text)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):

@@ -1,6 +1,6 @@
-"""What nodes and clients say to each other: frozen structs without versions of the protocol.
+"""Messages between nodes and clients: frozen structs, independent of protocol versions.
 
-Fields are named as in Kafka's schemas. `data` moves records, `quorum` elects, `control` is what
-brokers and administrators ask the controller, `clients` is the rest of what clients need. The
-simulator hands these objects over as they are; `cluster.reference.wire` puts them on the wire.
+Fields have the names of Kafka's schemas. `data` moves records, `quorum` elects leaders of the
+quorum, `control` has the requests to the controller, and `clients` has all other client requests.
+The simulator passes these objects on unchanged. `cluster.reference.wire` encodes them as bytes.
 """

@@ -1,7 +1,7 @@
-"""What clients ask any broker, or a group's coordinator: metadata, producer ids, groups, offsets.
+"""Client requests to any broker or to a group coordinator: metadata, producer ids, groups, offsets.
 
-Fields have the names of Kafka's schemas (https://kafka.apache.org/protocol), times end in `_ms`;
-what this cluster does not use is left out, and what a version lacks has its default here.
+Fields have the names of Kafka's schemas (https://kafka.apache.org/protocol); times end in `_ms`.
+Fields that this cluster does not use are left out. Fields that a version lacks have defaults here.
 """
 
 from uuid import UUID
@@ -14,21 +14,21 @@ NOBODY = -1
 
 
 class MetadataRequestTopic(Struct, frozen=True, kw_only=True):
-    """A topic that is asked about, by name, or by id if it has no name."""
+    """A requested topic, by name, or by id if it has no name."""
 
     name: str | None = None
     topic_id: UUID | None = None
 
 
 class MetadataRequest(Struct, frozen=True, kw_only=True):
-    """Who is there, and who leads; `topics` None: of all topics."""
+    """A request for brokers and partition leaders; `topics` None: of all topics."""
 
     topics: tuple[MetadataRequestTopic, ...] | None = None
     allow_auto_topic_creation: bool = False
 
 
 class MetadataResponseBroker(Struct, frozen=True, kw_only=True):
-    """A broker that is registered and not fenced."""
+    """A registered broker that is not fenced."""
 
     node_id: int
     host: str
@@ -37,7 +37,7 @@ class MetadataResponseBroker(Struct, frozen=True, kw_only=True):
 
 
 class MetadataResponsePartition(Struct, frozen=True, kw_only=True):
-    """A partition as the broker that answers believes it to be."""
+    """A partition's state as the answering broker knows it."""
 
     error_code: ErrorCode = ErrorCode.none
     partition_index: int
@@ -49,7 +49,7 @@ class MetadataResponsePartition(Struct, frozen=True, kw_only=True):
 
 
 class MetadataResponseTopic(Struct, frozen=True, kw_only=True):
-    """A topic, or why there is none."""
+    """A topic, or the error if it does not exist."""
 
     error_code: ErrorCode = ErrorCode.none
     name: str | None
@@ -59,7 +59,7 @@ class MetadataResponseTopic(Struct, frozen=True, kw_only=True):
 
 
 class MetadataResponse(Struct, frozen=True, kw_only=True):
-    """What a broker's own image of the metadata says."""
+    """The metadata in a broker's own image."""
 
     brokers: tuple[MetadataResponseBroker, ...]
     cluster_id: str | None
@@ -68,13 +68,13 @@ class MetadataResponse(Struct, frozen=True, kw_only=True):
 
 
 class DescribeClusterRequest(Struct, frozen=True, kw_only=True):
-    """Who is there (KIP-700), and of controllers too (KIP-919)."""
+    """A request for the brokers (KIP-700), or for the controllers (KIP-919)."""
 
     endpoint_type: int = 1
 
 
 class DescribeClusterBroker(Struct, frozen=True, kw_only=True):
-    """A broker that is registered."""
+    """A registered broker."""
 
     broker_id: int
     host: str
@@ -83,7 +83,7 @@ class DescribeClusterBroker(Struct, frozen=True, kw_only=True):
 
 
 class DescribeClusterResponse(Struct, frozen=True, kw_only=True):
-    """The answer."""
+    """The answer to `DescribeClusterRequest`."""
 
     error_code: ErrorCode = ErrorCode.none
     endpoint_type: int = 1
@@ -93,20 +93,23 @@ class DescribeClusterResponse(Struct, frozen=True, kw_only=True):
 
 
 class TopicRequest(Struct, frozen=True, kw_only=True):
-    """A topic, by its name."""
+    """A topic by its name."""
 
     name: str
 
 
 class DescribeTopicPartitionsRequest(Struct, frozen=True, kw_only=True):
-    """Partitions with their eligible leader replicas (KIP-966); none named: of all topics."""
+    """A request for partitions with their eligible leader replicas (KIP-966).
+
+    Without names, of all topics.
+    """
 
     topics: tuple[TopicRequest, ...]
     response_partition_limit: int = 2000
 
 
 class DescribeTopicPartitionsResponsePartition(Struct, frozen=True, kw_only=True):
-    """A partition."""
+    """A partition in the answer to `DescribeTopicPartitionsRequest`."""
 
     error_code: ErrorCode = ErrorCode.none
     partition_index: int
@@ -120,7 +123,7 @@ class DescribeTopicPartitionsResponsePartition(Struct, frozen=True, kw_only=True
 
 
 class DescribeTopicPartitionsResponseTopic(Struct, frozen=True, kw_only=True):
-    """A topic."""
+    """A topic in the answer to `DescribeTopicPartitionsRequest`."""
 
     error_code: ErrorCode = ErrorCode.none
     name: str | None
@@ -130,13 +133,13 @@ class DescribeTopicPartitionsResponseTopic(Struct, frozen=True, kw_only=True):
 
 
 class DescribeTopicPartitionsResponse(Struct, frozen=True, kw_only=True):
-    """The answer, always whole: there is never a next cursor."""
+    """The answer to `DescribeTopicPartitionsRequest`, always complete, without a next cursor."""
 
     topics: tuple[DescribeTopicPartitionsResponseTopic, ...]
 
 
 class DescribeConfigsResource(Struct, frozen=True, kw_only=True):
-    """Whose settings: type 2 is a topic, 4 a broker."""
+    """A resource whose settings are requested: type 2 is a topic, type 4 a broker."""
 
     resource_type: int
     resource_name: str
@@ -144,13 +147,13 @@ class DescribeConfigsResource(Struct, frozen=True, kw_only=True):
 
 
 class DescribeConfigsRequest(Struct, frozen=True, kw_only=True):
-    """Which settings hold (KIP-133)."""
+    """A request for the settings in force (KIP-133)."""
 
     resources: tuple[DescribeConfigsResource, ...]
 
 
 class DescribeConfigsResourceResult(Struct, frozen=True, kw_only=True):
-    """One setting; source 1: of the topic, 4: of the broker's file, 5: the default."""
+    """One setting. Source 1: of the topic, 4: of the broker's file, 5: the default."""
 
     name: str
     value: str | None
@@ -171,13 +174,16 @@ class DescribeConfigsResult(Struct, frozen=True, kw_only=True):
 
 
 class DescribeConfigsResponse(Struct, frozen=True, kw_only=True):
-    """The answer."""
+    """The answer to `DescribeConfigsRequest`."""
 
     results: tuple[DescribeConfigsResult, ...]
 
 
 class InitProducerIdRequest(Struct, frozen=True, kw_only=True):
-    """An idempotent producer asks for its id (KIP-98); a transactional one is refused here."""
+    """A request for an idempotent producer's id (KIP-98).
+
+    This cluster refuses transactional ones.
+    """
 
     transactional_id: str | None = None
     transaction_timeout_ms: int = 0
@@ -186,7 +192,7 @@ class InitProducerIdRequest(Struct, frozen=True, kw_only=True):
 
 
 class InitProducerIdResponse(Struct, frozen=True, kw_only=True):
-    """The id."""
+    """The answer to `InitProducerIdRequest`: the id."""
 
     error_code: ErrorCode = ErrorCode.none
     producer_id: int = -1
@@ -194,7 +200,10 @@ class InitProducerIdResponse(Struct, frozen=True, kw_only=True):
 
 
 class FindCoordinatorRequest(Struct, frozen=True, kw_only=True):
-    """Who coordinates: key type 0 a group, 1 a transactional id; many keys since version 4."""
+    """A request for coordinators. Key type 0: groups, 1: transactional ids.
+
+    Many keys since version 4.
+    """
 
     key: str = ""
     key_type: int = 0
@@ -202,7 +211,7 @@ class FindCoordinatorRequest(Struct, frozen=True, kw_only=True):
 
 
 class Coordinator(Struct, frozen=True, kw_only=True):
-    """Who coordinates one key."""
+    """The coordinator of one key."""
 
     key: str
     node_id: int
@@ -213,7 +222,7 @@ class Coordinator(Struct, frozen=True, kw_only=True):
 
 
 class FindCoordinatorResponse(Struct, frozen=True, kw_only=True):
-    """The answer, in the form of one key and in that of many."""
+    """The answer to `FindCoordinatorRequest`, with the fields for one key and for many."""
 
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
@@ -224,14 +233,14 @@ class FindCoordinatorResponse(Struct, frozen=True, kw_only=True):
 
 
 class JoinGroupRequestProtocol(Struct, frozen=True, kw_only=True):
-    """A way to assign partitions that a member knows, and what it tells about itself in it."""
+    """A protocol for assigning partitions that a member supports, with the member's metadata."""
 
     name: str
     metadata: bytes
 
 
 class JoinGroupRequest(Struct, frozen=True, kw_only=True):
-    """A member wants to be in the group's next generation."""
+    """A member's request to join the group's next generation."""
 
     group_id: str
     session_timeout_ms: int
@@ -242,11 +251,11 @@ class JoinGroupRequest(Struct, frozen=True, kw_only=True):
     protocols: tuple[JoinGroupRequestProtocol, ...]
     client_id: str = ""
     names_itself: bool = False
-    """Whether a first join is only told its member id (KIP-394, version 4 and later)."""
+    """Whether a first join is only answered with the member's id (KIP-394, version 4 and later)."""
 
 
 class JoinGroupResponseMember(Struct, frozen=True, kw_only=True):
-    """A member, as its leader is told of it."""
+    """A member in the list that the group's leader gets."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -254,7 +263,7 @@ class JoinGroupResponseMember(Struct, frozen=True, kw_only=True):
 
 
 class JoinGroupResponse(Struct, frozen=True, kw_only=True):
-    """The generation that begins; its leader alone is told the members."""
+    """The new generation; only the leader gets the list of members."""
 
     error_code: ErrorCode = ErrorCode.none
     generation_id: int = -1
@@ -266,14 +275,14 @@ class JoinGroupResponse(Struct, frozen=True, kw_only=True):
 
 
 class SyncGroupRequestAssignment(Struct, frozen=True, kw_only=True):
-    """What the leader assigns to a member."""
+    """The leader's assignment for one member."""
 
     member_id: str
     assignment: bytes
 
 
 class SyncGroupRequest(Struct, frozen=True, kw_only=True):
-    """A member asks for its assignment; the leader brings them all."""
+    """A member's request for its assignment; the leader's request contains all assignments."""
 
     group_id: str
     generation_id: int
@@ -292,7 +301,7 @@ class SyncGroupResponse(Struct, frozen=True, kw_only=True):
 
 
 class HeartbeatRequest(Struct, frozen=True, kw_only=True):
-    """A member lives."""
+    """A member's heartbeat."""
 
     group_id: str
     generation_id: int
@@ -301,20 +310,20 @@ class HeartbeatRequest(Struct, frozen=True, kw_only=True):
 
 
 class HeartbeatResponse(Struct, frozen=True, kw_only=True):
-    """REBALANCE_IN_PROGRESS has the member join again."""
+    """The answer to a heartbeat; with REBALANCE_IN_PROGRESS the member must join again."""
 
     error_code: ErrorCode = ErrorCode.none
 
 
 class MemberIdentity(Struct, frozen=True, kw_only=True):
-    """A member that leaves."""
+    """A member that leaves its group."""
 
     member_id: str
     group_instance_id: str | None = None
 
 
 class LeaveGroupRequest(Struct, frozen=True, kw_only=True):
-    """Members leave; one until version 2, many since (KIP-345)."""
+    """A request of members to leave: one member until version 2, many since (KIP-345)."""
 
     group_id: str
     member_id: str = ""
@@ -322,7 +331,7 @@ class LeaveGroupRequest(Struct, frozen=True, kw_only=True):
 
 
 class MemberResponse(Struct, frozen=True, kw_only=True):
-    """Whether a member could leave."""
+    """The result for one leaving member."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -330,14 +339,14 @@ class MemberResponse(Struct, frozen=True, kw_only=True):
 
 
 class LeaveGroupResponse(Struct, frozen=True, kw_only=True):
-    """The answer."""
+    """The answer to `LeaveGroupRequest`."""
 
     error_code: ErrorCode = ErrorCode.none
     members: tuple[MemberResponse, ...] = ()
 
 
 class OffsetCommitRequestPartition(Struct, frozen=True, kw_only=True):
-    """Up to where a partition was read."""
+    """The position up to which a partition was consumed."""
 
     partition_index: int
     committed_offset: int
@@ -346,14 +355,17 @@ class OffsetCommitRequestPartition(Struct, frozen=True, kw_only=True):
 
 
 class OffsetCommitRequestTopic(Struct, frozen=True, kw_only=True):
-    """A topic's offsets."""
+    """The offsets of a topic's partitions."""
 
     name: str
     partitions: tuple[OffsetCommitRequestPartition, ...]
 
 
 class OffsetCommitRequest(Struct, frozen=True, kw_only=True):
-    """Keep a group's offsets; generation -1 and no member: from outside of the group."""
+    """A request to commit a group's offsets.
+
+    Generation -1 without a member: from outside the group.
+    """
 
     group_id: str
     generation_id_or_member_epoch: int = -1
@@ -363,41 +375,41 @@ class OffsetCommitRequest(Struct, frozen=True, kw_only=True):
 
 
 class OffsetCommitResponsePartition(Struct, frozen=True, kw_only=True):
-    """Whether an offset is kept."""
+    """The result of committing one partition's offset."""
 
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
 
 
 class OffsetCommitResponseTopic(Struct, frozen=True, kw_only=True):
-    """Whether a topic's offsets are kept."""
+    """The results of committing a topic's offsets."""
 
     name: str
     partitions: tuple[OffsetCommitResponsePartition, ...]
 
 
 class OffsetCommitResponse(Struct, frozen=True, kw_only=True):
-    """Given when the offsets are committed in `__consumer_offsets`."""
+    """The answer to a commit, sent when the offsets are committed in `__consumer_offsets`."""
 
     topics: tuple[OffsetCommitResponseTopic, ...]
 
 
 class OffsetFetchRequestTopic(Struct, frozen=True, kw_only=True):
-    """Which partitions of a topic."""
+    """The partitions of a topic whose offsets are requested."""
 
     name: str
     partition_indexes: tuple[int, ...]
 
 
 class OffsetFetchRequestGroup(Struct, frozen=True, kw_only=True):
-    """Of which group; `topics` None: all that it has."""
+    """A group whose offsets are requested; `topics` None: all that it has."""
 
     group_id: str
     topics: tuple[OffsetFetchRequestTopic, ...] | None = None
 
 
 class OffsetFetchRequest(Struct, frozen=True, kw_only=True):
-    """A group's offsets; many groups' since version 8 (KIP-709)."""
+    """A request for a group's committed offsets; for many groups since version 8 (KIP-709)."""
 
     group_id: str = ""
     topics: tuple[OffsetFetchRequestTopic, ...] | None = None
@@ -405,7 +417,7 @@ class OffsetFetchRequest(Struct, frozen=True, kw_only=True):
 
 
 class OffsetFetchResponsePartition(Struct, frozen=True, kw_only=True):
-    """An offset; -1: none is kept."""
+    """A committed offset; -1 if there is none."""
 
     partition_index: int
     committed_offset: int = -1
@@ -415,14 +427,14 @@ class OffsetFetchResponsePartition(Struct, frozen=True, kw_only=True):
 
 
 class OffsetFetchResponseTopic(Struct, frozen=True, kw_only=True):
-    """A topic's offsets."""
+    """The committed offsets of a topic."""
 
     name: str
     partitions: tuple[OffsetFetchResponsePartition, ...]
 
 
 class OffsetFetchResponseGroup(Struct, frozen=True, kw_only=True):
-    """A group's offsets."""
+    """The committed offsets of a group."""
 
     group_id: str
     topics: tuple[OffsetFetchResponseTopic, ...] = ()
@@ -430,7 +442,7 @@ class OffsetFetchResponseGroup(Struct, frozen=True, kw_only=True):
 
 
 class OffsetFetchResponse(Struct, frozen=True, kw_only=True):
-    """The answer, in the form of one group and in that of many."""
+    """The answer to `OffsetFetchRequest`, with the fields for one group and for many."""
 
     topics: tuple[OffsetFetchResponseTopic, ...] = ()
     error_code: ErrorCode = ErrorCode.none

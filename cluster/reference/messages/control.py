@@ -1,8 +1,8 @@
-"""What brokers and clients ask the active controller, and what it answers.
+"""Requests of brokers and clients to the active controller, and its answers.
 
-Brokers ask for themselves (registration, heartbeats, ISR changes, producer ids) and hand on what
-their clients ask (topics, elections, reassignments, configs). A controller that is not active
-answers NOT_CONTROLLER. Answers come once what they say is committed in the metadata log.
+Brokers send their own requests (registration, heartbeats, ISR changes, producer ids). They also
+forward client requests (topics, elections, reassignments, configs). A controller that is not active
+answers NOT_CONTROLLER. An answer is sent when its records are committed in the metadata log.
 """
 
 from uuid import UUID
@@ -11,17 +11,17 @@ from kio.schema.errors import ErrorCode
 from msgspec import Struct
 
 PREFERRED, UNCLEAN = 0, 1
-"""Types of elections (KIP-460)."""
+"""The types of elections (KIP-460)."""
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-"""Types of resources that have configs."""
+"""The types of resources with configs."""
 
 SET_CONFIG, DELETE_CONFIG, APPEND_CONFIG, SUBTRACT_CONFIG = 0, 1, 2, 3
-"""What `AlterableConfig` does (KIP-339)."""
+"""The operations of `AlterableConfig` (KIP-339)."""
 
 
 class Listener(Struct, frozen=True, kw_only=True):
-    """Where a broker listens."""
+    """An address at which a broker listens."""
 
     name: str
     host: str
@@ -30,7 +30,7 @@ class Listener(Struct, frozen=True, kw_only=True):
 
 
 class Feature(Struct, frozen=True, kw_only=True):
-    """A feature that a broker can do, and in which versions."""
+    """A feature that a broker supports, with its versions."""
 
     name: str
     min_supported_version: int
@@ -38,17 +38,17 @@ class Feature(Struct, frozen=True, kw_only=True):
 
 
 class BrokerRegistrationRequest(Struct, frozen=True, kw_only=True):
-    """A broker's process begins (KIP-500, 631).
+    """The registration of a broker's new process (KIP-500, KIP-631).
 
     Attributes:
         broker_id: Its node id.
-        cluster_id: The cluster that its log folder belongs to.
-        incarnation_id: New for each process.
-        listeners: Where clients and other brokers reach it.
-        features: What it can do.
-        rack: Where it stands.
-        log_dirs: Its log folders' ids (KIP-858).
-        previous_broker_epoch: From the file of a clean shutdown, or -1 (KIP-966).
+        cluster_id: The cluster id in its log dir.
+        incarnation_id: A new UUID for each process.
+        listeners: Its addresses for clients and other brokers.
+        features: The features that it supports.
+        rack: Its rack.
+        log_dirs: The ids of its log dirs (KIP-858).
+        previous_broker_epoch: The epoch in the marker of a clean shutdown, or -1 (KIP-966).
     """
 
     broker_id: int
@@ -62,21 +62,24 @@ class BrokerRegistrationRequest(Struct, frozen=True, kw_only=True):
 
 
 class BrokerRegistrationResponse(Struct, frozen=True, kw_only=True):
-    """The epoch of the broker from now on: the offset of its registration in the metadata log."""
+    """The answer to a broker's registration: its new epoch.
+
+    The epoch is the offset of the registration in the metadata log.
+    """
 
     error_code: ErrorCode
     broker_epoch: int = -1
 
 
 class BrokerHeartbeatRequest(Struct, frozen=True, kw_only=True):
-    """A broker lives (KIP-631).
+    """A broker's heartbeat (KIP-631).
 
     Attributes:
         broker_id: Its node id.
-        broker_epoch: As its registration was answered.
+        broker_epoch: The epoch from the answer to its registration.
         current_metadata_offset: The last offset of the metadata log that it replayed.
-        want_fence: Whether it wants to be fenced, as it is not ready.
-        want_shut_down: Whether it wants to hand over its leaderships and end.
+        want_fence: Whether it asks to stay fenced because it is not ready.
+        want_shut_down: Whether it asks to hand over its leaderships and end.
     """
 
     broker_id: int
@@ -87,13 +90,13 @@ class BrokerHeartbeatRequest(Struct, frozen=True, kw_only=True):
 
 
 class BrokerHeartbeatResponse(Struct, frozen=True, kw_only=True):
-    """What the broker is to the controller.
+    """The answer to a broker's heartbeat: the broker's state as the controller knows it.
 
     Attributes:
-        error_code: STALE_BROKER_EPOCH of a former incarnation, NOT_CONTROLLER.
-        is_caught_up: Whether it has replayed its own registration.
-        is_fenced: Whether it may not lead, nor be in an ISR.
-        should_shut_down: Whether it may end now.
+        error_code: STALE_BROKER_EPOCH for an earlier incarnation; NOT_CONTROLLER.
+        is_caught_up: Whether the broker has replayed its own registration.
+        is_fenced: Whether the broker may neither lead nor be in an ISR.
+        should_shut_down: Whether the broker may end now.
     """
 
     error_code: ErrorCode
@@ -103,28 +106,29 @@ class BrokerHeartbeatResponse(Struct, frozen=True, kw_only=True):
 
 
 class UnregisterBrokerRequest(Struct, frozen=True, kw_only=True):
-    """Forget a broker that will not come back."""
+    """A request to remove a broker's registration for good."""
 
     broker_id: int
 
 
 class UnregisterBrokerResponse(Struct, frozen=True, kw_only=True):
-    """Whether it is forgotten."""
+    """The result of removing a broker's registration."""
 
     error_code: ErrorCode
     error_message: str | None = None
 
 
 class AlterPartition(Struct, frozen=True, kw_only=True):
-    """An ISR as a leader wants it (KIP-497).
+    """A new ISR that a leader asks for (KIP-497).
 
     Attributes:
-        topic_id: Of the topic.
-        partition_index: Its number.
-        leader_epoch: In which the leader leads.
-        new_isr_with_epochs: Brokers and their epochs as they fetched last, or -1 (KIP-903).
+        topic_id: The topic's id.
+        partition_index: The partition's number.
+        leader_epoch: The epoch in which the leader leads.
+        new_isr_with_epochs: The brokers, with the broker epoch of each one's last fetch or -1
+            (KIP-903).
         leader_recovery_state: 0: recovered; 1: after an unclean election (KIP-704).
-        partition_epoch: The state that the leader starts from.
+        partition_epoch: The partition epoch that the leader knows.
     """
 
     topic_id: UUID
@@ -136,7 +140,7 @@ class AlterPartition(Struct, frozen=True, kw_only=True):
 
 
 class AlterPartitionRequest(Struct, frozen=True, kw_only=True):
-    """A broker wants ISRs of partitions that it leads to change."""
+    """A broker's request to change the ISRs of partitions that it leads."""
 
     broker_id: int
     broker_epoch: int
@@ -144,7 +148,7 @@ class AlterPartitionRequest(Struct, frozen=True, kw_only=True):
 
 
 class AlteredPartition(Struct, frozen=True, kw_only=True):
-    """A partition as it stands after the request, or why it was refused."""
+    """A partition's state after the request, or the error."""
 
     topic_id: UUID
     partition_index: int
@@ -157,21 +161,21 @@ class AlteredPartition(Struct, frozen=True, kw_only=True):
 
 
 class AlterPartitionResponse(Struct, frozen=True, kw_only=True):
-    """An answer for each partition, in the order asked."""
+    """The answer to `AlterPartitionRequest`: a result for each partition, in order."""
 
     error_code: ErrorCode
     partitions: tuple[AlteredPartition, ...] = ()
 
 
 class AllocateProducerIdsRequest(Struct, frozen=True, kw_only=True):
-    """A broker needs ids for idempotent producers."""
+    """A broker's request for a block of producer ids."""
 
     broker_id: int
     broker_epoch: int
 
 
 class AllocateProducerIdsResponse(Struct, frozen=True, kw_only=True):
-    """A block of ids that nobody else gets."""
+    """A block of producer ids that no other broker gets."""
 
     error_code: ErrorCode
     producer_id_start: int = -1
@@ -179,13 +183,13 @@ class AllocateProducerIdsResponse(Struct, frozen=True, kw_only=True):
 
 
 class CreatableTopic(Struct, frozen=True, kw_only=True):
-    """A topic that is wanted.
+    """A topic to create.
 
     Attributes:
         name: Its name.
-        num_partitions: -1: the default, or as `assignments` say.
-        replication_factor: -1: the default, or as `assignments` say.
-        assignments: The replicas of each partition, if they are not to be chosen.
+        num_partitions: -1: the default, or as many as in `assignments`.
+        replication_factor: -1: the default, or as in `assignments`.
+        assignments: The replicas of each partition; empty: the controller chooses.
         configs: Names and values.
     """
 
@@ -197,7 +201,7 @@ class CreatableTopic(Struct, frozen=True, kw_only=True):
 
 
 class CreateTopicsRequest(Struct, frozen=True, kw_only=True):
-    """Make topics."""
+    """A request to create topics."""
 
     topics: tuple[CreatableTopic, ...]
     timeout_ms: int = 60_000
@@ -205,7 +209,7 @@ class CreateTopicsRequest(Struct, frozen=True, kw_only=True):
 
 
 class CreatableTopicResult(Struct, frozen=True, kw_only=True):
-    """A topic that was made, or why it was not."""
+    """A created topic, or the error."""
 
     name: str
     error_code: ErrorCode
@@ -217,13 +221,16 @@ class CreatableTopicResult(Struct, frozen=True, kw_only=True):
 
 
 class CreateTopicsResponse(Struct, frozen=True, kw_only=True):
-    """An answer for each topic; each fails with NOT_CONTROLLER if this is not the active one."""
+    """The answer to `CreateTopicsRequest`: a result for each topic.
+
+    Each result is NOT_CONTROLLER if this controller is not active.
+    """
 
     topics: tuple[CreatableTopicResult, ...]
 
 
 class CreatePartitionsTopic(Struct, frozen=True, kw_only=True):
-    """A topic that shall have more partitions: `count` of them in all."""
+    """A topic that should get more partitions, `count` in total."""
 
     name: str
     count: int
@@ -231,7 +238,7 @@ class CreatePartitionsTopic(Struct, frozen=True, kw_only=True):
 
 
 class CreatePartitionsRequest(Struct, frozen=True, kw_only=True):
-    """Give topics more partitions."""
+    """A request to add partitions to topics."""
 
     topics: tuple[CreatePartitionsTopic, ...]
     timeout_ms: int = 60_000
@@ -239,7 +246,7 @@ class CreatePartitionsRequest(Struct, frozen=True, kw_only=True):
 
 
 class TopicResult(Struct, frozen=True, kw_only=True):
-    """How it went with a topic."""
+    """The result for one topic."""
 
     name: str | None
     error_code: ErrorCode
@@ -248,33 +255,33 @@ class TopicResult(Struct, frozen=True, kw_only=True):
 
 
 class CreatePartitionsResponse(Struct, frozen=True, kw_only=True):
-    """An answer for each topic."""
+    """The answer to `CreatePartitionsRequest`: a result for each topic."""
 
     results: tuple[TopicResult, ...]
 
 
 class DeleteTopicState(Struct, frozen=True, kw_only=True):
-    """A topic by its name or by its id."""
+    """A topic to delete, by its name or by its id."""
 
     name: str | None = None
     topic_id: UUID | None = None
 
 
 class DeleteTopicsRequest(Struct, frozen=True, kw_only=True):
-    """Remove topics."""
+    """A request to delete topics."""
 
     topics: tuple[DeleteTopicState, ...]
     timeout_ms: int = 60_000
 
 
 class DeleteTopicsResponse(Struct, frozen=True, kw_only=True):
-    """An answer for each topic."""
+    """The answer to `DeleteTopicsRequest`: a result for each topic."""
 
     responses: tuple[TopicResult, ...]
 
 
 class PartitionOutcome(Struct, frozen=True, kw_only=True):
-    """How it went with a partition."""
+    """The result for one partition."""
 
     topic: str
     partition_index: int
@@ -283,12 +290,12 @@ class PartitionOutcome(Struct, frozen=True, kw_only=True):
 
 
 class ElectLeadersRequest(Struct, frozen=True, kw_only=True):
-    """Elect leaders anew (KIP-460).
+    """A request to elect leaders (KIP-460).
 
     Attributes:
         election_type: `PREFERRED` or `UNCLEAN`.
-        topic_partitions: None: all that need it.
-        timeout_ms: Of the client.
+        topic_partitions: The partitions; None: all that need an election.
+        timeout_ms: The client's timeout.
     """
 
     election_type: int
@@ -297,14 +304,14 @@ class ElectLeadersRequest(Struct, frozen=True, kw_only=True):
 
 
 class ElectLeadersResponse(Struct, frozen=True, kw_only=True):
-    """An answer for each partition."""
+    """The answer to `ElectLeadersRequest`: a result for each partition."""
 
     error_code: ErrorCode
     replica_election_results: tuple[PartitionOutcome, ...] = ()
 
 
 class ReassignablePartition(Struct, frozen=True, kw_only=True):
-    """The replicas that a partition shall have; None: what is under way is called off."""
+    """The new replicas of a partition; None cancels the reassignment in progress."""
 
     topic: str
     partition_index: int
@@ -312,14 +319,14 @@ class ReassignablePartition(Struct, frozen=True, kw_only=True):
 
 
 class AlterPartitionReassignmentsRequest(Struct, frozen=True, kw_only=True):
-    """Move replicas (KIP-455)."""
+    """A request to reassign partitions to other replicas (KIP-455)."""
 
     partitions: tuple[ReassignablePartition, ...]
     timeout_ms: int = 60_000
 
 
 class AlterPartitionReassignmentsResponse(Struct, frozen=True, kw_only=True):
-    """An answer for each partition."""
+    """The answer to `AlterPartitionReassignmentsRequest`: a result for each partition."""
 
     error_code: ErrorCode
     error_message: str | None = None
@@ -327,14 +334,14 @@ class AlterPartitionReassignmentsResponse(Struct, frozen=True, kw_only=True):
 
 
 class ListPartitionReassignmentsRequest(Struct, frozen=True, kw_only=True):
-    """Which replicas move; None: of all partitions."""
+    """A request for the reassignments in progress; None: of all partitions."""
 
     topic_partitions: tuple[tuple[str, int], ...] | None
     timeout_ms: int = 60_000
 
 
 class OngoingReassignment(Struct, frozen=True, kw_only=True):
-    """A partition whose replicas move."""
+    """A partition with a reassignment in progress."""
 
     topic: str
     partition_index: int
@@ -344,7 +351,7 @@ class OngoingReassignment(Struct, frozen=True, kw_only=True):
 
 
 class ListPartitionReassignmentsResponse(Struct, frozen=True, kw_only=True):
-    """The partitions whose replicas move."""
+    """The partitions with a reassignment in progress."""
 
     error_code: ErrorCode
     error_message: str | None = None
@@ -352,7 +359,7 @@ class ListPartitionReassignmentsResponse(Struct, frozen=True, kw_only=True):
 
 
 class AlterableConfig(Struct, frozen=True, kw_only=True):
-    """A config to change: `SET_CONFIG` and so on."""
+    """A change of one config, by an operation such as `SET_CONFIG`."""
 
     name: str
     config_operation: int
@@ -360,7 +367,7 @@ class AlterableConfig(Struct, frozen=True, kw_only=True):
 
 
 class AlterConfigsResource(Struct, frozen=True, kw_only=True):
-    """What to change of a topic or a broker."""
+    """The config changes of a topic or a broker."""
 
     resource_type: int
     resource_name: str
@@ -368,14 +375,14 @@ class AlterConfigsResource(Struct, frozen=True, kw_only=True):
 
 
 class IncrementalAlterConfigsRequest(Struct, frozen=True, kw_only=True):
-    """Change configs (KIP-339)."""
+    """A request to change configs (KIP-339)."""
 
     resources: tuple[AlterConfigsResource, ...]
     validate_only: bool = False
 
 
 class AlterConfigsResourceResponse(Struct, frozen=True, kw_only=True):
-    """How it went with a resource."""
+    """The result for one resource."""
 
     error_code: ErrorCode
     resource_type: int
@@ -384,7 +391,7 @@ class AlterConfigsResourceResponse(Struct, frozen=True, kw_only=True):
 
 
 class IncrementalAlterConfigsResponse(Struct, frozen=True, kw_only=True):
-    """An answer for each resource."""
+    """The answer to `IncrementalAlterConfigsRequest`: a result for each resource."""
 
     responses: tuple[AlterConfigsResourceResponse, ...]
 

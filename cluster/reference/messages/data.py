@@ -1,7 +1,7 @@
-"""Messages that move records: Produce, Fetch, ListOffsets, OffsetsForLeaderEpoch.
+"""The messages that move records: Produce, Fetch, ListOffsets, OffsetsForLeaderEpoch.
 
-A partition is named by `topic` and `partition`; the topic's id, where both sides know it, keeps a
-topic apart from its deleted namesake (KIP-516). -1 is "none" as on the wire.
+`topic` and `partition` name a partition. The topic's id, if both sides know it, distinguishes a
+topic from a deleted one with the same name (KIP-516). -1 means "none", as on the wire.
 """
 
 from typing import Annotated
@@ -11,20 +11,20 @@ from kio.schema.errors import ErrorCode
 from msgspec import Meta, Struct
 
 UNKNOWN = -1
-"""No offset, no epoch, no node."""
+"""No offset, no epoch or no node."""
 CONSUMER = -1
-"""The replica id of whoever is no replica."""
+"""The replica id of a client that is not a replica."""
 ANY_REPLICA = -2
-"""Kafka's "debugging consumer": whoever has a replica answers it, of the log to its end."""
+"""Kafka's "debugging consumer": any broker with a replica answers, up to the end of its log."""
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
-"""Special time stamps of ListOffsets."""
+"""Special timestamps of ListOffsets."""
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
-"""What brokers keep in topics, as records of forms that they must be able to read."""
+"""Topics of the brokers themselves; they must be able to read all records in them."""
 
 
 LARGEST_EPOCH = (1 << 31) - (1 << 20)
-"""No message of a node may tell a larger one: it is an i32, and elections count on from it."""
+"""The largest leader epoch in a message of a node. It is an i32, and elections add to it."""
 Epoch = Annotated[int, Meta(ge=UNKNOWN, le=LARGEST_EPOCH)]
 
 
@@ -32,9 +32,9 @@ class ProducePartition(Struct, frozen=True, kw_only=True, gc=False):
     """Records for one partition.
 
     Attributes:
-        topic, partition: Which.
-        topic_id: If the producer names it (since Produce 13).
-        records: One record batch of magic 2, as the producer made it.
+        topic, partition: The partition.
+        topic_id: The topic's id, if the producer sent it (since Produce 13).
+        records: One record batch of magic 2, exactly as the producer made it.
     """
 
     topic: str
@@ -44,12 +44,12 @@ class ProducePartition(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ProduceRequest(Struct, frozen=True, kw_only=True, gc=False):
-    """Append these. With `acks` 0 the reply is made too, but not put on the wire.
+    """A request to append records. With `acks` 0 an answer is made, too, but not sent.
 
     Attributes:
         acks: 0, 1, or -1 for "all".
         timeout_ms: How long to wait for the in-sync replicas.
-        to_internal: Whether internal topics are meant, too.
+        to_internal: Whether the request may write to internal topics.
     """
 
     acks: int
@@ -59,11 +59,11 @@ class ProduceRequest(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ProducedPartition(Struct, frozen=True, kw_only=True, gc=False):
-    """What became of the records of one partition.
+    """The result of appending one partition's records.
 
     Attributes:
-        base_offset: Of the first record; of the first time if they were there already.
-        current_leader, current_leader_epoch: Who leads, if it is known and not this node (KIP-951).
+        base_offset: The first record's offset. For a duplicate, the offset of the earlier append.
+        current_leader, current_leader_epoch: The leader, if known and not this node (KIP-951).
     """
 
     topic: str
@@ -77,20 +77,20 @@ class ProducedPartition(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ProduceResponse(Struct, frozen=True, kw_only=True, gc=False):
-    """Answers a `ProduceRequest`, in its order of partitions."""
+    """The answer to a `ProduceRequest`, with its order of partitions."""
 
     partitions: tuple[ProducedPartition, ...]
 
 
 class FetchPartition(Struct, frozen=True, kw_only=True, gc=False):
-    """From where to read one partition.
+    """The position from which to read one partition.
 
     Attributes:
-        current_leader_epoch: The epoch that the reader believes in; -1: not checked (KIP-320).
-        fetch_offset: The first offset wanted; of a replica: its log end offset.
-        last_fetched_epoch: The epoch of the last record that a replica has (KIP-595); -1: unknown.
-        log_start_offset: A replica's.
-        topic_id: Which topic of this name.
+        current_leader_epoch: The leader epoch that the reader knows; -1: not checked (KIP-320).
+        fetch_offset: The first requested offset. For a replica, its log end offset.
+        last_fetched_epoch: The epoch of a replica's last record (KIP-595); -1: unknown.
+        log_start_offset: A replica's log start offset.
+        topic_id: The topic's id.
     """
 
     topic: str
@@ -104,14 +104,14 @@ class FetchPartition(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FetchRequest(Struct, frozen=True, kw_only=True, gc=False):
-    """Read these; wait at most `max_wait_ms` for `min_bytes`.
+    """A request to read partitions; it waits at most `max_wait_ms` for `min_bytes`.
 
     Attributes:
-        replica_id: A broker's (or a member of the quorum's) id; -1 for a consumer.
-        replica_epoch: Its broker epoch (KIP-903); -1: unknown.
-        max_bytes: For all partitions together; the first batch is given however big it is (KIP-74).
+        replica_id: The id of a broker or quorum member; -1 for a consumer.
+        replica_epoch: The replica's broker epoch (KIP-903); -1: unknown.
+        max_bytes: The limit for all partitions together. The first batch may be larger (KIP-74).
         isolation_level: `READ_UNCOMMITTED` or `READ_COMMITTED`.
-        cluster_id: Of the quorum's fetches.
+        cluster_id: The cluster id, in fetches of the quorum.
     """
 
     partitions: tuple[FetchPartition, ...]
@@ -125,16 +125,17 @@ class FetchRequest(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FetchedPartition(Struct, frozen=True, kw_only=True, gc=False):
-    """What was read of one partition.
+    """The records read from one partition.
 
     Attributes:
-        high_watermark: The leader's; -1 with an error.
-        last_stable_offset: Where READ_COMMITTED ends: the high watermark, without transactions.
-        records: Whole batches; the first may begin before the offset that was asked for.
-        diverging_epoch, diverging_end_offset: If the logs differ (KIP-595): the largest epoch up to
-            the fetched one that the leader has, and where it ends; else -1.
-        current_leader, current_leader_epoch: Who leads, if it is known and not this node.
-        snapshot_end_offset, snapshot_epoch: Fetch this snapshot first (KIP-630); else -1.
+        high_watermark: The leader's high watermark; -1 with an error.
+        last_stable_offset: The end for READ_COMMITTED; equals the high watermark here, because
+            there are no transactions.
+        records: Whole batches. The first may begin before the requested offset.
+        diverging_epoch, diverging_end_offset: If the logs diverge (KIP-595): the leader's largest
+            epoch up to the fetched one, and its end; otherwise -1.
+        current_leader, current_leader_epoch: The leader, if known and not this node.
+        snapshot_end_offset, snapshot_epoch: The snapshot to fetch first (KIP-630); otherwise -1.
     """
 
     topic: str
@@ -154,18 +155,18 @@ class FetchedPartition(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FetchResponse(Struct, frozen=True, kw_only=True, gc=False):
-    """Answers a `FetchRequest`, in its order of partitions."""
+    """The answer to a `FetchRequest`, with its order of partitions."""
 
     partitions: tuple[FetchedPartition, ...]
     error_code: ErrorCode = ErrorCode.none
 
 
 class ListOffsetsPartition(Struct, frozen=True, kw_only=True):
-    """Ask a partition for an offset.
+    """A question for an offset of a partition.
 
     Attributes:
-        timestamp: `EARLIEST`, `LATEST`, `MAX_TIMESTAMP`, or milliseconds: the first record that is
-            not older.
+        timestamp: `EARLIEST`, `LATEST`, `MAX_TIMESTAMP`, or milliseconds: asks for the first record
+            that is not older.
     """
 
     topic: str
@@ -175,7 +176,10 @@ class ListOffsetsPartition(Struct, frozen=True, kw_only=True):
 
 
 class ListOffsetsRequest(Struct, frozen=True, kw_only=True):
-    """Ask for offsets; the latest is a replica's log end offset, a consumer's high watermark."""
+    """A request for offsets of partitions.
+
+    The latest offset is the log's end for a replica, and the high watermark for a consumer.
+    """
 
     partitions: tuple[ListOffsetsPartition, ...]
     replica_id: int = CONSUMER
@@ -183,7 +187,7 @@ class ListOffsetsRequest(Struct, frozen=True, kw_only=True):
 
 
 class ListedOffset(Struct, frozen=True, kw_only=True):
-    """An offset, its record's time stamp, and the epoch it was written in; -1: there is none."""
+    """An offset with its record's timestamp and leader epoch; -1 if there is none."""
 
     topic: str
     partition: int
@@ -194,13 +198,13 @@ class ListedOffset(Struct, frozen=True, kw_only=True):
 
 
 class ListOffsetsResponse(Struct, frozen=True, kw_only=True):
-    """Answers a `ListOffsetsRequest`, in its order of partitions."""
+    """The answer to a `ListOffsetsRequest`, with its order of partitions."""
 
     partitions: tuple[ListedOffset, ...]
 
 
 class EpochPartition(Struct, frozen=True, kw_only=True):
-    """Ask where an epoch ends in the leader's log (KIP-101, KIP-279, KIP-320)."""
+    """A question for the end of an epoch in the leader's log (KIP-101, KIP-279, KIP-320)."""
 
     topic: str
     partition: int
@@ -209,18 +213,18 @@ class EpochPartition(Struct, frozen=True, kw_only=True):
 
 
 class OffsetsForLeaderEpochRequest(Struct, frozen=True, kw_only=True):
-    """Ask where epochs end; `replica_id` is -1 for a consumer."""
+    """A request for the ends of epochs; `replica_id` is -1 for a consumer."""
 
     partitions: tuple[EpochPartition, ...]
     replica_id: int = CONSUMER
 
 
 class EpochEnd(Struct, frozen=True, kw_only=True):
-    """Where an epoch ends.
+    """The end of an epoch.
 
     Attributes:
-        leader_epoch: The largest epoch up to the one asked for that the leader has; -1: none.
-        end_offset: Where that one ends; -1: unknown.
+        leader_epoch: The leader's largest epoch up to the requested one; -1: none.
+        end_offset: The end of that epoch; -1: unknown.
     """
 
     topic: str
@@ -231,6 +235,6 @@ class EpochEnd(Struct, frozen=True, kw_only=True):
 
 
 class OffsetsForLeaderEpochResponse(Struct, frozen=True, kw_only=True):
-    """Answers an `OffsetsForLeaderEpochRequest`, in its order of partitions."""
+    """The answer to an `OffsetsForLeaderEpochRequest`, with its order of partitions."""
 
     partitions: tuple[EpochEnd, ...]

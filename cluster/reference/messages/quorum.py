@@ -1,7 +1,7 @@
-"""What the members of the quorum say to each other (KIP-595, 630, 853, 996).
+"""The messages between members of the quorum (KIP-595, KIP-630, KIP-853, KIP-996).
 
-Kafka's schemas nest each of these in a list of topics and partitions, of which there is one:
-`__cluster_metadata-0`. The nesting is left out here. Fetches are those of `messages.data`.
+Kafka's schemas nest each message in lists of topics and partitions. There is only one partition,
+`__cluster_metadata-0`, so the nesting is left out here. Fetches are those of `messages.data`.
 """
 
 from uuid import UUID
@@ -13,18 +13,19 @@ from cluster.reference.messages.data import Epoch
 
 
 class VoteRequest(Struct, frozen=True, kw_only=True):
-    """A candidate, or who would like to become one, asks for a vote.
+    """A request for a vote, by a candidate or by a node that may become one.
 
     Attributes:
-        cluster_id: The asker's, None if it has none.
-        voter_id: Who is asked.
-        voter_directory_id: The log folder of who is asked, as far as known (KIP-853).
-        replica_epoch: In which the candidate wants to lead; with `pre_vote` its present epoch.
-        replica_id: Who asks.
-        replica_directory_id: Its log folder.
-        last_offset_epoch: Of the last record in its log.
+        cluster_id: The asking node's cluster id; None if it has none.
+        voter_id: The node that should vote.
+        voter_directory_id: The id of that node's log dir, as far as known (KIP-853).
+        replica_epoch: The epoch in which the candidate wants to lead. With `pre_vote`: its present
+            epoch.
+        replica_id: The asking node.
+        replica_directory_id: The id of the asking node's log dir.
+        last_offset_epoch: The epoch of the last record in its log.
         last_offset: Its log end offset.
-        pre_vote: Whether it only asks what would be answered (KIP-996).
+        pre_vote: Whether it only asks what the answer would be (KIP-996).
     """
 
     cluster_id: str | None
@@ -39,13 +40,13 @@ class VoteRequest(Struct, frozen=True, kw_only=True):
 
 
 class VoteResponse(Struct, frozen=True, kw_only=True):
-    """A vote, or none.
+    """The answer to `VoteRequest`: a vote, or a refusal.
 
     Attributes:
-        error_code: Why the request was not looked at.
-        leader_id: Whom the voter takes for the leader, or -1.
+        error_code: The error if the request was invalid.
+        leader_id: The leader that the voter knows, or -1.
         leader_epoch: The voter's epoch.
-        vote_granted: Whether it votes for the asker, or would.
+        vote_granted: Whether it votes, or would vote, for the asking node.
     """
 
     error_code: ErrorCode
@@ -55,7 +56,7 @@ class VoteResponse(Struct, frozen=True, kw_only=True):
 
 
 class BeginQuorumEpochRequest(Struct, frozen=True, kw_only=True):
-    """A new leader makes itself known to who does not fetch from it yet."""
+    """A new leader's announcement to voters that do not fetch from it yet."""
 
     cluster_id: str | None
     voter_id: int
@@ -65,7 +66,7 @@ class BeginQuorumEpochRequest(Struct, frozen=True, kw_only=True):
 
 
 class BeginQuorumEpochResponse(Struct, frozen=True, kw_only=True):
-    """What the voter takes for the leader and the epoch."""
+    """The answer to `BeginQuorumEpochRequest`: the leader and the epoch that the voter knows."""
 
     error_code: ErrorCode
     leader_id: int
@@ -73,13 +74,13 @@ class BeginQuorumEpochResponse(Struct, frozen=True, kw_only=True):
 
 
 class EndQuorumEpochRequest(Struct, frozen=True, kw_only=True):
-    """A leader resigns, and names who should follow it.
+    """A leader's announcement that it resigns, with its preferred successors.
 
     Attributes:
-        cluster_id: The leader's.
-        leader_id: Who resigns.
-        leader_epoch: From which.
-        preferred_candidates: Voters and their log folders, the longest log first.
+        cluster_id: The leader's cluster id.
+        leader_id: The node that resigns.
+        leader_epoch: The epoch that ends.
+        preferred_candidates: Voters and the ids of their log dirs, longest log first.
     """
 
     cluster_id: str | None
@@ -89,7 +90,7 @@ class EndQuorumEpochRequest(Struct, frozen=True, kw_only=True):
 
 
 class EndQuorumEpochResponse(Struct, frozen=True, kw_only=True):
-    """What the voter takes for the leader and the epoch."""
+    """The answer to `EndQuorumEpochRequest`: the leader and the epoch that the voter knows."""
 
     error_code: ErrorCode
     leader_id: int
@@ -97,17 +98,17 @@ class EndQuorumEpochResponse(Struct, frozen=True, kw_only=True):
 
 
 class FetchSnapshotRequest(Struct, frozen=True, kw_only=True):
-    """A replica whose next record is no longer in the leader's log asks for a piece of a snapshot.
+    """A replica's request for a piece of a snapshot, if the leader's log lacks its next record.
 
     Attributes:
-        cluster_id: The replica's.
-        replica_id: Who asks.
-        replica_directory_id: Its log folder.
-        max_bytes: How much it takes.
+        cluster_id: The replica's cluster id.
+        replica_id: The asking replica.
+        replica_directory_id: The id of its log dir.
+        max_bytes: The most bytes to send.
         current_leader_epoch: The replica's epoch.
-        end_offset: Of the snapshot, which stands for all records below.
-        epoch: Of the record before that.
-        position: From which byte on.
+        end_offset: The snapshot's end offset. The snapshot replaces all records before it.
+        epoch: The epoch of the record before the end offset.
+        position: The first requested byte.
     """
 
     cluster_id: str | None
@@ -124,14 +125,14 @@ class FetchSnapshotResponse(Struct, frozen=True, kw_only=True):
     """A piece of a snapshot.
 
     Attributes:
-        error_code: SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE, or of epochs.
-        end_offset: Of the snapshot.
-        epoch: Of the snapshot.
-        leader_id: Whom the answerer takes for the leader, or -1.
-        leader_epoch: The answerer's.
-        size: Of the whole file, in bytes.
-        position: Of the first byte here.
-        unaligned_records: Bytes of the file; they may begin and end within a batch.
+        error_code: SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE, or an error about epochs.
+        end_offset: The snapshot's end offset.
+        epoch: The snapshot's epoch.
+        leader_id: The leader that the answering node knows, or -1.
+        leader_epoch: The answering node's epoch.
+        size: The size of the whole file in bytes.
+        position: The position of this piece's first byte.
+        unaligned_records: The piece's bytes. They may begin and end inside a batch.
     """
 
     error_code: ErrorCode
@@ -145,18 +146,18 @@ class FetchSnapshotResponse(Struct, frozen=True, kw_only=True):
 
 
 class DescribeQuorumRequest(Struct, frozen=True, kw_only=True):
-    """Ask the leader how far everybody has come (KIP-595, 836)."""
+    """A question to the leader for the progress of all members (KIP-595, KIP-836)."""
 
 
 class ReplicaState(Struct, frozen=True, kw_only=True):
-    """A member of the quorum, as its leader sees it.
+    """A member of the quorum, as its leader knows it.
 
     Attributes:
         replica_id: Its node id.
-        replica_directory_id: Its log folder.
-        log_end_offset: Where it fetched last; -1 if it did not.
+        replica_directory_id: The id of its log dir.
+        log_end_offset: The offset of its last fetch; -1 if there was none.
         last_fetch_timestamp: In milliseconds of the leader's clock, or -1.
-        last_caught_up_timestamp: When it last had everything, or -1.
+        last_caught_up_timestamp: When it last had all records, or -1.
     """
 
     replica_id: int
@@ -167,7 +168,10 @@ class ReplicaState(Struct, frozen=True, kw_only=True):
 
 
 class DescribeQuorumResponse(Struct, frozen=True, kw_only=True):
-    """The quorum, as its leader sees it; NOT_LEADER_OR_FOLLOWER from anybody else."""
+    """The answer to `DescribeQuorumRequest`: the quorum as its leader knows it.
+
+    Other nodes answer NOT_LEADER_OR_FOLLOWER.
+    """
 
     error_code: ErrorCode
     leader_id: int = -1

@@ -1,4 +1,4 @@
-"""A broker's replicas: leaders and followers, ISRs, high watermarks, truncation, parked requests.
+"""A broker's replicas: leaders and followers, ISRs, high watermarks, truncation, waiting requests.
 
-`replicas.Replicas` is the whole of it to a node; the rest is a module for each rule.
+A node uses only `replicas.Replicas`. Each other module implements one rule.
 """

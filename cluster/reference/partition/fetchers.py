@@ -1,7 +1,7 @@
-"""A follower's side: one fetcher for each leader, which asks for all partitions at once.
+"""A follower's fetchers: one for each leader, which fetches all partitions at once.
 
-A fetcher has one request under way. What comes back counts for a partition only if it still follows
-the same leader in the same epoch, and its log still ends where the fetch began.
+A fetcher has at most one open request. An answer counts only for a partition that still follows the
+same leader in the same epoch. The partition's log must also still end where the fetch began.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,20 +36,20 @@ BACKOFF_TIMER = "replicas:backoff:"
 
 
 class Phase(Enum):
-    """What a follower asks its leader next."""
+    """The kinds of questions that a follower can ask its leader next."""
 
     FETCH = "fetch"
     EPOCH_END = "epoch-end"
-    """Where its last epoch ends: the one question of `leader-epoch-v0`."""
+    """The follower asks for the end of its last epoch, only with the rule `leader-epoch-v0`."""
     BOUNDS = "bounds"
-    """Where the leader's log begins and ends: a fetch was out of range."""
+    """The follower asks for the start and the end of the leader's log: a fetch was out of range."""
     WAIT = "wait"
-    """Nothing: the leader is in a later epoch, and the controller will tell."""
+    """The follower asks nothing until the controller announces the leader's later epoch."""
 
 
 _QUESTIONS = (Phase.EPOCH_END, Phase.BOUNDS, Phase.FETCH)
 _FETCH, _LEADER_EPOCH, _NONE = Phase.FETCH, Truncation.LEADER_EPOCH, ErrorCode.none
-"""At hand: looking a member up in its class takes long, where every fetch asks for it."""
+"""Kept as names, because looking up enum members for each fetch is slow."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -57,11 +57,11 @@ class Following:
     """One partition of a fetcher.
 
     Attributes:
-        partition: Which.
+        partition: The replica.
         epoch: The leader epoch in which it follows.
-        phase: What is asked next.
-        rests_until_ns: Not before this moment (`replica.fetch.backoff.ms`).
-        asked: The last fetch, which stays the same while nothing is new.
+        phase: What it asks next.
+        rests_until_ns: It asks nothing before this time (`replica.fetch.backoff.ms`).
+        asked: The last fetch, reused while nothing has changed.
     """
 
     partition: Partition
@@ -76,11 +76,11 @@ class Fetcher:
     """Copies partitions from one leader.
 
     Attributes:
-        leader: Its broker id.
-        following: By folder.
-        under_way: The number of the request that is not answered yet, None: there is none.
-        asked: The folders that it asks about, each with what was known then.
-        request: The last fetch, made again only when something changed.
+        leader: The leader's broker id.
+        following: The partitions by folder.
+        under_way: The number of the open request; None if there is none.
+        asked: The folders of the open request, each with its state at that time.
+        request: The last fetch request, rebuilt only after a change.
     """
 
     leader: int
@@ -96,10 +96,10 @@ class Fetchers:
 
     Attributes:
         me: The broker's id.
-        settings: The node's.
-        next_number: Hands out `Request.number`.
-        broker_epoch: This broker's (KIP-903).
-        asked_by: Whose each request is that is not answered yet, by its number.
+        settings: The node's settings.
+        next_number: Returns the next `Request.number`.
+        broker_epoch: This broker's epoch (KIP-903).
+        asked_by: The fetcher of each open request, by the request's number.
     """
 
     me: int
@@ -112,11 +112,11 @@ class Fetchers:
     asked_by: dict[int, Fetcher] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Choose the rule of truncation."""
+        """Choose the truncation rule."""
         self._rule = follower.rule_of(self.settings)
 
     def follow(self, partition: Partition, now: Nanoseconds, out: list[Effect]) -> None:
-        """Follow the leader of the partition's state, from the truncation on."""
+        """Begin to follow a partition's leader; truncate the log first."""
         folder, leader = partition.log.folder, partition.state.leader
         self.leave(folder)
         rule, phase = self._rule, Phase.FETCH
@@ -132,22 +132,22 @@ class Fetchers:
         self._turn(fetcher, now, out)
 
     def leave(self, folder: str) -> None:
-        """Follow nobody; what is under way for the partition counts no longer."""
+        """Stop following; an open request no longer counts for the partition."""
         leader = self._leader_of.pop(folder, None)
         if leader is None:
             return
         fetcher = self._by_leader[leader]
         del fetcher.following[folder]
         if not fetcher.following:
-            # What it asked may hang for long; whoever follows this leader next need not wait.
+            # Its open request may take long. A new fetcher for this leader need not wait for it.
             del self._by_leader[leader]
 
     def answered(self, now: Nanoseconds, number: int, answer: object, out: list[Effect]) -> None:
-        """Take an answer, and ask on."""
+        """Handle an answer, and send the next request."""
         fetcher = self.asked_by.pop(number)
         asked, fetcher.under_way = fetcher.asked, None
         following = fetcher.following
-        # Who left, or follows in another epoch since, has nothing of what was asked before.
+        # Partitions that left, or that follow in another epoch, ignore this answer.
         mine = [each for each in asked if following.get(each.partition.log.folder) is each]
         match answer:
             case FetchResponse() if answer.error_code is _NONE:
@@ -162,12 +162,12 @@ class Fetchers:
         self._turn(fetcher, now, out)
 
     def rested(self, now: Nanoseconds, leader: int, out: list[Effect]) -> None:
-        """Go on after a rest."""
+        """Continue after a pause."""
         if (fetcher := self._by_leader.get(leader)) is not None:
             self._turn(fetcher, now, out)
 
     def _turn(self, fetcher: Fetcher, now: Nanoseconds, out: list[Effect]) -> None:
-        """Ask the next question, unless one is under way or everybody rests."""
+        """Send the next request, unless one is open or all partitions pause."""
         if fetcher.under_way is not None or not fetcher.following:
             return
         all_of_them = tuple(fetcher.following.values())
@@ -227,7 +227,7 @@ class Fetchers:
         if (
             before is not None
             and before.replica_epoch == self.broker_epoch
-            and before.partitions == entries  # Entries that did not change are the same objects.
+            and before.partitions == entries  # Unchanged entries are the same objects.
         ):
             return before
         settings = self.settings
@@ -282,13 +282,13 @@ class Fetchers:
     def _take(
         self, each: Following, told: FetchedPartition, now: Nanoseconds, out: list[Effect]
     ) -> None:
-        """Take what a fetch brought for one partition."""
+        """Handle the fetched result for one partition."""
         if told.error_code is not _NONE:
             self._refused(each, told.error_code, now)
             return
         partition = each.partition
         if told.diverging_epoch != UNKNOWN or told.diverging_end_offset != UNKNOWN:
-            # KIP-595: the fetch itself is told where the logs part.
+            # KIP-595: the answer to a fetch reports where the logs diverge.
             follower.truncate_to_agreement(partition, told, me=self.me, out=out)
             return
         try:
@@ -299,13 +299,15 @@ class Fetchers:
             self._rest(each, now)
             return
         known = min(told.high_watermark, partition.log.end_offset)
-        # A new leader's mark may lag behind the old one's: what is committed stays so.
+        # A new leader's high watermark may be behind the old one's. Committed records stay
+        # committed.
         partition.high_watermark = max(partition.high_watermark, known)
 
     def _refused(self, each: Following, code: ErrorCode, now: Nanoseconds) -> None:
         if code is ErrorCode.offset_out_of_range:
             each.phase = Phase.BOUNDS
-        elif code is ErrorCode.fenced_leader_epoch:  # KIP-320: the state of a later epoch comes.
+        # KIP-320: the partition's state of a later epoch will follow.
+        elif code is ErrorCode.fenced_leader_epoch:
             each.phase = Phase.WAIT
         else:
             self._rest(each, now)

@@ -1,9 +1,10 @@
-"""How a follower truncates: three rules, each of them a chapter of Kafka's history.
+"""How a follower truncates its log: three rules from Kafka's history.
 
-- `high-watermark` (before KIP-101): as it begins to follow, to its own high watermark, which lags.
-- `leader-epoch-v0` (KIP-101): once, to where the leader says that the follower's last epoch ends.
-- `leader-epoch`: the leader says which epoch that end is of (KIP-279), with every fetch (KIP-595),
-  and the follower fetches again until both agree.
+- `high-watermark` (before KIP-101): when it begins to follow, to its own high watermark, which may
+  be too low.
+- `leader-epoch-v0` (KIP-101): once, to where the follower's last epoch ends in the leader's log.
+- `leader-epoch`: the leader also reports the epoch of that end (KIP-279), with each fetch
+  (KIP-595). The follower fetches again until both logs agree.
 """
 
 from cluster.reference.bugs import Bug
@@ -14,15 +15,18 @@ from cluster.reference.settings import Settings, Truncation
 
 
 def rule_of(settings: Settings) -> Truncation:
-    """Return the rule that a node's followers truncate by."""
+    """Return the rule by which a node's followers truncate."""
     rule = settings.truncation
     if Bug.TRUNCATE_TO_HIGH_WATERMARK in settings.bugs:
-        rule = Truncation.HIGH_WATERMARK  # The bug: KIP-101 forgotten.
+        rule = Truncation.HIGH_WATERMARK  # The bug: truncate as before KIP-101.
     return rule
 
 
 def truncate_to_high_watermark(partition: Partition, *, me: int, out: list[Effect]) -> None:
-    """Cut what is not known to be committed: examples 1 and 2 of KIP-101 show what that loses."""
+    """Truncate a follower's log to its own high watermark.
+
+    This may lose committed records: see KIP-101's examples 1 and 2.
+    """
     why = f"local high watermark {partition.high_watermark}"
     text = f"Truncating partition {partition.log.folder} to {why}"
     out.append(Say(text=f"{_fetcher(partition, me)} {text}"))
@@ -32,10 +36,10 @@ def truncate_to_high_watermark(partition: Partition, *, me: int, out: list[Effec
 def truncate_to_epoch_end(
     partition: Partition, answer: EpochEnd, *, me: int, out: list[Effect]
 ) -> None:
-    """Cut where the leader says that the follower's last epoch ends (KIP-101).
+    """Truncate to where the leader's log ends the follower's last epoch (KIP-101).
 
-    The first version of the answer had no epoch. What the follower has of epochs in between, which
-    the leader never saw, stays: KIP-279.
+    The first version of the leader's answer had no epoch. So records of epochs that the leader
+    never had stay in the follower's log: KIP-279.
     """
     if answer.end_offset == UNKNOWN:
         truncate_to_high_watermark(partition, me=me, out=out)
@@ -49,11 +53,11 @@ def truncate_to_epoch_end(
 def truncate_to_agreement(
     partition: Partition, told: FetchedPartition, *, me: int, out: list[Effect]
 ) -> None:
-    """Cut where the logs diverge, as far as the leader's answer to one fetch tells (KIP-595).
+    """Truncate to where the logs diverge, as far as one answer to a fetch reports it (KIP-595).
 
-    The leader named its largest epoch up to the follower's last. If the follower has that epoch
-    too, both cut it where it ends first. If not, everything of later epochs goes, and the next
-    fetch asks with an epoch before it (KIP-279).
+    The leader reports its largest epoch up to the follower's last one. If the follower has that
+    epoch, the epoch ends at the smaller of both ends. If not, the follower removes all later
+    epochs, and its next fetch asks with an earlier one (KIP-279).
     """
     epoch, end = told.diverging_epoch, told.diverging_end_offset
     mine, my_end = partition.log.end_of(epoch)
@@ -70,7 +74,7 @@ def truncate_to_agreement(
 def truncate_to_leaders_log(
     partition: Partition, leader_start: int, leader_end: int, *, me: int, out: list[Effect]
 ) -> None:
-    """Take an out-of-range fetch back into the leader's log, as Kafka's fetcher does."""
+    """After an out-of-range fetch, move into the leader's log, as Kafka's fetcher does."""
     log = partition.log
     if leader_end < log.end_offset:
         reset = f"from {log.end_offset} to current leader's latest offset {leader_end}"

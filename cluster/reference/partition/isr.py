@@ -1,4 +1,4 @@
-"""ISR changes as they are asked of the controller (KIP-497): wishes out, answers in."""
+"""Requests to the controller for ISR changes, and its answers (KIP-497)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from cluster.reference.partition.partition import Partition
 from cluster.reference.partition.registry import Registry
 
 _TAKEN_BACK = (ErrorCode.ineligible_replica, ErrorCode.operation_not_attempted)
-"""The wish was not granted, and the partition is as it was: another one may be made."""
+"""Errors after which the partition is unchanged, and the leader may ask for another change."""
 _OVERTAKEN = (
     ErrorCode.fenced_leader_epoch,
     ErrorCode.invalid_update_version,
@@ -21,23 +21,25 @@ _OVERTAKEN = (
     ErrorCode.unknown_topic_or_partition,
     ErrorCode.invalid_request,
 )
-"""The controller knows more than the leader, who is going to hear of it: the wish may stand, and
-whoever was to be added still counts for the high watermark."""
+"""Errors that mean that the controller knows a newer state, which the leader will learn.
+
+The request may stay open. Until then, brokers to be added still count for the high watermark.
+"""
 
 
 @dataclass(slots=True, eq=False)
 class IsrChanges:
-    """The wishes of all partitions that are led here.
+    """The ISR changes that this broker's leaders ask for.
 
     Attributes:
-        unsent: What was not handed out yet, by folder.
+        unsent: The requests not sent yet, by folder.
     """
 
     _registry: Registry
     unsent: dict[str, AlterPartition] = field(default_factory=dict)
 
     def fetched(self, partition: Partition, broker: int) -> None:
-        """A follower fetched: it may have caught up."""
+        """After a follower's fetch, ask the controller to add a caught-up follower to the ISR."""
         leading = partition.leading
         if leading and leading.wish_to_add(
             broker, high_watermark=partition.high_watermark, eligible=self._registry.eligible
@@ -45,7 +47,7 @@ class IsrChanges:
             self._note(partition, leading.wish)
 
     def remove_laggards(self, now: Nanoseconds, out: list[Effect]) -> None:
-        """Look for followers that lag."""
+        """Ask the controller to remove followers that lag from the ISRs."""
         for partition in self._registry.led():
             leading = partition.leading
             if leading is None:
@@ -56,7 +58,7 @@ class IsrChanges:
                 out.append(Say(text=self._shrinks(partition, lags)))
 
     def wishes(self) -> tuple[AlterPartition, ...]:
-        """Hand out what is to be asked."""
+        """Return the requests not sent yet, and count them as sent."""
         if not self.unsent:
             return ()
         wishes = tuple(self.unsent.values())
@@ -64,7 +66,7 @@ class IsrChanges:
         return wishes
 
     def forget(self, folder: str) -> None:
-        """This broker leads no longer."""
+        """Drop the request of a partition that this broker no longer leads."""
         self.unsent.pop(folder, None)
 
     def answered(
@@ -73,13 +75,13 @@ class IsrChanges:
         answers: Sequence[AlteredPartition] | None,
         out: list[Effect],
     ) -> list[Partition]:
-        """Take answers; returns the partitions whose ISR is another one, or is settled."""
+        """Handle answers; return the partitions whose ISR changed or is settled."""
         told = {(each.topic_id, each.partition_index): each for each in answers or ()}
         settled = []
         for wish in wishes:
             partition = self._partition(wish.topic_id, wish.partition_index)
             if partition is None or not partition.leading or partition.leading.wish is not wish:
-                continue  # A later state of the partition has answered it.
+                continue  # A later state of the partition has already answered the request.
             answer = told.get((wish.topic_id, wish.partition_index))
             if answer is None:
                 self._note(partition, wish)

@@ -1,12 +1,12 @@
-"""What a leader knows of its followers: the ISR, and how far everybody has come.
+"""A leader's knowledge of its followers: the ISR, and each follower's progress.
 
-- The high watermark is the smallest log end offset of the maximal ISR, which has those that are
-  about to join as well (KIP-497), and it waits for whoever has caught up and may join. It moves
-  only while the ISR has enough members (Kafka 3.7, KIP-966), and never back.
-- A follower that was not at the log's end for `replica.lag.time.max.ms` leaves the ISR. It joins
-  again when it has reached the high watermark and the start of the leader's epoch, unless it is
-  fenced or is shutting down (KIP-841), or was started again since it fetched (KIP-903).
-- The controller decides: the leader wishes, with AlterPartition (KIP-497), one wish at a time.
+- The high watermark is the smallest log end offset in the maximal ISR. That ISR includes followers
+  that are about to join (KIP-497). The high watermark also waits for followers that have caught up
+  and may join. It moves only while the ISR has enough members (Kafka 3.7, KIP-966), never back.
+- A follower leaves the ISR if it was not at the log's end for `replica.lag.time.max.ms`. It joins
+  again when it has reached the high watermark and the start of the leader's epoch. It may not join
+  while it is fenced or shutting down (KIP-841), or if it restarted since it fetched (KIP-903).
+- The controller decides. The leader asks with AlterPartition (KIP-497), one change at a time.
 """
 
 from collections.abc import Mapping
@@ -26,10 +26,10 @@ class Remote:
     """A follower, as its leader knows it.
 
     Attributes:
-        end_offset: Its log end offset, the offset of its last fetch; -1: it has not fetched yet.
-        caught_up_ns: When it last had all that the leader had.
-        fetched_ns, leader_end: When it last fetched, and what the leader's log ended at then.
-        broker_epoch: That its last fetch carried.
+        end_offset: Its log end offset: the offset of its last fetch; -1 before the first fetch.
+        caught_up_ns: When it last had all of the leader's records.
+        fetched_ns, leader_end: When it last fetched, and the leader's log end then.
+        broker_epoch: The broker epoch in its last fetch.
     """
 
     end_offset: int = UNKNOWN
@@ -39,11 +39,15 @@ class Remote:
     broker_epoch: int = UNKNOWN
 
     def fetches(self, offset: int, *, now: Nanoseconds, leader_end: int) -> None:
-        """Note a fetch: all before its offset is stored there (there are no ACK messages)."""
+        """Record a fetch.
+
+        The follower has stored all before its offset (there are no ACK messages).
+        """
         if offset >= leader_end:
             self.caught_up_ns = max(self.caught_up_ns, now)
         elif offset >= self.leader_end:
-            # It has what there was at its last fetch: a leader that never rests outruns nobody.
+            # It has all records of its last fetch's time. So a leader with constant writes outruns
+            # no follower.
             self.caught_up_ns = max(self.caught_up_ns, self.fetched_ns)
         self.end_offset = offset
         self.fetched_ns = now
@@ -51,13 +55,13 @@ class Remote:
 
 
 class Leading:
-    """A partition's leadership in one leader epoch.
+    """The leadership of a partition in one leader epoch.
 
     Attributes:
-        state: As it was committed by the controller.
-        epoch_start: Where the log ended when the epoch began.
-        remotes: The followers, by broker's id, in the order of assignment.
-        wish: The ISR change that is asked for, None: none.
+        state: The partition's state as committed by the controller.
+        epoch_start: The log's end when the epoch began.
+        remotes: The followers by broker id, in the order of assignment.
+        wish: The requested ISR change; None if there is none.
     """
 
     __slots__ = ("_lag_ns", "_log", "_me", "epoch_start", "remotes", "state", "wish")
@@ -65,7 +69,11 @@ class Leading:
     def __init__(
         self, state: PartitionState, log: Log, *, me: int, lag_ns: Nanoseconds, now: Nanoseconds
     ) -> None:
-        """Begin to lead: nothing is known of the followers, and the ISR has its full time."""
+        """Begin to lead a partition.
+
+        The positions of the followers are unknown. The ISR's members have their full time to catch
+        up.
+        """
         self.state = state
         self.epoch_start = log.end_offset
         self.wish: AlterPartition | None = None
@@ -74,7 +82,7 @@ class Leading:
         self.take(state, now)
 
     def take(self, state: PartitionState, now: Nanoseconds) -> None:
-        """Take what the controller decided; it answers any wish, granted or not."""
+        """Apply the controller's decision, which also answers an open ISR request."""
         again = state.leader_epoch > self.state.leader_epoch
         if again:
             self.epoch_start = self._log.end_offset
@@ -86,8 +94,8 @@ class Leading:
                 continue
             remote = known.get(broker) or Remote()
             if again:
-                # Of the epochs between, this leader may have heard nothing: a follower can have
-                # followed another one meanwhile, and cut what it had. Its next fetch tells.
+                # This leader may have missed epochs in between. A follower may have followed
+                # another leader meanwhile and truncated its log. Its next fetch shows its position.
                 remote = Remote(broker_epoch=remote.broker_epoch)
             self.remotes[broker] = remote
             if broker in state.isr and (again or broker not in known):
@@ -95,7 +103,7 @@ class Leading:
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """The committed ISR and whoever the leader wishes to add (KIP-497)."""
+        """The committed ISR and the brokers that the leader asks to add (KIP-497)."""
         if self.wish is None:
             return self.state.isr
         added = (broker for broker, _ in self.wish.new_isr_with_epochs)
@@ -103,27 +111,27 @@ class Leading:
 
     @property
     def enough_in_sync(self) -> bool:
-        """Whether the ISR has `min.insync.replicas`, or all replicas if there are fewer."""
+        """Whether the ISR has `min.insync.replicas` members, or all replicas if there are fewer."""
         state, in_sync = self.state, len(self.state.isr)
         return in_sync >= state.settings.min_insync_replicas or in_sync >= len(state.replicas)
 
     def high_watermark(self, now: Nanoseconds, *, before: int, eligible: Mapping[int, int]) -> int:
-        """Return the high watermark; it never moves back.
+        """Return the high watermark, which never moves back.
 
         Args:
-            now: This moment.
-            before: What it was.
+            now: The present time.
+            before: The high watermark so far.
             eligible: The brokers that may be in an ISR, with their epochs.
         """
-        if not self.enough_in_sync:  # KIP-966: nothing is committed by too few.
+        if not self.enough_in_sync:  # KIP-966: too few replicas commit nothing.
             return before
         mark = end = self._log.end_offset
-        # KIP-497: who is to be added counts before the controller has said so.
+        # KIP-497: brokers to be added count before the controller has agreed.
         maximal = self.state.isr if self.wish is None else self.maximal_isr
         for broker, remote in self.remotes.items():
             if remote.end_offset >= mark:
                 continue
-            # Whoever is about to join would fall behind again if the mark ran ahead of it.
+            # A follower about to join would fall behind again if the high watermark passed it.
             if broker in maximal or (
                 self._keeps_up(remote, end, now) and _is_eligible(broker, remote, eligible)
             ):
@@ -131,20 +139,23 @@ class Leading:
         return mark if mark > before else before
 
     def wish_to_add(self, broker: int, *, high_watermark: int, eligible: Mapping[int, int]) -> bool:
-        """Wish a follower into the ISR if it may join; returns whether there is a new wish."""
+        """Ask the controller to add a follower to the ISR, if the follower may join.
+
+        Return whether that is a new request.
+        """
         if self.wish is not None or broker in self.state.isr:
             return False
         remote = self.remotes[broker]
-        # KAFKA-7128: behind the epoch's start it may still hold what this leader never had.
+        # KAFKA-7128: behind the epoch's start, it may have records that this leader never had.
         caught_up = remote.end_offset >= max(high_watermark, self.epoch_start)
-        # KIP-841: nor is one wished for that the controller would refuse.
+        # KIP-841: do not ask for a broker that the controller would refuse.
         if not caught_up or not _is_eligible(broker, remote, eligible):
             return False
         self._wish((*self.state.isr, broker), eligible)
         return True
 
     def wish_to_remove(self, now: Nanoseconds, eligible: Mapping[int, int]) -> tuple[int, ...]:
-        """Wish the followers out of the ISR that lag; returns them."""
+        """Ask the controller to remove followers that lag from the ISR; return these followers."""
         if self.wish is not None:
             return ()
         end, remotes = self._log.end_offset, self.remotes
@@ -173,6 +184,6 @@ class Leading:
 
 
 def _is_eligible(broker: int, remote: Remote, eligible: Mapping[int, int]) -> bool:
-    """Whether a broker may join: it is live (KIP-841), and is who fetched (KIP-903)."""
+    """Return whether a broker may join: it is live (KIP-841) and has not restarted (KIP-903)."""
     epoch = eligible.get(broker)
     return epoch is not None and remote.broker_epoch in (UNKNOWN, epoch)

@@ -1,7 +1,7 @@
-"""Requests that wait, as data: Kafka's purgatory.
+"""Waiting requests, as data: Kafka's purgatory.
 
-A produce with acks=all waits for the high watermark, a fetch for bytes; both wait no longer than
-they say, and none outlives its connection.
+A produce request with acks=all waits for the high watermark. A fetch waits for bytes. Both wait at
+most for their own timeout, and never longer than their connection lives.
 """
 
 from bisect import insort
@@ -19,20 +19,20 @@ from cluster.reference.messages.data import FetchRequest, ProducedPartition, Pro
 
 
 class HasFetches(Protocol):
-    """What a fetch can wait for: a partition.
+    """A partition on which a fetch can wait.
 
     Attributes:
-        fetches: Those that wait for it.
+        fetches: The waiting fetches.
     """
 
     fetches: list["ParkedFetch"]
 
 
 class ParkedFetch(Struct, eq=False, kw_only=True):
-    """A fetch that found too little.
+    """A waiting fetch that found too few bytes.
 
     Attributes:
-        partitions: What it waits for.
+        partitions: The partitions on which it waits.
     """
 
     asker: Asker
@@ -42,12 +42,12 @@ class ParkedFetch(Struct, eq=False, kw_only=True):
 
 
 class ParkedProduce(Struct, eq=False, kw_only=True):
-    """A produce request of which some partitions are not committed yet.
+    """A waiting produce request: some of its partitions are not committed yet.
 
     Attributes:
-        results: An answer for each partition, in the request's order; of those that are waited for
-            the one that they get when they are committed.
-        waiting: The folders of those that are waited for, by their place in the request.
+        results: An answer for each partition, in the request's order. An uncommitted partition has
+            the answer for its success.
+        waiting: The folders of the uncommitted partitions, by their position in the request.
     """
 
     asker: Asker
@@ -56,7 +56,7 @@ class ParkedProduce(Struct, eq=False, kw_only=True):
     done: bool = False
 
     def settle(self, place: int, error: ErrorCode) -> None:
-        """Note how one of them ended."""
+        """Record the result for one partition of the waiting produce request."""
         del self.waiting[place]
         if error is not ErrorCode.none:
             mine = self.results[place]
@@ -65,24 +65,24 @@ class ParkedProduce(Struct, eq=False, kw_only=True):
             )
 
     def reply(self) -> Reply:
-        """Return the answer."""
+        """Return the answer and mark the request as done."""
         self.done = True
         return Reply(asker=self.asker, message=ProduceResponse(partitions=tuple(self.results)))
 
 
 class Awaited(Struct, eq=False, kw_only=True):
-    """One partition of a parked produce: the offset that the high watermark must reach."""
+    """One partition of a waiting produce: the offset that the high watermark must reach."""
 
     offset: int
     parked: ParkedProduce
     place: int
 
     def __lt__(self, other: "Awaited") -> bool:
-        """Order by offset; duplicates wait for offsets long before those of new batches."""
+        """Compare by offset; duplicates wait for much lower offsets than new batches."""
         return self.offset < other.offset
 
     def end(self, error: ErrorCode) -> Reply | None:
-        """Settle the partition; return the answer if it was the last."""
+        """Record the partition's result; return the answer if it was the last partition."""
         if self.parked.done:
             return None
         self.parked.settle(self.place, error)
@@ -91,16 +91,16 @@ class Awaited(Struct, eq=False, kw_only=True):
 
 @dataclass(slots=True, eq=False)
 class ParkedProduces:
-    """What waits for one partition's high watermark."""
+    """The produces that wait for one partition's high watermark."""
 
     _awaited: list[Awaited] = field(default_factory=list)
 
     def add(self, awaited: Awaited) -> None:
-        """Wait."""
+        """Add one partition of a waiting produce request."""
         insort(self._awaited, awaited)
 
     def has_reached(self, high_watermark: int) -> bool:
-        """Whether anything waits for no more than this."""
+        """Return whether a produce waits for at most this high watermark."""
         awaited = self._awaited
         return bool(awaited) and awaited[0].offset <= high_watermark
 
@@ -117,12 +117,12 @@ class ParkedProduces:
         return self._settled(reached, error)
 
     def failed(self, error: ErrorCode) -> list[Reply]:
-        """Return the answers of all, since this is no leader any more."""
+        """Return an error answer for each waiting produce, because this broker no longer leads."""
         all_of_them, self._awaited = self._awaited, []
         return self._settled(all_of_them, error)
 
     def forget_done(self) -> None:
-        """Forget what waits no longer."""
+        """Drop the produces that are already answered."""
         self._awaited = [each for each in self._awaited if not each.parked.done]
 
     def _settled(self, those: list[Awaited], error: ErrorCode) -> list[Reply]:
@@ -130,7 +130,7 @@ class ParkedProduces:
 
 
 class Deadlines:
-    """When parked requests have waited long enough; one timer stands for all."""
+    """The deadlines of waiting requests; a single timer serves all of them."""
 
     __slots__ = ("_heap", "_number", "armed_ns")
 
@@ -140,7 +140,7 @@ class Deadlines:
         self.armed_ns: Nanoseconds | None = None
 
     def add(self, deadline_ns: Nanoseconds, parked: ParkedFetch | ParkedProduce) -> bool:
-        """Note a deadline; returns whether the timer must be set for it."""
+        """Add a deadline; return whether the timer must be set to it."""
         heap = self._heap
         while heap and heap[0][2].done:
             heappop(heap)
@@ -152,7 +152,7 @@ class Deadlines:
         return True
 
     def due(self, now: Nanoseconds) -> Iterator[ParkedFetch | ParkedProduce]:
-        """Yield what has waited long enough."""
+        """Yield the requests whose deadline has passed."""
         self.armed_ns = None
         while self._heap and (self._heap[0][0] <= now or self._heap[0][2].done):
             parked = heappop(self._heap)[2]
@@ -160,12 +160,12 @@ class Deadlines:
                 yield parked
 
     def next_ns(self) -> Nanoseconds | None:
-        """Return the next deadline, which the timer is set for; None: there is none."""
+        """Return the next deadline, to which the timer is then set; None if there is none."""
         self.armed_ns = self._heap[0][0] if self._heap else None
         return self.armed_ns
 
     def all(self) -> Iterator[ParkedFetch | ParkedProduce]:
-        """Yield all that is parked, in the order in which it was."""
+        """Yield all waiting requests, in the order of their arrival."""
         for _, _, parked in sorted(self._heap, key=lambda each: each[1]):
             if not parked.done:
                 yield parked

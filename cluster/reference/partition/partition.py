@@ -1,4 +1,4 @@
-"""One replica of a partition: its log, its high watermark, and whether it leads."""
+"""One replica of a partition: its log, its high watermark and its leadership."""
 
 from dataclasses import replace
 
@@ -15,16 +15,16 @@ from cluster.reference.partition.state import PartitionState
 
 
 class Partition:
-    """A replica.
+    """A replica of a partition.
 
     Attributes:
         log: Its batches.
-        high_watermark: All before it is committed, as far as this replica knows.
-        state: What the controller decided last.
-        leading: What a leader knows; None in a follower.
-        produces: Parked produce requests with acks=all, by the offset that they wait for.
-        fetches: Parked fetches that read it.
-        nothing_new: The last answer that brought nothing, to be given again.
+        high_watermark: All offsets before it are committed, as far as this replica knows.
+        state: The controller's last decision.
+        leading: A leader's knowledge of its followers; None for a follower.
+        produces: Waiting produce requests with acks=all, by the awaited offset.
+        fetches: Waiting fetches.
+        nothing_new: The last empty answer, which can be sent again.
     """
 
     __slots__ = (
@@ -32,10 +32,10 @@ class Partition:
     )  # fmt: skip
 
     def __init__(self, state: PartitionState, log: Log, *, me: int, high_watermark: int) -> None:
-        """Begin as nobody, before any epoch."""
+        """Create a replica that neither leads nor follows yet."""
         self._me = me
         self.log = log
-        # What a crash took from the log is no longer below the mark.
+        # A crash may have removed records below the stored high watermark.
         self.high_watermark = max(min(high_watermark, log.end_offset), log.start_offset)
         self.state = replace(state, leader=UNKNOWN, leader_epoch=UNKNOWN, partition_epoch=UNKNOWN)
         self.leading: Leading | None = None
@@ -46,7 +46,7 @@ class Partition:
     def lead(
         self, state: PartitionState, now: Nanoseconds, *, lag_ns: Nanoseconds, out: list[Effect]
     ) -> None:
-        """Lead in the state's epoch, or go on to lead with another ISR."""
+        """Become leader in the state's epoch, or continue to lead with another ISR."""
         before, first = self.state, self.leading is None
         self.state = state
         if self.leading is None:
@@ -54,12 +54,12 @@ class Partition:
         else:
             self.leading.take(state, now)
         if first or state.leader_epoch > before.leader_epoch:
-            # KIP-101: the leader writes its line before it takes anything in its epoch.
+            # KIP-101: the leader writes its epoch line before it appends a record in its epoch.
             self.log.begin_epoch(state.leader_epoch, out=out)
             out.append(Say(text=self._leader_line(before)))
 
     def follow(self, state: PartitionState, out: list[Effect]) -> None:
-        """Stop leading; the fetcher does the rest."""
+        """Stop leading; the fetcher then follows the new leader."""
         before, led = self.state, self.leading is not None
         self.state = state
         self.leading = None
@@ -67,23 +67,23 @@ class Partition:
             out.append(Say(text=self._follower_line(before)))
 
     def take_settings(self, state: PartitionState) -> None:
-        """Take the topic's settings; epochs and ISR are what they were."""
+        """Apply the topic's new settings; epochs and ISR stay unchanged."""
         self.state = state
         if self.leading is not None:
             self.leading.state = state
 
     def lower_high_watermark_to_end(self) -> None:
-        """Take the mark back to where the log was cut: nothing else ever moves it back."""
+        """Lower the high watermark to the log's end after a truncation; nothing else lowers it."""
         self.high_watermark = min(self.high_watermark, self.log.end_offset)
 
     def led_in(self, current_leader_epoch: int) -> Leading:
-        """Return the leadership, for a request that believes in an epoch (KIP-320).
+        """Return the leadership, for a request that names a leader epoch (KIP-320).
 
         Args:
-            current_leader_epoch: -1: not checked.
+            current_leader_epoch: The epoch that the request names; -1: not checked.
 
         Raises:
-            RefusedError: This is not the leader, or the request's epoch is older or newer.
+            RefusedError: This is not the leader, or the epoch is older or newer than the known one.
         """
         if current_leader_epoch not in (UNKNOWN, self.state.leader_epoch):
             self.known_in(current_leader_epoch)
@@ -92,13 +92,13 @@ class Partition:
         return self.leading
 
     def known_in(self, current_leader_epoch: int) -> None:
-        """See that a request believes in the epoch that is known here, whoever leads in it.
+        """Check that a request names the leader epoch that this replica knows.
 
         Args:
-            current_leader_epoch: -1: not checked.
+            current_leader_epoch: The epoch that the request names; -1: not checked.
 
         Raises:
-            RefusedError: The request's epoch is older or newer.
+            RefusedError: The epoch is older or newer than the known one.
         """
         if current_leader_epoch not in (UNKNOWN, self.state.leader_epoch):
             older = current_leader_epoch < self.state.leader_epoch

@@ -1,4 +1,4 @@
-"""What a leader refuses of a producer: Kafka's LogValidator, for batches of magic 2."""
+"""Check a producer's batches as Kafka's LogValidator does, for batches of magic 2."""
 
 from kio.schema.errors import ErrorCode
 
@@ -17,10 +17,10 @@ _MAX_CODEC = 4
 
 
 class RefusedError(Exception):
-    """A request is answered by an error.
+    """A request must be answered with an error.
 
     Attributes:
-        code: Which.
+        code: The error.
     """
 
     def __init__(self, code: ErrorCode, what: str = "") -> None:
@@ -29,14 +29,14 @@ class RefusedError(Exception):
 
 
 def accepted(records: bytes, *, max_bytes: int) -> Batch:
-    """Return the one batch that a producer sent.
+    """Return the single valid batch that a producer sent.
 
     Args:
-        records: As they came.
+        records: The received bytes.
         max_bytes: The topic's `max.message.bytes`.
 
     Raises:
-        RefusedError: It is damaged, too large, not one, or none that a client may write.
+        RefusedError: The batch is damaged, too large, not single, or not allowed for clients.
     """
     found = _only_batch(records)
     if len(records) > max_bytes:
@@ -69,11 +69,11 @@ def _only_batch(records: bytes) -> Batch:
 
 
 def _wrong_header(found: Batch) -> tuple[ErrorCode, str] | None:
-    """Return why a client may not write a batch, None if it may."""
+    """Return why a client may not write a batch; None if it may."""
     span, attributes = found.end_offset - found.base_offset, found.attributes
     sequenced = found.producer_id < 0 or found.base_sequence >= 0
     if found.count == span and 0 <= attributes <= _MAX_CODEC and sequenced:
-        return None  # As almost all are.
+        return None  # Almost all batches.
     wrong = (
         (found.count != span, ErrorCode.invalid_record, f"{found.count} records, {span} offsets"),
         (attributes & CONTROL, ErrorCode.invalid_record, "clients write no control records"),

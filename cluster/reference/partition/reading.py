@@ -1,4 +1,4 @@
-"""What a leader answers without changing anything: records, offsets, where epochs end."""
+"""A leader's answers that change nothing: records, offsets, ends of epochs."""
 
 from kio.schema.errors import ErrorCode
 
@@ -24,7 +24,7 @@ from cluster.reference.partition.partition import Partition
 from cluster.reference.partition.produced import RefusedError
 
 _NO_ERROR = ErrorCode.none
-"""At hand: looking a member up in its class takes long, where every batch asks for it."""
+"""Kept as a name, because looking up the enum member for each batch is slow."""
 
 
 def read(
@@ -38,14 +38,14 @@ def read(
     """Read a partition for a fetch.
 
     Args:
-        partition: Which.
-        asked: From where, and in which epoch.
-        request: Whose: a follower reads to the log's end, a consumer to the high watermark.
-        max_bytes: What the request may still have.
-        first: Whether nothing was read for it yet, so that one batch is given in any case.
+        partition: The replica.
+        asked: The requested position and epoch.
+        request: The fetch. Followers read to the log's end, consumers to the high watermark.
+        max_bytes: The bytes that the answer may still get.
+        first: Whether the answer has no records yet; if so, one batch is returned in any case.
 
     Raises:
-        RefusedError: It cannot be read here, or not from there.
+        RefusedError: The partition, or this position of it, cannot be read here.
     """
     log = partition.log
     if request.replica_id == ANY_REPLICA:
@@ -57,7 +57,7 @@ def read(
     offset, last_epoch = asked.fetch_offset, asked.last_fetched_epoch
     keeps_up = last_epoch == log.epochs.latest and offset <= log.end_offset
     if last_epoch != UNKNOWN and not keeps_up:
-        # KIP-595: what the reader has last must be here too, or the logs differ.
+        # KIP-595: the reader's last record must be here, too, or the logs diverge.
         epoch, end = log.end_of(last_epoch)
         if (epoch, end) == NONE:
             raise RefusedError(ErrorCode.offset_out_of_range)
@@ -75,7 +75,7 @@ def read(
 
 
 def epoch_end(partition: Partition, asked: EpochPartition) -> EpochEnd:
-    """Answer where an epoch ends: the leader's side of KIP-101, with KIP-279's epoch.
+    """Return the end of an epoch, as a leader (KIP-101), with the epoch found (KIP-279).
 
     Raises:
         RefusedError: This is not the leader, or not in that epoch.
@@ -92,10 +92,10 @@ def epoch_end(partition: Partition, asked: EpochPartition) -> EpochEnd:
 
 
 def listed(partition: Partition, asked: ListOffsetsPartition, *, replica_id: int) -> ListedOffset:
-    """Answer ListOffsets.
+    """Answer ListOffsets for one partition.
 
     Raises:
-        RefusedError: This is not the leader, or does not know yet what is committed (KIP-207).
+        RefusedError: This is not the leader, or it does not know yet what is committed (KIP-207).
     """
     log = partition.log
     if replica_id == ANY_REPLICA:
@@ -108,7 +108,7 @@ def listed(partition: Partition, asked: ListOffsetsPartition, *, replica_id: int
     if replica_id != CONSUMER:
         return _listed(asked, log.end_offset, UNKNOWN, partition.state.leader_epoch)
     if partition.high_watermark < leading.epoch_start:
-        # A new leader may be behind what the old one had committed and consumers have read.
+        # A new leader may not know yet what the old one committed and consumers have read.
         raise RefusedError(ErrorCode.offset_not_available)
     if asked.timestamp == LATEST:
         return _listed(asked, partition.high_watermark, UNKNOWN, partition.state.leader_epoch)
@@ -118,16 +118,18 @@ def listed(partition: Partition, asked: ListOffsetsPartition, *, replica_id: int
 def _check_replica(leading: Leading, asked: FetchPartition, request: FetchRequest) -> None:
     remote = leading.remotes.get(request.replica_id)
     if remote is None:
-        known = asked.current_leader_epoch != UNKNOWN  # Then the assignment here is the older one.
+        # In that case the assignment known here is older.
+        known = asked.current_leader_epoch != UNKNOWN
         raise RefusedError(
             ErrorCode.unknown_leader_epoch if known else ErrorCode.not_leader_or_follower
         )
     if UNKNOWN != request.replica_epoch < remote.broker_epoch:
-        raise RefusedError(ErrorCode.not_leader_or_follower)  # KIP-903: of an incarnation before.
+        # KIP-903: the fetch is from an earlier incarnation.
+        raise RefusedError(ErrorCode.not_leader_or_follower)
 
 
 def _by_time(partition: Partition, asked: ListOffsetsPartition) -> ListedOffset:
-    """Find the first record that is not older than a time, or the newest one of all (KIP-734)."""
+    """Find the first record that is not older than a time, or the newest record (KIP-734)."""
     committed = (
         each for each in partition.log.batches() if each.end_offset <= partition.high_watermark
     )
@@ -167,7 +169,7 @@ def _fetched(
         topic_id=asked.topic_id,
         error_code=_NO_ERROR,
         high_watermark=partition.high_watermark,
-        last_stable_offset=partition.high_watermark,  # There are no transactions.
+        last_stable_offset=partition.high_watermark,  # This cluster has no transactions.
         log_start_offset=partition.log.start_offset,
         records=data,
         diverging_epoch=diverging[0],

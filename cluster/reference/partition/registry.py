@@ -1,4 +1,4 @@
-"""The replicas that are here, and what is known of all partitions."""
+"""A broker's own replicas, and the known states of all partitions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ from cluster.reference.settings import Settings
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Registry:
-    """What the parts of a broker's replicas share.
+    """Data shared by all parts of a broker's replicas.
 
     Attributes:
         me: The broker's id.
-        settings: The node's.
-        partitions: The replicas here, by folder.
-        known: The controller's last word about each partition, by folder, of others' too.
+        settings: The node's settings.
+        partitions: The broker's own replicas, by folder.
+        known: The controller's last decision about each partition of the cluster, by folder.
         eligible: The brokers that may be in an ISR, with their epochs (KIP-841, KIP-903).
     """
 
@@ -31,10 +31,10 @@ class Registry:
     eligible: Mapping[int, int] = field(default_factory=dict)
 
     def at(self, topic: str, partition: int, topic_id: UUID | None = None) -> Partition:
-        """Return a replica.
+        """Return one of the broker's own replicas.
 
         Raises:
-            RefusedError: It is not here, or the topic of this name is another one (KIP-516).
+            RefusedError: The replica is not here, or another topic has this name now (KIP-516).
         """
         folder = f"{topic}-{partition}"
         found = self.partitions.get(folder)
@@ -49,10 +49,10 @@ class Registry:
         return found
 
     def leader_of(self, topic: str, partition: int) -> tuple[int, int]:
-        """Return who leads a partition, and in which epoch; -1: unknown (KIP-951)."""
+        """Return the leader of a partition and its epoch; -1: unknown (KIP-951)."""
         known = self.known.get(f"{topic}-{partition}")
         return (known.leader, known.leader_epoch) if known else (-1, -1)
 
     def led(self) -> Iterator[Partition]:
-        """Yield the replicas that lead."""
+        """Yield the replicas on this broker that are leaders."""
         return (each for each in list(self.partitions.values()) if each.leading is not None)

@@ -1,4 +1,7 @@
-"""All replicas of a broker: requests in, answers and fetches out (Kafka's ReplicaManager)."""
+"""All replicas of a broker: requests come in, answers and fetches go out.
+
+This is Kafka's ReplicaManager.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -49,29 +52,29 @@ from cluster.reference.partition.strays import stray_name, strays
 from cluster.reference.settings import NANOSECONDS_A_MS, Settings
 
 TIMERS = "replicas:"
-"""What the names of all timers set here begin with."""
+"""Prefix of the names of all timers of the replicas."""
 _LAG = "replicas:lag"
 _HIGH_WATERMARKS = "replicas:high-watermarks"
 _RECOVERY_POINTS = "replicas:recovery-points"
 
 
 class Replicas:
-    """All replicas of a broker. Methods that may have effects return them, in their order.
+    """All replicas of a broker. Methods with effects return them in order.
 
     Attributes:
-        isr: The ISR changes that are wished for; to look at only.
+        isr: The requested ISR changes, read-only.
     """
 
     def __init__(
         self, *, node_id: int, settings: Settings, recovered: Recovered, numbers: Iterator[int]
     ) -> None:
-        """Begin with what the files held; replicas serve nobody until they are told to.
+        """Create the replicas with the content of the files; they serve no request yet.
 
         Args:
             node_id: This broker's id.
-            settings: The node's.
-            recovered: Logs and high watermarks.
-            numbers: Hands out `Request.number`; the node's one counter.
+            settings: The node's settings.
+            recovered: The logs and high watermarks from the files.
+            numbers: The node's common counter for `Request.number`.
         """
         self._registry = Registry(me=node_id, settings=settings)
         self.isr = IsrChanges(self._registry)
@@ -86,20 +89,20 @@ class Replicas:
 
     @property
     def partitions(self) -> Mapping[str, Partition]:
-        """The replicas here, by folder; to look at only."""
+        """The broker's own replicas by folder, read-only."""
         return self._registry.partitions
 
     def start(self, now: Nanoseconds) -> list[Effect]:
-        """Set the timers: ISR checks, checkpoints."""
-        del now  # As every timer, these count from the event.
+        """Set the timers for ISR checks and checkpoints."""
+        del now  # Like every timer, these count from the event.
         return [self._timer(name) for name in (_LAG, _HIGH_WATERMARKS, _RECOVERY_POINTS)]
 
     def apply(self, now: Nanoseconds, states: Sequence[PartitionState]) -> list[Effect]:
-        """Take what the controller decided: of changed partitions, whether they are here or not.
+        """Apply the controller's decisions about partitions, on this broker or elsewhere.
 
-        States that are older than what is known already are ignored. After a start, states are
-        held back until this broker is known to be unfenced (`brokers`): what it replays before may
-        be long past, and whoever leads in a past state acknowledges what nobody else will keep.
+        States older than the known ones are ignored. After a start, states wait until this broker
+        is known to be unfenced (`brokers`). The states that it replays before may be long past. A
+        leader of a past state would acknowledge records that no other broker keeps.
         """
         out: list[Effect] = []
         if self._closed:
@@ -114,10 +117,10 @@ class Replicas:
         return out
 
     def remove(self, now: Nanoseconds, folders: Sequence[str]) -> list[Effect]:
-        """Drop logs: their topics were deleted.
+        """Remove the logs of deleted topics.
 
-        What a start replays may be of a former topic of the name: a log that was found and that
-        nobody claims is set aside once all is known (`brokers`).
+        After a start, a replayed deletion may concern an earlier topic of that name. A log that
+        belongs to no topic is set aside when all metadata are known (`brokers`).
         """
         del now
         out: list[Effect] = []
@@ -131,12 +134,12 @@ class Replicas:
     def brokers(
         self, now: Nanoseconds, epochs: Mapping[int, int], *, own_epoch: int
     ) -> list[Effect]:
-        """Take the broker epochs of all brokers that may be in an ISR.
+        """Apply the epochs of all brokers that may be in an ISR.
 
         Args:
-            now: This moment.
-            epochs: Of those registered, unfenced and not in a controlled shutdown (KIP-841), by id.
-            own_epoch: This broker's, which its fetches carry (KIP-903); -1: none yet.
+            now: The present time.
+            epochs: By id, of brokers that are registered, unfenced and not shutting down (KIP-841).
+            own_epoch: This broker's epoch, which its fetches contain (KIP-903); -1: none yet.
         """
         self._registry.eligible = dict(epochs)
         self._fetchers.broker_epoch = own_epoch
@@ -152,37 +155,37 @@ class Replicas:
         return out
 
     def produce(self, now: Nanoseconds, asker: Asker, asked: ProduceRequest) -> list[Effect]:
-        """Append; the `Reply` may come later. It is made with acks 0, too."""
+        """Append records; the `Reply` may come later. It is also made with acks 0."""
         out: list[Effect] = []
         self._requests.produce(now, asker, asked, out=out)
         return out
 
     def fetch(self, now: Nanoseconds, asker: Asker, asked: FetchRequest) -> list[Effect]:
-        """Read, for a follower or a consumer; the `Reply` may come later."""
+        """Read for a follower or a consumer; the `Reply` may come later."""
         out: list[Effect] = []
         self._requests.fetch(now, asker, asked, out=out)
         return out
 
     def list_offsets(self, asked: ListOffsetsRequest) -> ListOffsetsResponse:
-        """Answer at once."""
+        """Answer ListOffsets at once."""
         return self._requests.list_offsets(asked)
 
     def epoch_ends(self, asked: OffsetsForLeaderEpochRequest) -> OffsetsForLeaderEpochResponse:
-        """Answer at once."""
+        """Answer OffsetsForLeaderEpoch at once."""
         return self._requests.epoch_ends(asked)
 
     def owns(self, request: int) -> bool:
-        """Tell whether a request that was answered was made here."""
+        """Return whether a request that got its answer was sent by this broker's fetchers."""
         return request in self._fetchers.asked_by
 
     def answered(self, now: Nanoseconds, answer: Answered) -> list[Effect]:
-        """Take the answer to a `Request` that was made here."""
+        """Handle the answer to a `Request` of these replicas."""
         out: list[Effect] = []
         self._fetchers.answered(now, answer.request, answer.message, out=out)
         return out
 
     def fired(self, now: Nanoseconds, timer: str) -> list[Effect]:
-        """Take a timer whose name begins with `TIMERS`."""
+        """Handle a timer whose name begins with `TIMERS`."""
         out: list[Effect] = []
         if timer == PARKED_TIMER:
             self._requests.overdue(now, out)
@@ -201,13 +204,14 @@ class Replicas:
         return out
 
     def hung(self, connection: int) -> None:
-        """Forget what is parked for a connection that is gone."""
+        """Drop the waiting requests of a closed connection."""
         self._requests.hung(connection)
 
     def isr_wishes(self) -> tuple[AlterPartition, ...]:
-        """Hand out the ISR changes that are to be asked for; each is handed out once.
+        """Return the ISR changes to request from the controller; each is returned once.
 
-        Look after every event; ask the controller, and say how it ended with `isr_answered`.
+        Call this after every event. Send the requests to the controller, and pass its answers to
+        `isr_answered`.
         """
         return self.isr.wishes()
 
@@ -217,17 +221,17 @@ class Replicas:
         wishes: Sequence[AlterPartition],
         answers: Sequence[AlteredPartition] | None,
     ) -> list[Effect]:
-        """Take the controller's answer; None: nobody answered, or all was refused: ask again."""
+        """Handle the controller's answer; None: no answer, or all refused, so ask again."""
         out: list[Effect] = []
         for partition in self.isr.answered(wishes, answers, out):
             self._requests.settle(partition, now, out)
         return out
 
     def shut_down(self, broker_epoch: int) -> list[Effect]:
-        """Flush all, write the checkpoints and the mark of a clean shutdown.
+        """Flush all logs, write the checkpoints and the marker of a clean shutdown.
 
-        Nothing is written any more behind the mark, which says that all is flushed: whoever led
-        leads no longer, followers take no records, states are not taken.
+        The marker says that all logs are flushed, so nothing is written after it. Leaders stop
+        leading, followers append no records, and new states are ignored.
         """
         out: list[Effect] = []
         self._closed = True
@@ -263,7 +267,7 @@ class Replicas:
         if partition is None:
             partition = self._registry.partitions[folder] = self._made(state, out)
         if state.leader_epoch < partition.log.last_epoch:
-            return  # The log was written to in a later epoch: this state is past.
+            return  # The log was written in a later epoch, so this state is past.
         self._take_log_settings(partition.log, state, out)
         if _is_same(state, partition.state):
             partition.take_settings(state)
@@ -292,11 +296,11 @@ class Replicas:
         if state.leader == UNKNOWN:
             self._fetchers.leave(state.folder)
         elif led or state.leader_epoch > before.leader_epoch:
-            # With the same leader, too: what lay between two epochs may differ (KAFKA-7164).
+            # Even with the same leader, the records between two epochs may differ (KAFKA-7164).
             self._fetchers.follow(partition, now, out)
 
     def _made(self, state: PartitionState, out: list[Effect]) -> Partition:
-        """Return the replica: with the log that was found, or a new one of this topic (KIP-516)."""
+        """Return a new replica, with its recovered log or an empty one for this topic (KIP-516)."""
         found = self._recovered.pop(state.folder, None)
         if found is not None:
             mark = self._high_watermarks.get(state.folder, 0)
@@ -317,7 +321,7 @@ class Replicas:
             out.append(RollAt(folder=log.folder, segment_bytes=size))
 
     def _set_strays_aside(self, states: Mapping[str, PartitionState], out: list[Effect]) -> None:
-        """Set the logs aside that are no replicas of this broker, now that it knows which are."""
+        """Set aside recovered logs that turn out not to be replicas of this broker."""
         found = strays(self._recovered, states, me=self._registry.me)
         for number, (folder, why) in enumerate(found.items()):
             del self._recovered[folder]
@@ -351,7 +355,7 @@ class Replicas:
         return {place: start for place, start in starts.items() if start}
 
     def _unclaimed_logs(self) -> Iterator[tuple[tuple[str, int], RecoveredLog]]:
-        """Yield the logs that no state has named yet: what is known of them must not be lost."""
+        """Yield recovered logs that no state has named yet; checkpoints must keep their offsets."""
         for folder, each in self._recovered.items():
             yield place_of(folder), each
 
@@ -360,7 +364,7 @@ class Replicas:
             yield (each.state.topic, each.state.partition), each
 
     def _write(self, name: str, offsets: Mapping[tuple[str, int], int], out: list[Effect]) -> None:
-        """Write a checkpoint, if it is another one than last time."""
+        """Write a checkpoint if it has changed since the last time."""
         data = offsets_file(offsets)
         if self._written.get(name) != data:
             self._written[name] = data

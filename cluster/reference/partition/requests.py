@@ -1,4 +1,4 @@
-"""Produce, Fetch and questions of offsets, for all partitions that one request names."""
+"""Handle Produce, Fetch and offset requests, each for all partitions that it names."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -36,14 +36,14 @@ from cluster.reference.settings import NANOSECONDS_A_MS
 
 PARKED_TIMER = "replicas:parked"
 _NONE = ErrorCode.none
-"""At hand: looking a member up in its class takes long, where every batch asks for it."""
+"""Kept as a name, because looking up the enum member for each batch is slow."""
 _ALL = -1
 _ACKS = (_ALL, 0, 1)
 
 
 @dataclass(slots=True, eq=False)
 class Requests:
-    """Requests of followers and clients, and those of them that wait."""
+    """Requests of followers and clients, including the waiting ones."""
 
     _registry: Registry
     _isr: IsrChanges
@@ -52,7 +52,7 @@ class Requests:
     def produce(
         self, now: Nanoseconds, asker: Asker, asked: ProduceRequest, *, out: list[Effect]
     ) -> None:
-        """Append, and answer when as many have it as `acks` demands."""
+        """Append records; answer when as many replicas have them as `acks` demands."""
         parked = ParkedProduce(asker=asker, results=[])
         awaited: list[tuple[Partition, Awaited]] = []
         for place, each in enumerate(asked.partitions):
@@ -67,7 +67,7 @@ class Requests:
             self.settle(partition, now, out, appended=True)
         wait = asked.acks == _ALL
         if Bug.ACK_BEFORE_COMMIT in self._registry.settings.bugs:
-            wait = False  # The bug: what only the leader has is acknowledged.
+            wait = False  # The bug: records that only the leader has are acknowledged.
         if wait:
             self._park_uncommitted(parked, awaited)
         if parked.waiting:
@@ -78,12 +78,12 @@ class Requests:
     def fetch(
         self, now: Nanoseconds, asker: Asker, asked: FetchRequest, *, out: list[Effect]
     ) -> None:
-        """Read, and answer at once if there is enough, or anything to tell."""
+        """Read records; answer at once if there are enough, or if there is an error."""
         partitions = self._having_nothing_for(asked)
         if partitions is None:
             results, enough = self._read(asked)
             if asked.replica_id >= 0:
-                # After the read: followers learn of the high watermark a round trip later.
+                # After the read: followers get the new high watermark one round trip later.
                 self._note_positions(now, asked, results, out=out)
             if enough or asked.max_wait_ms <= 0:
                 out.append(Reply(asker=asker, message=FetchResponse(partitions=results)))
@@ -99,11 +99,11 @@ class Requests:
         self._park(now, parked, asked.max_wait_ms, out)
 
     def list_offsets(self, asked: ListOffsetsRequest) -> ListOffsetsResponse:
-        """Answer where logs begin, end, or pass a time."""
+        """Answer where logs begin, end, or reach a time."""
         found, seen = [], set[tuple[str, int]]()
         for each in asked.partitions:
             place = (each.topic, each.partition)
-            error = ErrorCode.invalid_request  # Of what is named twice: to find a time takes long.
+            error = ErrorCode.invalid_request  # Skip duplicates, because a search by time is slow.
             if place not in seen:
                 seen.add(place)
                 try:
@@ -130,13 +130,13 @@ class Requests:
     def settle(
         self, partition: Partition, now: Nanoseconds, out: list[Effect], *, appended: bool = False
     ) -> None:
-        """Move the high watermark on if it can be, and answer what waited for that.
+        """Raise the high watermark if possible, and answer the requests that waited for that.
 
         Args:
-            partition: Whose log, or whose followers, came on.
-            now: This moment.
-            out: Takes the answers.
-            appended: Whether its log came on, for which followers wait.
+            partition: The replica whose log or followers advanced.
+            now: The present time.
+            out: Receives the answers.
+            appended: Whether its log grew, for which followers wait.
         """
         leading = partition.leading
         if leading is None:
@@ -146,19 +146,19 @@ class Requests:
         )
         committed = mark > partition.high_watermark
         partition.high_watermark = mark
-        # Even where the mark stands still: what it had reached may have been parked since.
+        # Also if the high watermark has not moved: a request may wait for an offset below it.
         if partition.produces.has_reached(mark):
             out.extend(partition.produces.committed(mark, enough_in_sync=leading.enough_in_sync))
         if partition.fetches and (appended or committed):
             self._wake(partition, out, followers=appended, consumers=committed)
 
     def stop(self, partition: Partition, error: ErrorCode, out: list[Effect]) -> None:
-        """Answer all that waits for a partition: it is not led here any more, or is gone."""
+        """Answer all waiting requests of a partition that is no longer led here, or was deleted."""
         out.extend(partition.produces.failed(error))
         self._wake(partition, out, followers=True, consumers=True)
 
     def overdue(self, now: Nanoseconds, out: list[Effect]) -> None:
-        """Answer what has waited as long as it may."""
+        """Answer the requests whose time is over."""
         late: list[str] = []
         for parked in self._deadlines.due(now):
             if isinstance(parked, ParkedFetch):
@@ -174,10 +174,10 @@ class Requests:
             self._set_timer(now, following, out)
 
     def hung(self, connection: int) -> None:
-        """Forget what nobody waits for any more.
+        """Drop the waiting requests of a closed connection.
 
-        A fetch of a follower that died must never be answered to its next incarnation, which may
-        have a shorter log.
+        A dead follower's fetch must never be answered to its next incarnation, which may have a
+        shorter log.
         """
         for parked in self._deadlines.all():
             if parked.asker.connection != connection:
@@ -196,10 +196,12 @@ class Requests:
     def _append(
         self, each: ProducePartition, asked: ProduceRequest, out: list[Effect]
     ) -> tuple[Partition, int, ProducedPartition]:
-        """Append one partition's batch; return what the high watermark must reach, and the answer.
+        """Append one partition's batch; return its replica, the awaited offset and the answer.
+
+        The high watermark must reach the awaited offset before an answer with acks=all.
 
         Raises:
-            RefusedError: It is not appended.
+            RefusedError: The batch is refused.
         """
         acks = asked.acks
         if acks not in _ACKS:
@@ -220,7 +222,7 @@ class Requests:
                 raise RefusedError(done)
             mine = log.append_checked(batch, epoch=state.leader_epoch, out=out)
             first, end = mine.base_offset, mine.end_offset
-        else:  # KIP-98: it was appended before; the producer never had the answer.
+        else:  # KIP-98: a duplicate. The producer did not get the first answer.
             first, end = done.base_offset, done.end_offset
         result = ProducedPartition(
             topic=each.topic,
@@ -240,7 +242,7 @@ class Requests:
                 partition.produces.add(each)
 
     def _read(self, asked: FetchRequest) -> tuple[tuple[FetchedPartition, ...], bool]:
-        """Read all partitions; tell whether that is enough to answer with."""
+        """Read all partitions; return whether there is enough for an answer."""
         results = []
         byte_count, hasty = 0, not asked.partitions
         max_bytes = min(asked.max_bytes, self._registry.settings.fetch_max_bytes)
@@ -262,9 +264,9 @@ class Requests:
         return tuple(results), hasty or byte_count >= asked.min_bytes
 
     def _having_nothing_for(self, asked: FetchRequest) -> list[Partition] | None:
-        """Return the replicas if a fetch is bound to wait, as all there is is known to the reader.
+        """Return the replicas if a fetch must wait, because the reader has all records already.
 
-        What `read` would find, at a part of its cost; most fetches are such.
+        The result is that of `read` at a smaller cost. Most fetches are of this kind.
         """
         broker = asked.replica_id
         if broker < CONSUMER or asked.max_wait_ms <= 0 or asked.min_bytes <= 0:
@@ -291,7 +293,7 @@ class Requests:
         return found or None
 
     def _having_no_more_for(self, asked: FetchRequest) -> list[Partition] | None:
-        """Return the replicas if a consumer's fetch is bound to wait at their high watermarks."""
+        """Return the replicas if a consumer's fetch must wait at their high watermarks."""
         found = []
         for each in asked.partitions:
             partition = self._registry.partitions.get(f"{each.topic}-{each.partition}")
@@ -316,7 +318,7 @@ class Requests:
         *,
         out: list[Effect],
     ) -> None:
-        """Note how far a follower is with all that it asks for, but for what it is refused."""
+        """Record a follower's position in all requested partitions, except refused ones."""
         for each, result in zip(asked.partitions, results, strict=True):
             if not _tells_otherwise(result):
                 partition = self._registry.at(each.topic, each.partition)
@@ -331,7 +333,7 @@ class Requests:
         asked: FetchRequest,
         out: list[Effect],
     ) -> None:
-        """Note how far a follower is, and what follows: it may join, the mark may move."""
+        """Record a follower's position; it may join the ISR, and the high watermark may rise."""
         leading, broker = partition.leading, asked.replica_id
         assert leading is not None
         remote = leading.remotes[broker]
@@ -379,7 +381,7 @@ class Requests:
         out.append(SetTimer(timer=PARKED_TIMER, after_ns=after, at_most_ns=after))
 
     def _produce_refused(self, each: ProducePartition, refused: RefusedError) -> ProducedPartition:
-        """Refuse, and name the leader to who asked another (KIP-951)."""
+        """Return a refusal of a produce; name the leader if another broker leads (KIP-951)."""
         leader, epoch = self._registry.leader_of(each.topic, each.partition)
         moved = refused.code is ErrorCode.not_leader_or_follower
         return ProducedPartition(
@@ -392,7 +394,10 @@ class Requests:
         )
 
     def _fetch_refused(self, each: FetchPartition, refused: RefusedError) -> FetchedPartition:
-        """Refuse, and name the leader (KIP-951): nobody reads from a follower (KIP-392) here."""
+        """Return a refusal of a fetch with the leader (KIP-951).
+
+        Followers serve no reads here (KIP-392).
+        """
         leader, epoch = self._registry.leader_of(each.topic, each.partition)
         moved = refused.code in (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
         return FetchedPartition(
@@ -406,5 +411,8 @@ class Requests:
 
 
 def _tells_otherwise(result: FetchedPartition) -> bool:
-    """Whether a fetch was refused, or its log diverges: then its offset says nothing."""
+    """Return whether a fetch was refused or found diverging logs.
+
+    The offset of such a fetch does not show the follower's position.
+    """
     return result.error_code is not _NONE or result.diverging_end_offset != UNKNOWN

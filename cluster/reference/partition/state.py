@@ -1,4 +1,4 @@
-"""What the controller decided about a partition, as a broker's replica of it is told."""
+"""The controller's decision about a partition, as a broker's replica gets it."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -8,16 +8,16 @@ from cluster.reference.settings import TopicSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """Where a partition is, and who leads it.
+    """The replicas, ISR and leader of a partition.
 
     Attributes:
-        leader: A broker's id; -1: none.
-        leader_epoch: Rises with every election.
-        partition_epoch: Rises with every change, of the ISR too (KIP-497).
-        replicas: Brokers in the order of assignment.
+        leader: The leader's broker id; -1: none.
+        leader_epoch: Grows with each election.
+        partition_epoch: Grows with each change, of the ISR too (KIP-497).
+        replicas: The brokers in the order of assignment.
         isr: The committed in-sync replicas.
-        settings: The topic's.
-        adding_replicas, removing_replicas: Of a reassignment (KIP-455).
+        settings: The topic's settings.
+        adding_replicas, removing_replicas: The replicas that a reassignment changes (KIP-455).
         leader_recovery_state: 1 after an unclean election, until the leader has recovered.
     """
 

@@ -1,8 +1,8 @@
-"""Strays: logs that are found at a start, and are no replicas of this broker.
+"""Strays: logs found at a start that are not replicas of this broker.
 
-Their topics were deleted meanwhile, perhaps made again under the same name, or other brokers have
-their partitions now. As KRaft does, they are renamed once the broker knows all that is committed;
-nothing is deleted that was not told to be.
+Their topics were deleted meanwhile, and perhaps created again with the same name. Or other brokers
+have their partitions now. As in KRaft, they are renamed when the broker knows all committed
+metadata. Logs are deleted only on the controller's order.
 """
 
 from collections.abc import Mapping
@@ -13,30 +13,30 @@ from cluster.reference.log.recovery import RecoveredLog
 from cluster.reference.partition.state import PartitionState
 
 _LONGEST_NAME = 255
-"""Of a file; a topic may be called so that a suffix is too much."""
+"""The longest file name. With a suffix, a topic's name may be too long."""
 
 
 def strays(
     found: Mapping[str, RecoveredLog], states: Mapping[str, PartitionState], *, me: int
 ) -> dict[str, str]:
-    """Return which logs are no replicas, and why, by their folders (topics have ids: KIP-516).
+    """Return the logs that are not replicas, with the reason, by folder (topic ids: KIP-516).
 
     Args:
-        found: At the start, by folder.
-        states: Of all partitions that there are, by folder.
-        me: The broker.
+        found: The logs found at the start, by folder.
+        states: The states of all existing partitions, by folder.
+        me: The broker's id.
     """
     whys = {folder: _why(log, states.get(folder), me=me) for folder, log in found.items()}
     return {folder: why for folder, why in whys.items() if why}
 
 
 def stray_name(folder: str, *, broker_epoch: int, number: int) -> str:
-    """Return `TOPIC-PARTITION.UNIQUE-stray`; no broker has an epoch twice.
+    """Return the name `TOPIC-PARTITION.UNIQUE-stray`; a broker never has the same epoch twice.
 
     Args:
-        folder: The log's.
-        broker_epoch: In which it is set aside.
-        number: Differs from all others that are set aside in it.
+        folder: The log's folder.
+        broker_epoch: The epoch in which the log is set aside.
+        number: Different for each log set aside in that epoch.
     """
     topic, partition = place_of(folder)
     end = f"-{partition}.{broker_epoch:016x}{number:016x}{STRAY}"
@@ -44,9 +44,10 @@ def stray_name(folder: str, *, broker_epoch: int, number: int) -> str:
 
 
 def _why(found: RecoveredLog, state: PartitionState | None, *, me: int) -> str:
-    """Return why a log is no replica here, in Kafka's words; empty if it is one."""
+    """Return why a log is not a replica here, in Kafka's words; empty if it is one."""
     if found.topic_id is None:
-        # The id is written before the first record: a log without it may be of any topic.
+        # The topic's id is written before the first record. A log without it may belong to any
+        # topic.
         return f"it has no {PARTITION_METADATA}"
     if state is None or state.topic_id != found.topic_id:
         return f"the topicId {kafka_id(found.topic_id)} does not exist in the metadata image"

@@ -1,5 +1,5 @@
-"""A node as a process: real sockets, real files, a real clock.
+"""A node as a process, with real sockets, real files and a real clock.
 
-`python -m cluster.reference.process server.properties` runs one. One thread, one event at a time:
-what a machine wants done is done in its order, so a flush holds up whatever comes after it.
+`python -m cluster.reference.process server.properties` runs a node. The process has one thread and
+handles one event at a time. It executes effects in order, so a flush delays all later effects.
 """

@@ -1,8 +1,8 @@
-"""`python -m cluster.reference.process server.properties`; see `program`."""
+"""Run a node: `python -m cluster.reference.process server.properties`; see `program`."""
 
 import sys
 
-# kio registers strategies with Hypothesis where that is installed: a third of what a start takes.
+# If Hypothesis is installed, kio registers strategies with it. That takes a third of the start.
 sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type] # None: as if there were none
 
 from cluster.reference.process.program import main  # noqa: E402 - after what it must not find

@@ -1,12 +1,14 @@
-"""The control socket: one line in, one line out, over a Unix socket in the node's folder.
+"""The control socket of a node: a Unix socket in its folder, for one-line commands and answers.
 
-`cut 2 3` lets nothing go to nodes 2 and 3 (and everything to all others), `heal` lets everything
-go, `cuts` tells what is cut. The answer is the list of node ids that are cut off now. `held` tells
-how often something was held: `2:15 3:4`. It is how links are cut where nodes share an address; who
-may write the folder may cut.
+- `cut 2 3` stops all messages to nodes 2 and 3, and allows those to all others.
+- `heal` allows all messages.
+- `cuts` changes nothing.
+- `held` answers how often a message was held for each node: `2:15 3:4`.
+- `knock 2 127.0.0.1 4711 WORD` sends a word to an address by the path of all messages to node 2.
+  The receiver checks whether the word arrives. The answer is empty.
 
-`knock 2 127.0.0.1 4711 WORD` sends a word to an address by the way that all goes to node 2: whoever
-listens there sees for himself whether it comes through. The answer is empty, and says nothing.
+`cut`, `heal` and `cuts` answer with the ids of the nodes that are cut off now. The socket is used
+to cut links where nodes share an address. Every user who may write the folder may cut.
 """
 
 import asyncio
@@ -17,16 +19,17 @@ from cluster.reference.process.cuts import Cuts
 from cluster.reference.process.stream import Outlet
 
 SOCKET = "control.sock"
-"""Relative to the node's folder, in which its process runs: such a path must be short (unix(7))."""
+"""The socket's path in the node's folder, which is the working directory. Paths must be short
+(unix(7))."""
 KNOCK_S = 3.0
-"""How long a knock may take; who is cut off then has not knocked."""
+"""Timeout of a knock, in seconds. A knock to a node that is cut off ends without effect."""
 
 
 class Control:
-    """Listens while the node runs.
+    """Serves the control socket while the node runs.
 
     Args:
-        cuts: What can be changed.
+        cuts: The node's cuts, which commands change.
     """
 
     def __init__(self, cuts: Cuts) -> None:
@@ -36,13 +39,13 @@ class Control:
         self._path = Path(SOCKET)
 
     async def open(self, path: str = SOCKET) -> None:
-        """Listen; a socket that a killed process left is replaced."""
+        """Begin to listen; replace the socket of a killed process."""
         self._path = Path(path)
         self._path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._serve, path)
 
     def close(self) -> None:
-        """Stop listening, and leave no socket in the folder (Python does so since 3.13)."""
+        """Stop listening, and remove the socket (Python does so since 3.13)."""
         if self._server is not None:
             self._server.close()
             self._path.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""Links cut by the node itself: for hosts that share an address, where no packet filter can.
+"""Cut links in the node itself, for hosts that share an address, where packet filters cannot.
 
-What goes to a peer that is cut off is held, and goes when the link is whole again, as TCP would
-send again what a filter dropped. One direction is cut by its sender alone. What waits too long
-breaks its connection, by the time-outs of requests.
+Messages to a peer that is cut off are held. They are sent when the link is restored, as TCP sends
+dropped packets again. The sender alone cuts one direction. If a message waits too long, its request
+times out and breaks the connection.
 """
 
 from collections import Counter
@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 
 CUTS_FILE = "cuts"
-"""Relative to a node's folder: who is cut off from its start on, node ids."""
+"""File in a node's folder with the ids of the nodes that are cut off from its start on."""
 
 
 class Cuts:
-    """Which peers this node's bytes do not reach now."""
+    """The peers to which this node sends nothing now."""
 
     def __init__(self) -> None:
         self._peers: frozenset[int] = frozenset()
@@ -24,39 +24,39 @@ class Cuts:
 
     @property
     def peers(self) -> frozenset[int]:
-        """Node ids."""
+        """The ids of the peers that are cut off."""
         return self._peers
 
     @property
     def held(self) -> Mapping[int, int]:
-        """By peer: how often something was to be sent, and was held."""
+        """By peer: how often a message was held."""
         return self._held
 
     def holds(self, peer: int) -> bool:
-        """Tell whether nothing may be sent to a peer now; whoever asks has something to send."""
+        """Return whether messages to a peer are held now; count the held message."""
         if peer not in self._peers:
             return False
         self._held[peer] += 1
         return True
 
     def cut(self, peers: Iterable[int]) -> None:
-        """Let nothing go to these peers; to all others it goes (again)."""
+        """Cut off exactly these peers, and send the held messages to all others."""
         self._peers = frozenset(peers)
         waiting, self._waiting = self._waiting, []
         for go_on in waiting:
             go_on()
 
     def also(self, peers: Iterable[int]) -> None:
-        """Let nothing go to these peers either, at once: nothing else is done, as in a signal."""
+        """Cut off further peers at once; does nothing else, so a signal handler may call it."""
         self._peers |= frozenset(peers)
 
     def afterwards(self, go_on: Callable[[], None]) -> None:
-        """Have something tried again when cuts change; it waits again if it must."""
+        """Call a function when the cuts change; it may have to wait again."""
         self._waiting.append(go_on)
 
 
 def cuts_of(folder: Path) -> frozenset[int]:
-    """Return who is cut off by a node's file; nobody if it has none."""
+    """Return the peers that are cut off by a node's file; none without a file."""
     with suppress(FileNotFoundError):
         text = (folder / CUTS_FILE).read_text(encoding="ascii")
         return frozenset(map(int, text.split()))

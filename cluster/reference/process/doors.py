@@ -1,7 +1,7 @@
-"""Connections that come in: of clients, who speak Kafka's protocol, and of other nodes.
+"""Incoming connections: from clients, which use Kafka's protocol, and from other nodes.
 
-A client's requests are answered in their order, as Kafka does; whoever sends what is no request is
-hung up on, and nobody else notices.
+A client's requests are answered in order, as in Kafka. A connection that sends invalid requests is
+closed; other connections are not affected.
 """
 
 import asyncio
@@ -23,46 +23,47 @@ from cluster.reference.wire.frames import FrameError, Frames, framed
 from cluster.reference.wire.peers import HELLO, HELLO_SIZE, PeerError, greeted, packed, unpacked
 
 MOST_UNANSWERED = 256
-"""So many requests of a connection are taken before one of them is answered."""
+"""Most unanswered requests of a connection."""
 MOST_UNFINISHED = 256 << 20
-"""So many bytes of requests that are not whole yet are kept, of all connections together.
+"""Most bytes of incomplete requests, for all connections together.
 
-Each may be of 100 MiB, and whoever has announced it need never send the rest."""
+A request may have 100 MiB. A client may announce a request and never send the rest.
+"""
 _FEW_BYTES = 1 << 16
 
 
 class Inside(Protocol):
-    """What is behind the doors."""
+    """The node that handles the requests of incoming connections."""
 
     cuts: Cuts
     key: bytes
-    """The cluster's, which other nodes must have."""
+    """The cluster's key, with which other nodes identify themselves."""
 
     def take(self, event: Event) -> None:
-        """Take a request, or the end of a connection."""
+        """Handle a request, or the end of a connection."""
 
     def complain(self, sentence: str) -> None:
-        """Write down what somebody did wrong."""
+        """Log a client's mistake."""
 
 
 @dataclass(slots=True)
 class _Slot:
-    """A place in the order of answers."""
+    """A place in the order in which a connection's requests are answered."""
 
     question: Question
     answer: bytes | None = None
 
 
 class Door(asyncio.Protocol):
-    """One connection that came in.
+    """One incoming connection.
 
     Args:
-        inside: Who takes what comes.
-        number: Of the connection.
-        doors: All that are open, by number.
+        inside: Handles requests.
+        number: The connection's number.
+        doors: All open connections, by number.
 
     Attributes:
-        unfinished: How many bytes wait here for the rest of their frame.
+        unfinished: Bytes of an incomplete request in this connection's buffer.
     """
 
     def __init__(self, inside: Inside, number: int, doors: "dict[int, Door]") -> None:
@@ -80,28 +81,29 @@ class Door(asyncio.Protocol):
         self._is_asking = self._is_stuffed = self._is_deaf = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Open."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by their class.
+        """Register the connection."""
+        # uvloop's transports have another class.
+        self._transport = cast("asyncio.Transport", transport)
         self._doors[self._number] = self
 
     def connection_lost(self, _why: Exception | None) -> None:
-        """Tell the machine, if it knows of the connection."""
+        """Unregister the connection; inform the machine if requests came over it."""
         del self._doors[self._number]
         if self._heard:
             self._inside.take(Hung(connection=self._number))
 
     def pause_writing(self) -> None:
-        """Whoever does not read answers is not read either, and gets no more of them."""
+        """Stop reading and answering while the client does not read its answers."""
         self._is_stuffed = True
         self._listen(wanted=False)
 
     def resume_writing(self) -> None:
-        """Go on with what came meanwhile, and read again."""
+        """Handle the requests that arrived meanwhile, and read again."""
         self._is_stuffed = False
         self._go_on()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; hang up on whoever sends no requests."""
+        """Handle received bytes; close the connection if they are not requests."""
         try:
             if self._peer is None:
                 data = self._greeting(data)
@@ -133,11 +135,12 @@ class Door(asyncio.Protocol):
             try:
                 slot.answer = b"" if silent else answered(slot.question.asked, message)
             except AnswerError as unsayable:
-                # Out of here it would take the event's other effects with it.
+                # An exception here would drop the event's other effects.
                 self.hang_up(str(unsayable))
                 return
             if silent and _failed(message):
-                # Nobody else can tell a client without acknowledgements that it failed.
+                # Without acknowledgements, a closed connection is the only way to report the
+                # failure.
                 self.hang_up("a request without an answer failed", complain=False)
             self._send_ready()
 
@@ -147,7 +150,7 @@ class Door(asyncio.Protocol):
             self._transport.close()
 
     def _greeting(self, data: bytes) -> bytes:
-        """Find out who is there, by the first bytes; return what comes after them."""
+        """Identify the peer by its first bytes; return the bytes after them."""
         self._first += data
         if self._first[:1] != HELLO[:1]:
             self._become(CLIENT)
@@ -165,13 +168,13 @@ class Door(asyncio.Protocol):
             self._outlet = Outlet(self._transport, self._inside.cuts, peer)
 
     def _go_on(self) -> None:
-        """Ask what waits here, as far as there is room for answers; then read on.
+        """Handle waiting requests as long as there is room for answers; then read on.
 
-        A few bytes can ask for megabytes: so many that a piece of a stream has room for must not
-        all be answered at once to somebody who reads nothing of it.
+        A few bytes can request megabytes. So a client that does not read its answers must not get
+        all requests of a received piece answered at once.
         """
         if self._is_asking:
-            return  # An answer came at once: the loop below goes on.
+            return  # An answer came at once; the loop below continues.
         self._is_asking = True
         try:
             while self._held and not self._is_full():
@@ -183,7 +186,7 @@ class Door(asyncio.Protocol):
         self._listen(wanted=not self._is_full())
 
     def _note_unfinished(self) -> None:
-        """Note how much is kept of a frame; if all together keep too much, the largest goes."""
+        """Update the count of incomplete bytes; above the limit, close the largest connection."""
         before, self.unfinished = self.unfinished, len(self._frames)
         if self.unfinished <= max(before, _FEW_BYTES):
             return
@@ -238,12 +241,12 @@ class Door(asyncio.Protocol):
             self._go_on()
 
     def hang_up(self, why: str, *, complain: bool = True) -> None:
-        """Close the connection at once, and forget what came over it."""
+        """Close the connection at once, and drop its requests."""
         if self._transport is None or self._transport.is_closing():
             return
         if complain:
             host, port, *_ = self._transport.get_extra_info("peername") or ("unknown", 0)
-            # In Kafka's words: a broker is asked for its time by what has it write such a line.
+            # In Kafka's words, because a broker's time is read from such a log line.
             self._inside.complain(
                 f"[SocketServer] Unexpected error from /{host}:{port}; closing connection: {why}"
             )

@@ -1,4 +1,4 @@
-"""Drives a machine: events in one at a time, effects out in their order."""
+"""Run a machine: pass events in one at a time, and execute effects in order."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -36,26 +36,26 @@ NS_PER_S = 1e9
 
 
 class Storage(Protocol):
-    """What carries disk effects out: `log.files.LogFiles`."""
+    """Executes disk effects: `log.files.LogFiles`."""
 
     def write(self, effect: Effect) -> None:
-        """Carry out an effect that is for a disk."""
+        """Execute a disk effect."""
 
 
 class Driver:
-    """Runs one machine in this process's loop.
+    """Runs one machine in this process's event loop.
 
     Args:
-        node: Its id.
-        storage: Its files.
-        key: The cluster's (`wire.peers`).
-        journal: Its log.
-        find: Tells where another node listens.
+        node: The node's id.
+        storage: The node's files.
+        key: The cluster's key (`wire.peers`).
+        journal: The node's log.
+        find: Returns the address of another node.
 
     Attributes:
-        cuts: Links that are cut by our own hand.
-        ended: Set when the machine has said `End`, or has failed.
-        failure: By what it failed.
+        cuts: The links that this node cuts itself.
+        ended: Set when the machine has returned `End` or has failed.
+        failure: The exception with which it failed.
     """
 
     def __init__(
@@ -88,30 +88,30 @@ class Driver:
         }  # fmt: skip
 
     def start(self, machine: Machine) -> None:
-        """Begin."""
+        """Start the machine."""
         self._machine = machine
         self._carry_out(machine.start(self._clock.now_ns()))
 
     def door(self) -> Door:
-        """Return what takes one more connection."""
+        """Return the protocol for one more incoming connection."""
         self._connections += 1
         return Door(self, self._connections, self._doors)
 
     def take(self, event: Event) -> None:
-        """Give the machine an event, and do what it wants."""
+        """Pass an event to the machine, and execute its effects."""
         if self._machine is None or self.ended.is_set():
             return
         try:
             effects = self._machine.on(self._clock.now_ns(), event)
         except Exception as failed:  # noqa: BLE001 - the interpreter of machines
-            # What is in memory may be no longer what is in the files: nothing may come after it.
+            # Memory and files may differ now, so no further event is handled.
             self.failure = failed
             self.ended.set()
             return
         self._carry_out(effects)
 
     def complain(self, sentence: str) -> None:
-        """Write down what a client did wrong."""
+        """Log a client's mistake."""
         self._journal.say(sentence, level="WARN")
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class Driver:
         folder = getattr(effect, "folder", None) or getattr(effect, "path", "").rpartition("/")[0]
         reason = failed.strerror or str(failed)
         self._journal.say(f"{type(effect).__name__} of {folder} failed: {reason}", level="ERROR")
-        # Before whatever came meanwhile: the machine's memory is ahead of its disk.
+        # Before all later events, because the machine's memory is ahead of its disk.
         self.take(DiskFailed(folder=folder, reason=reason))
 
     def _reply(self, effect: Reply) -> None:

@@ -1,7 +1,7 @@
-"""Formats a node's log dir, as Kafka's StorageTool does: `meta.properties`, and a secret.
+"""Format a node's log dir as Kafka's StorageTool does: `meta.properties`, and a cluster key.
 
-Kafka's brokers are as open to each other as to anybody, unless listeners are secured. Here nodes
-show each other that they were formatted together.
+Unless listeners are secured, Kafka's brokers trust every connection. Here formatting writes a
+cluster key, and nodes present it when they connect.
 """
 
 import re
@@ -21,12 +21,12 @@ _SECRET = re.compile(rf"[0-9a-f]{{{2 * _SECRET_BYTES}}}")
 
 
 def format_log_dirs(folders: Mapping[int, Path]) -> None:
-    """Make the log dirs of one cluster's nodes.
+    """Format the log dirs of one cluster's nodes.
 
     Args:
-        folders: By node id; they are made.
+        folders: The log dirs by node id; they are created.
     """
-    # Ids only have to differ, so they need no seed.
+    # Ids only have to be different, so they need no seed.
     write_meta(folders, secrets.token_bytes)
     secret = secrets.token_hex(_SECRET_BYTES)
     for folder in folders.values():
@@ -35,11 +35,11 @@ def format_log_dirs(folders: Mapping[int, Path]) -> None:
 
 
 def write_meta(folders: Mapping[int, Path], draw: Callable[[int], bytes]) -> None:
-    """Make the log dirs of one cluster's nodes, each with its `meta.properties`.
+    """Create the log dirs of one cluster's nodes, each with its `meta.properties`.
 
     Args:
-        folders: By node id.
-        draw: Returns so many bytes, of which ids are made.
+        folders: The log dirs by node id.
+        draw: Returns a number of random bytes, for ids.
     """
     cluster_id = _drawn_id(draw)
     for node, folder in folders.items():
@@ -49,10 +49,10 @@ def write_meta(folders: Mapping[int, Path], draw: Callable[[int], bytes]) -> Non
 
 
 def cluster_key(log_dir: Path) -> bytes:
-    """Return what a node of the cluster proves itself by.
+    """Return the key by which a node proves that it belongs to the cluster.
 
     Raises:
-        BootError: There is no secret in the log dir, or it cannot be read, or is none.
+        BootError: The key file in the log dir is missing, unreadable or invalid.
         DamagedFileError: `meta.properties` cannot be read.
     """
     meta = properties((log_dir / META).read_text(encoding="utf-8"))
@@ -70,13 +70,13 @@ def cluster_key(log_dir: Path) -> bytes:
 
 
 def meta_properties(node: int, *, cluster_id: str, directory_id: str) -> str:
-    """Return `meta.properties` in Kafka's version 1."""
+    """Return the text of `meta.properties`, in Kafka's version 1."""
     return f"cluster.id={cluster_id}\ndirectory.id={directory_id}\nnode.id={node}\nversion=1\n"
 
 
 def _drawn_id(draw: Callable[[int], bytes]) -> str:
-    """Return an id as Kafka writes it."""
+    """Return a random id as Kafka writes it."""
     while True:
         text = kafka_id(UUID(bytes=draw(16), version=4))
-        if not text.startswith("-"):  # Kafka never makes one that looks like an option.
+        if not text.startswith("-"):  # Kafka avoids ids that look like an option.
             return text

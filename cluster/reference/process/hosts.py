@@ -1,13 +1,14 @@
-"""Hosts that are one, for nodes that cut their links by themselves: partitions without root.
+"""Hosts on one machine whose nodes cut their links themselves: network partitions without root.
 
-All nodes share this machine's loopback, where no packet filter can tell them apart. So each is told
-over its control socket whom to send nothing any more; a file beside the socket tells a node that is
-down, and reads it as it starts. A cut ends with the run: it lives in the nodes and their folders.
+All nodes share this machine's loopback, where no packet filter can distinguish them. So the harness
+tells each node over its control socket to which nodes it must send nothing. A file beside the
+socket has the same for a node that is down; the node reads it at its start. A cut ends with the
+run, because it exists only in the nodes and their folders.
 
-A probe is a word that the sender sends by the very way that all goes to a peer, to a socket of
-ours, which sees it arrive or not. A node that is down or stands still sends nothing: of its links
-is told what its file will have it do. A node that runs has to answer; if it does not, nobody knows
-what it sends, and nothing is told.
+For a probe, the sender sends a word by the path of all messages to a peer, but to a socket of the
+harness. The harness sees whether the word arrives. A node that is down or stopped sends nothing;
+its links are reported as its file defines them. If a running node does not answer, its links are
+not reported, because they are unknown.
 """
 
 import os
@@ -28,22 +29,23 @@ from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 ANSWER_S = 1.0
-"""A node's loop is seldom busy for so long; one that stands still does not answer at all."""
+"""Seconds to wait for an answer. A node's loop is rarely busy that long. A stopped node never
+answers, however long the harness waits."""
 BUSY_S = 30.0
-"""So long a node that runs may not answer: it starts, or ends, or the machine is busy."""
+"""Seconds in which a running node may not answer: it starts or ends, or the machine is busy."""
 STILL_S = 0.05
-"""A line is left for a node that stands still, which reads it when it goes on."""
+"""Seconds to wait for a stopped node, which reads the line after it is resumed."""
 _WORKING, _STILL = frozenset("RSD"), frozenset("Tt")
-"""States of a process that could answer, and of one that could later."""
+"""State letters of a process that can answer now, and of one that can answer later."""
 _LONGEST_PATH = 100
-"""Of a Unix socket (man 7 unix: 108 bytes)."""
+"""Longest path of a Unix socket (man 7 unix: 108 bytes)."""
 
 
 class CuttingHosts(ProcessHosts):
     """Implements `CanPartition` for the reference cluster's nodes as processes.
 
     Args:
-        nodes: Their names.
+        nodes: The names of the nodes.
         processes_file: `RunPaths.processes`.
     """
 
@@ -54,12 +56,12 @@ class CuttingHosts(ProcessHosts):
         self._processes: dict[str, ProcessId] = {}
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a node; see `ProcessHosts`."""
+        """Start a node's process; see `ProcessHosts`."""
         process = self._processes[node] = super().spawn(node, command)
         return process
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Have the senders send nothing over the links. Cuts of several ids add up."""
+        """Let the senders hold all messages over the links. Several cuts add up."""
         directed = frozenset(links)
         for node in {node for link in directed for node in link}:
             self._check(node)
@@ -69,26 +71,30 @@ class CuttingHosts(ProcessHosts):
         self._tell(sender for sender, _ in directed)
 
     def join(self, cut_id: str) -> None:
-        """Undo one cut, and no other. Idempotent."""
+        """Undo the cut with this id. Idempotent."""
         links = self._links.pop(cut_id, frozenset())
         try:
             self._tell(sender for sender, _ in links)
         except ClusterError:
-            self._links[cut_id] = links  # Who could not be reached is told again.
+            self._links[cut_id] = links  # A later call retries the nodes that could not be reached.
             raise
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
-        """Return how often something was to go over each link of a cut, and was held."""
+        """Return how often a message over each link of a cut was held."""
         before = self._held_before.get(cut_id, {})
         now = self._held(self._links.get(cut_id, frozenset()))
-        # A node that was started again has counted anew.
+        # A restarted node counts from 0 again.
         return {
             link: count - before.get(link, 0) if count >= before.get(link, 0) else count
             for link, count in now.items()
         }
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
-        """Have each sender knock at a socket of ours as if it were the receiver."""
+        """Let each sender send a word to a socket of the harness, in place of the receiver.
+
+        Return for each link whether its word arrived. Links of nodes that do not answer are left
+        out.
+        """
         words = {uuid.uuid4().hex: link for link in links}
         silent: set[str] = set()
         with _Listener() as listener:
@@ -103,7 +109,7 @@ class CuttingHosts(ProcessHosts):
         }
 
     def listens(self, node: str) -> bool:
-        """Tell whether a node can be told now."""
+        """Return whether a node can receive commands now."""
         return self._ask(node, "cuts") is not None
 
     def _tell(self, senders: Iterable[str]) -> None:
@@ -136,16 +142,16 @@ class CuttingHosts(ProcessHosts):
         return node_id(link[1]) not in cuts_of(self._folder(link[0]))
 
     def _ask(self, node: str, line: str, *, for_later: bool = False) -> str | None:
-        """Say a line to a node; None if it is down, or stands still.
+        """Send a command to a node and return its answer; None if it is down or stopped.
 
         Args:
-            node: Which.
-            line: Without its end.
-            for_later: Whether it is left for a node that stands still. Such lines wait in a queue
-                that is not long.
+            node: The node.
+            line: The command, without line end.
+            for_later: Whether to leave the command for a stopped node. The queue of such commands
+                is short.
 
         Raises:
-            ClusterError: It runs, and does not answer.
+            ClusterError: The node runs and does not answer.
         """
         said: str | None = None
 
@@ -172,7 +178,7 @@ class CuttingHosts(ProcessHosts):
                     answer = answers.readline()
         except OSError:
             return None
-        return answer.strip() if answer.endswith("\n") else None  # It ended meanwhile.
+        return answer.strip() if answer.endswith("\n") else None  # The node ended meanwhile.
 
     def _is_in(self, node: str, states: Collection[str]) -> bool:
         process = self._processes.get(node)
@@ -180,7 +186,7 @@ class CuttingHosts(ProcessHosts):
 
 
 def _connect(control: socket.socket, folder: Path) -> None:
-    """Connect to the control socket of a folder, however deep that lies."""
+    """Connect to the control socket of a folder, even if the folder's path is long."""
     path = str(folder / SOCKET)
     if len(os.fsencode(path)) < _LONGEST_PATH:
         control.connect(path)
@@ -193,7 +199,7 @@ def _connect(control: socket.socket, folder: Path) -> None:
 
 
 class _Listener:
-    """A socket of ours: hears the words that come."""
+    """A socket of the harness that receives the words of probes."""
 
     def __init__(self) -> None:
         self._server = socket.create_server((LOOPBACK, 0), backlog=64)
@@ -209,7 +215,7 @@ class _Listener:
             knock.close()
 
     def heard(self, words: Collection[str], timeout_s: float) -> frozenset[str]:
-        """Wait until all words were heard, or the time is over; return those that were."""
+        """Wait until all words have arrived or the time is over; return the arrived ones."""
         deadline_s = stopwatch_s() + timeout_s
         with selectors.DefaultSelector() as selector:
             selector.register(self._server, selectors.EVENT_READ)

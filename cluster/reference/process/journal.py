@@ -1,4 +1,4 @@
-"""A node's log files, in the form of Kafka's: `[time] LEVEL text (logger)`, a file each."""
+"""Write a node's log files in Kafka's form: `[time] LEVEL text (logger)`."""
 
 import time
 from pathlib import Path
@@ -11,7 +11,7 @@ SERVER_LOG, STATE_CHANGE_LOG = "server.log", "state-change.log"
 
 
 class Journal:
-    """Writes lines as they come; each is with the kernel when `say` returns.
+    """Writes log lines; when `say` returns, the kernel has the line.
 
     Args:
         folder: The node's `logs/`; None: standard output.
@@ -22,7 +22,7 @@ class Journal:
         self._files: dict[str, TextIO] = {}
 
     def say(self, text: str, *, level: str = "INFO") -> None:
-        """Write a line; one of Kafka's state change logger goes to that one's file."""
+        """Write a line; lines of Kafka's state change logger go to that logger's own file."""
         now_s = unix_s()
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now_s))
         line = f"[{stamp},{int(now_s * 1000) % 1000:03d}] {level} {text}\n"

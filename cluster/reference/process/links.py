@@ -1,7 +1,7 @@
-"""Connections to other nodes: requests go out, answers come back by their numbers.
+"""Connections to other nodes: send requests, and match answers by their numbers.
 
-As Kafka's own clients do, a request that is not answered in time takes its connection with it, and
-all that waits on it: nobody can know any more what of it was done.
+As with Kafka's own clients, a request that times out breaks its connection, with all other open
+requests on it. Their outcome is then unknown.
 """
 
 import asyncio
@@ -16,20 +16,20 @@ from cluster.reference.wire.frames import FrameError, Frames, framed
 from cluster.reference.wire.peers import PeerError, hello, packed, unpacked
 
 RECONNECT_S = 0.05
-"""Kafka's `reconnect.backoff.ms`: who does not answer is not knocked at in a tight loop."""
+"""Kafka's `reconnect.backoff.ms`, which avoids a tight loop of attempts."""
 NS_PER_S = 1e9
 Address = tuple[str, int]
 
 
 class Links:
-    """One connection to each other node, made when it is needed.
+    """One connection to each other node, opened when it is needed.
 
     Args:
-        node: This one's id.
-        key: The cluster's.
-        cuts: Which links are cut.
-        find: Tells where a node listens; None: nobody knows yet.
-        take: Takes answers.
+        node: This node's id.
+        key: The cluster's key.
+        cuts: The links that are cut.
+        find: Returns the address of a node; None: unknown yet.
+        take: Handles answers.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Links:
         self._broke_at: dict[int, float] = {}
 
     def ask(self, request: Request) -> None:
-        """Send a request; `Answered` comes once, whatever happens."""
+        """Send a request; exactly one `Answered` follows in every case."""
         link = self._open.get(request.to)
         if link is None:
             link = self._open[request.to] = _Link(self, request.to)
@@ -55,13 +55,13 @@ class Links:
         link.ask(request)
 
     def broke(self, link: "_Link") -> None:
-        """Forget a connection that is gone."""
+        """Forget a broken connection."""
         if self._open.get(link.peer) is link:
             del self._open[link.peer]
             self._broke_at[link.peer] = asyncio.get_running_loop().time()
 
     def close(self) -> None:
-        """Close all connections; nothing is answered any more."""
+        """Close all connections; no further answers are handled."""
         for link in list(self._open.values()):
             link.abandon()
 
@@ -73,7 +73,7 @@ class Links:
 
 
 class _Link(asyncio.Protocol):
-    """One connection, until it breaks."""
+    """One connection to another node, until it breaks."""
 
     def __init__(self, links: Links, peer: int) -> None:
         self._links, self.peer = links, peer
@@ -117,13 +117,14 @@ class _Link(asyncio.Protocol):
             self._outlet.send(frame)
 
     def abandon(self) -> None:
-        """Close the connection without a word to the machine."""
+        """Close the connection without informing the machine."""
         self._pending.clear()
         self._break()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say who is there, then what was asked meanwhile."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by their class.
+        """Send the greeting, then the requests made meanwhile."""
+        # uvloop's transports have another class.
+        self._transport = cast("asyncio.Transport", transport)
         if self._over:
             self._transport.abort()
             return
@@ -134,7 +135,7 @@ class _Link(asyncio.Protocol):
         self._early.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Hand answers on."""
+        """Handle received answers."""
         try:
             for frame in self._frames.feed(data):
                 number, message = unpacked(frame)
@@ -144,11 +145,11 @@ class _Link(asyncio.Protocol):
             self._break()
 
     def connection_lost(self, _why: Exception | None) -> None:
-        """Tell the machine of all that will not be answered."""
+        """Report all open requests as unanswered."""
         self._break()
 
     def _look_after(self, at_s: float) -> None:
-        """Have one look at all that waits here, when the first of it has waited long enough."""
+        """Schedule one check of all open requests, for the time of the first timeout."""
         if self._look is not None:
             self._look.cancel()
         self._look_at_s, self._look = at_s, self._loop.call_at(at_s, self._break_if_overdue)
@@ -173,6 +174,6 @@ class _Link(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         for number in self._pending:
-            # Later: the machine may be in the middle of an event.
+            # Later, because the machine may be in the middle of an event.
             self._loop.call_soon(self._links.take, Answered(request=number, message=None))
         self._pending.clear()

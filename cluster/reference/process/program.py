@@ -1,8 +1,8 @@
-"""What `python -m cluster.reference.process` runs: one node, until it is told to end.
+"""The program `python -m cluster.reference.process`: runs one node until a signal ends it.
 
-Its folder is where the file lies: `logs/` beside it, the control socket there, and the log dir as
-the file says. SIGTERM has it hand over and end; a node that ends by itself says why in its log and
-on standard error, and ends with 1.
+The node's folder is that of its settings file. It contains `logs/` and the control socket. The
+settings name the log dir. At SIGTERM the node hands over its leaderships and ends. A node that ends
+by itself logs the reason, prints it to standard error, and exits with 1.
 """
 
 import asyncio
@@ -66,14 +66,16 @@ async def _run(settings: Settings, disk: FolderDisk, journal: Journal) -> None:
     )
     for text in booted.said:
         journal.say(text)
-    with ExitStack() as opened:  # uvloop does not end while anything of it is open.
+    with ExitStack() as opened:  # uvloop does not end while any of its resources is open.
         opened.callback(driver.close)
         control = Control(driver.cuts)
         opened.callback(control.close)
         await control.open()
-        driver.cuts.cut(cuts_of(Path()))  # The socket is open: whoever cuts writes, then calls.
-        # Whoever stood still was told meanwhile, and must not send before it has heard of it. A
-        # handler of the loop's own would come after what is ready to be read.
+        # After the socket is open: a cutter first writes the file, then connects.
+        driver.cuts.cut(cuts_of(Path()))
+        # A stopped node's cuts may change meanwhile. When it resumes, it must know them before it
+        # sends. A handler of the event loop would run too late, after the bytes that are ready to
+        # be read.
         before = signal.signal(
             signal.SIGCONT, lambda _number, _frame: driver.cuts.also(cuts_of(Path()))
         )
@@ -85,13 +87,14 @@ async def _run(settings: Settings, disk: FolderDisk, journal: Journal) -> None:
             servers.append(server)
         loop.add_signal_handler(signal.SIGTERM, driver.take, StopAsked())
         driver.start(node)
-        for server in servers:  # Nobody gets in before: a request would find no machine.
+        # No connection is accepted earlier, because there was no machine for its requests.
+        for server in servers:
             await server.start_serving()
-            # uvloop says nothing if somebody else who was bound there, too, listens by now.
+            # uvloop reports no error if another process, also bound to the port, listens already.
             if not all(server.sockets):
                 raise OSError(errno.EADDRINUSE, "a listener's address is taken by now")
         await driver.ended.wait()
-    await asyncio.sleep(0)  # Connections say good-bye.
+    await asyncio.sleep(0)  # Connections are closed properly.
     if driver.failure is not None:
         raise driver.failure
 

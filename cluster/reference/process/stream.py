@@ -1,6 +1,6 @@
 """The sending side of a connection.
 
-The loop (uvloop's) keeps what is written until the turn is over, and then sends it in one piece.
+The event loop (uvloop) collects the bytes written in one turn, and sends them in one piece.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ class Outlet:
     """Sends bytes over a transport, unless the link to its peer is cut.
 
     Args:
-        transport: Of the connection.
-        cuts: Which links are cut.
-        peer: Who is at the other end; `CLIENT` is never cut off.
+        transport: The connection's transport.
+        cuts: The links that are cut.
+        peer: The node at the other end; `CLIENT` is never cut off.
     """
 
     __slots__ = ("_cuts", "_held", "_peer", "_transport")
@@ -26,7 +26,7 @@ class Outlet:
         self._held: list[bytes] = []
 
     def send(self, data: bytes) -> None:
-        """Send bytes, after all that was sent before."""
+        """Send bytes, after all bytes sent before."""
         if self._held:
             self._held.append(data)
         elif self._cuts.holds(self._peer):

@@ -1,7 +1,10 @@
 """The quorum that keeps `__cluster_metadata-0`: KRaft (KIP-595), with pre-votes (KIP-996).
 
-`state` is what a member is in an epoch, and what of it is safe; `member` passes from one state to
-another; `elections` makes leaders; `leading` and `serving` are what a leader knows and gives;
-`following` copies its log and snapshots (KIP-630); `quorum` puts them together as a part of a node.
-`records` are the batches that the quorum writes itself.
+- `state`: a member's state in an epoch, and the durable part of it.
+- `member`: the changes from one state to another.
+- `elections`: elections of leaders.
+- `leading` and `serving`: a leader's knowledge of the others, and its answers.
+- `following`: copies of the leader's log and snapshots (KIP-630).
+- `quorum`: all of them as one part of a node.
+- `records`: the batches that the quorum itself writes.
 """

@@ -1,7 +1,7 @@
-"""Elections of the quorum: pre-votes, votes, and how an epoch begins and ends.
+"""Elections of the quorum: pre-votes, votes, and the begin and end of epochs.
 
-KIP-595 says who may be voted for, KIP-996 that one asks before one raises the epoch, KIP-853 that
-votes name a log folder: a voter that lost its disk is another voter.
+KIP-595 defines who may get a vote. KIP-996 lets a node ask before it raises the epoch. With KIP-853
+votes name a log dir: a voter that lost its disk is another voter.
 """
 
 from kio.schema.errors import ErrorCode
@@ -25,17 +25,17 @@ _TOPIC = FOLDER.rpartition("-")[0]
 
 
 class Elections:
-    """Makes and unmakes leaders.
+    """Elects leaders and ends leaderships.
 
     Args:
-        member: Whose elections these are.
+        member: The member that takes part in the elections.
     """
 
     def __init__(self, member: Member) -> None:
         self._member = member
 
     def on_vote(self, asker: Asker, request: VoteRequest) -> None:
-        """Answer who asks for a vote; a vote is safe before it is answered."""
+        """Answer a request for a vote; a granted vote is durable before the answer."""
         member = self._member
         error = self._refusal(request.cluster_id, request.replica_epoch)
         granted = False
@@ -58,7 +58,7 @@ class Elections:
         member.out.append(Reply(asker=asker, message=response))
 
     def on_begin_epoch(self, asker: Asker, request: BeginQuorumEpochRequest) -> None:
-        """Take note of a new leader."""
+        """Handle the announcement of a new leader."""
         error = self._refusal(request.cluster_id, request.leader_epoch)
         if error is ErrorCode.none and self._is_another_folder(request.voter_directory_id):
             error = ErrorCode.invalid_voter_key
@@ -71,10 +71,10 @@ class Elections:
         self._member.out.append(Reply(asker=asker, message=response))
 
     def on_end_epoch(self, asker: Asker, request: EndQuorumEpochRequest) -> None:
-        """Take note that a leader resigned; its first successor stands for election at once.
+        """Handle a leader's resignation; its first successor starts an election at once.
 
-        The others wait, the longer the further behind they are in the list (KIP-595). They have no
-        leader to protect any more, so that they answer pre-votes (KIP-996).
+        The others wait, longer if they are further behind in the list (KIP-595). They no longer
+        have a leader to protect, so they answer pre-votes (KIP-996).
         """
         member = self._member
         error = self._refusal(request.cluster_id, request.leader_epoch)
@@ -93,7 +93,7 @@ class Elections:
             self._stand_soon([each for each, _ in request.preferred_candidates])
 
     def on_timeout(self) -> None:
-        """Do what the present state does when its time is up."""
+        """Handle the timeout of the present state."""
         member = self._member
         if member.closing:
             return
@@ -107,12 +107,12 @@ class Elections:
             case Role.CANDIDATE:
                 self._lose()
             case Role.LEADER:
-                # KIP-595's check-quorum: a leader that a majority cannot reach makes room.
+                # KIP-595's check-quorum: a leader without a majority resigns.
                 member.resign()
                 self.ask_due()
 
     def on_answer(self, asked: Asked, response: object | None) -> None:
-        """Take an answer to a vote, or to the news of an epoch's begin or end."""
+        """Handle the answer to a vote request or to the announcement of an epoch's begin or end."""
         member = self._member
         if asked.epoch != member.state.epoch or not self._is_current(asked):
             if isinstance(response, VoteResponse):
@@ -134,7 +134,7 @@ class Elections:
                 pass
 
     def ask_due(self) -> None:
-        """Ask whoever has not been asked yet, or whose answer did not come."""
+        """Send requests to voters that were not asked yet or did not answer."""
         member = self._member
         round_ = member.leading.begun if member.leading else member.round
         if member.ballot is not None and member.ballot.lost:
@@ -143,7 +143,7 @@ class Elections:
             round_.asked(voter, member.ask(voter, self._question(voter)))
 
     def begin_again(self) -> None:
-        """Tell those voters of the epoch that do not fetch (KIP-853: half a fetch time-out)."""
+        """Announce the epoch to voters that do not fetch (KIP-853: after half a fetch timeout)."""
         member = self._member
         if member.leading is None or not member.others:
             return
@@ -156,17 +156,17 @@ class Elections:
         self.ask_due()
 
     def start(self) -> None:
-        """Begin as the files say; a voter that is alone need not wait for anybody."""
+        """Start with the content of the files; a single voter stands for election at once."""
         self._member.restore()
         self.ask_due()
         if self._member.voters == (self._member.node,):
             self._stand()
 
     def learn(self, leader: int, epoch: int) -> bool:
-        """Take note of a leader and an epoch that somebody knows.
+        """Record a leader and an epoch that another node reports.
 
         Returns:
-            False if that cannot be: it contradicts what this member knows of the same epoch.
+            False if the report contradicts what this member knows of the same epoch.
         """
         member = self._member
         mine = member.state
@@ -203,19 +203,19 @@ class Elections:
         return ErrorCode.none
 
     def _is_another_folder(self, directory: object) -> bool:
-        """Say whether a vote is asked of a folder that this member lost (KIP-853)."""
+        """Return whether a vote is asked of a log dir that this member lost (KIP-853)."""
         mine = self._member.identity.directory
         return directory is not None and mine is not None and directory != mine
 
     def _may_grant(self, request: VoteRequest) -> bool:
-        """Say whether a vote is granted, or would be (KIP-595, KIP-996)."""
+        """Return whether a vote is granted, or would be (KIP-595, KIP-996)."""
         member = self._member
         theirs = (request.last_offset_epoch, request.last_offset)
         up_to_date = theirs >= (member.last_epoch, member.log.end_offset)
         if not member.is_voter or member.role is Role.LEADER:
             return False
         if request.pre_vote:
-            # Who hears of its leader does not help to depose it.
+            # A member with a live leader does not help to replace it.
             return up_to_date and not (member.role is Role.FOLLOWER and member.has_fetched)
         if member.role not in (Role.UNATTACHED, Role.PROSPECTIVE):
             return False
@@ -225,7 +225,7 @@ class Elections:
         return up_to_date and member.state.leader < 0
 
     def _vote_for(self, request: VoteRequest) -> None:
-        """Vote, once an epoch; the vote is safe before it is answered (KIP-595)."""
+        """Vote once in an epoch; the vote is durable before the answer (KIP-595)."""
         member = self._member
         if member.state.voted == request.replica_id:
             return
@@ -249,7 +249,7 @@ class Elections:
         if (member.state, member.role) != before or member.ballot is None:
             return
         if response.error_code is ErrorCode.broker_not_available:
-            self._ask_again(voter)  # It is ending: that is no refusal.
+            self._ask_again(voter)  # The node is ending, so this is no refusal.
             return
         member.round.answered(voter)
         if response.leader_epoch == member.state.epoch:
@@ -258,7 +258,7 @@ class Elections:
         self._tally()
 
     def _tally(self) -> None:
-        """See whether an election is decided."""
+        """Check whether an election is decided."""
         member, ballot = self._member, self._member.ballot
         if ballot is None or ballot.lost:
             return
@@ -277,7 +277,10 @@ class Elections:
                 self._lose()
 
     def _give_up(self) -> None:
-        """Not even ask for votes: nobody would give them. The leader, if any, may still lead."""
+        """Give up before asking for votes, because no voter would grant one.
+
+        The leader, if there is one, may still lead.
+        """
         member = self._member
         if member.state.leader >= 0:
             member.become_follower(member.state.leader, member.state.epoch)
@@ -285,7 +288,7 @@ class Elections:
             member.become_unattached(member.state.epoch)
 
     def _lose(self) -> None:
-        """Wait after a lost election, longer each time and at random; then try again."""
+        """Wait after a lost election, at random and longer each time; then try again."""
         member = self._member
         assert member.ballot is not None
         if member.ballot.lost:
@@ -298,7 +301,7 @@ class Elections:
         member.set_timeout(0, min(grown, most))
 
     def _is_current(self, asked: Asked) -> bool:
-        """Say whether an answer is one to what this member still asks."""
+        """Return whether an answer belongs to a request of the present state of this member."""
         member = self._member
         match asked.message:
             case VoteRequest(pre_vote=pre_vote):
@@ -312,12 +315,12 @@ class Elections:
     def _stand_soon(self, successors: list[int]) -> None:
         member = self._member
         most = member.settings.controller_quorum_election_backoff_max_ms
-        if not successors:  # A leader that was started again does not know who was close to it.
+        if not successors:  # A restarted leader does not know which voters were up to date.
             member.set_timeout(0, most)
             return
         place = successors.index(member.node) if member.node in successors else len(successors)
-        # The first one waits only until the others have heard of it, too: they grant no pre-vote
-        # as long as they have a leader.
+        # The first successor waits until the others know of the resignation, too. They grant no
+        # pre-vote as long as they have a leader.
         soon = member.settings.controller_quorum_retry_backoff_ms
         wait = most >> (len(successors) - place) if place else soon
         member.set_timeout(wait, wait)

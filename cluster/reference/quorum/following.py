@@ -1,6 +1,6 @@
-"""How a member gets the leader's log: fetches, truncation where logs part, snapshots.
+"""Copy the leader's log: fetches, truncation where the logs diverge, and snapshots.
 
-Records are flushed before the next fetch, since that tells the leader that they are stored.
+Records are flushed before the next fetch, because that fetch tells the leader that they are stored.
 """
 
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ _MAX_BYTES = 8 << 20
 
 @dataclass(slots=True)
 class _Download:
-    """A snapshot that is being fetched."""
+    """A snapshot that this member is fetching from the leader."""
 
     end_offset: int
     epoch: int
@@ -37,11 +37,11 @@ class _Download:
 
 
 class Following:
-    """Fetches, whenever this member has somebody to fetch from.
+    """Fetches whenever this member has a node to fetch from.
 
     Args:
-        member: Who fetches.
-        elections: Told what answers say of leaders and epochs.
+        member: The member that fetches.
+        elections: Records leaders and epochs from answers.
     """
 
     def __init__(self, member: Member, elections: Elections) -> None:
@@ -50,23 +50,23 @@ class Following:
         self._download: _Download | None = None
         self._next_voter = 0
         self.loaded: Snapshot | None = None
-        """A snapshot that was fetched, and that nobody has looked at yet."""
+        """A fetched snapshot that the node has not read yet."""
 
     def fetch(self) -> None:
-        """Fetch, if that is to be done and is not under way."""
+        """Send a fetch if one is needed and none is open."""
         member = self._member
         if member.fetch is not None or member.retrying or member.closing:
             return
         if member.role is Role.FOLLOWER:
             member.fetch = member.ask(member.state.leader, self._request())
         elif member.role is Role.UNATTACHED and member.others:
-            # Anybody can tell who leads; observers find their leader so.
+            # Any voter can name the leader, so observers find it this way.
             target = member.others[self._next_voter % len(member.others)]
             self._next_voter += 1
             member.fetch = member.ask(target, self._fetch_request())
 
     def on_answer(self, response: object | None) -> None:
-        """Take the answer to the fetch that is under way."""
+        """Handle the answer to the open fetch."""
         self._member.fetch = None
         match response:
             case FetchResponse():
@@ -134,7 +134,7 @@ class Following:
             member.raise_high_watermark(answer.high_watermark)
 
     def _changes_leader(self, leader: int, epoch: int) -> bool:
-        """Take note of what an answer says of leader and epoch; True if that changed anything."""
+        """Record the leader and epoch of an answer; return whether that changed anything."""
         member = self._member
         before = member.state, member.role
         possible = self._elections.learn(leader, epoch)
@@ -162,11 +162,11 @@ class Following:
         return True
 
     def _truncate(self, answer: FetchedPartition) -> None:
-        """Cut the log where it parts from the leader's (KIP-595, as KIP-279's rule).
+        """Truncate the log where it diverges from the leader's (KIP-595, by KIP-279's rule).
 
-        The leader's largest epoch up to the fetched one ends at some offset there. If this log has
-        that epoch, it may have less of it or more: both have what the shorter has. If not, its own
-        next smaller epoch is what both may have; the next fetch asks again.
+        The leader's largest epoch up to the fetched one has an end in the leader's log. If this log
+        has that epoch, both logs share it up to the smaller of both ends. If not, both may share
+        this log's next smaller epoch, and the next fetch asks again.
         """
         member = self._member
         known, end = member.log.end_of(answer.diverging_epoch)
@@ -193,7 +193,7 @@ class Following:
             return
         wrong_place = response.position != len(download.data)
         if response.error_code is not ErrorCode.none or wrong_place:
-            self._download = None  # The next fetch names another snapshot, if it still must be one.
+            self._download = None  # The next fetch may name another snapshot.
             member.retry_later()
             return
         self._heard()
@@ -202,7 +202,7 @@ class Following:
             self._install(download)
 
     def _install(self, download: _Download) -> None:
-        """Go on behind a snapshot, once it is safe: it stands for all of the log (KIP-630)."""
+        """Continue after a snapshot when it is durable; it replaces the whole log (KIP-630)."""
         member = self._member
         self._download = None
         snapshot = Snapshot(
@@ -218,7 +218,7 @@ class Following:
 
 
 def replaced(before: Snapshot | None, snapshot: Snapshot) -> list[Effect]:
-    """Return how a snapshot is put in the place of an older one: first it is written."""
+    """Return the effects that replace an older snapshot; the new one is written first."""
     path = snapshot_path(snapshot)
     effects: list[Effect] = [WriteFile(path=path, data=snapshot.data)]
     if before is not None and snapshot_path(before) != path:
@@ -227,5 +227,5 @@ def replaced(before: Snapshot | None, snapshot: Snapshot) -> list[Effect]:
 
 
 def snapshot_path(snapshot: Snapshot) -> str:
-    """Return the path of a snapshot below the log dir."""
+    """Return the path of a snapshot in the log dir."""
     return f"{FOLDER}/{snapshot.end_offset:020}-{snapshot.epoch:010}.checkpoint"

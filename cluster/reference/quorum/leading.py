@@ -1,4 +1,4 @@
-"""What the leader of the quorum knows of the others: how far they are, and who waits for more."""
+"""The knowledge of the quorum's leader: the progress of the others, and their waiting fetches."""
 
 from dataclasses import dataclass, field
 
@@ -9,14 +9,15 @@ from cluster.reference.quorum.state import Round
 
 @dataclass(slots=True)
 class Progress:
-    """How far a replica has come, as its fetches tell.
+    """The progress of a replica, according to its fetches.
 
     Attributes:
-        end_offset: Where it fetched last: all below is stored there. -1: it has not fetched.
-        fetched_at: When it fetched last, -1: never.
-        caught_up_at: When it had all that there was, -1: never.
-        connection: On which it fetched last.
-        told: The high watermark that it was told on this connection.
+        end_offset: The offset of its last fetch; all before it is stored. -1 before the first
+            fetch.
+        fetched_at: When it last fetched; -1: never.
+        caught_up_at: When it last had all records; -1: never.
+        connection: The connection of its last fetch.
+        told: The high watermark that it got on this connection.
     """
 
     end_offset: int = -1
@@ -28,7 +29,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedFetch:
-    """A fetch that found nothing new, and waits until its deadline."""
+    """A fetch without new records, which waits until its deadline."""
 
     asker: Asker
     replica: int
@@ -44,11 +45,11 @@ class Leading:
         node: The leader.
         voters: All voters.
         epoch_start: The offset of the record that begins its epoch.
-        high_watermark: -1 until a record of its own epoch is on a majority.
-        begun: Who is to be told of the epoch.
-        progress: By replica, observers too.
-        fetched: Voters that fetched since a majority of them last had.
-        parked: Fetches that wait.
+        high_watermark: -1 until a majority has a record of its own epoch.
+        begun: The voters to which the epoch must be announced.
+        progress: The progress of each replica, observers too.
+        fetched: Voters that fetched since the last time at which a majority had.
+        parked: Waiting fetches.
     """
 
     node: int
@@ -61,21 +62,30 @@ class Leading:
     parked: list[ParkedFetch] = field(default_factory=list)
 
     def note_fetch(self, replica: int, offset: int, *, end: int, now: Nanoseconds) -> None:
-        """Note that a replica has all below an offset of a log that ends at `end`."""
+        """Record that a replica has all records before an offset.
+
+        The leader's log ends at `end`.
+        """
         mine = self.progress.setdefault(replica, Progress())
         mine.end_offset, mine.fetched_at = offset, now
         if offset >= end:
             mine.caught_up_at = now
 
     def note_connection(self, replica: int, connection: int) -> Progress:
-        """Return a replica's progress; on a new connection nobody was told anything."""
+        """Return a replica's progress.
+
+        On a new connection it has not got the high watermark yet.
+        """
         mine = self.progress.setdefault(replica, Progress())
         if mine.connection != connection:
             mine.connection, mine.told = connection, -1
         return mine
 
     def has_majority(self, replica: int) -> bool:
-        """Note that a voter fetched; True if a majority has, now, since it last had."""
+        """Record a voter's fetch.
+
+        Return whether a majority has fetched since the last such time.
+        """
         if replica in self.voters and replica not in self.fetched:
             self.fetched.append(replica)
         if len(self.fetched) + (self.node in self.voters) > len(self.voters) // 2:
@@ -84,10 +94,10 @@ class Leading:
         return False
 
     def advance(self, end: int) -> bool:
-        """Raise the high watermark to what a majority of voters stores; True if it rose.
+        """Raise the high watermark to the offset that a majority has; return whether it rose.
 
-        It must be behind the record that begins this leader's epoch: records of former epochs
-        are committed with it, never by themselves (Raft, figure 8; KIP-595).
+        It must pass the record that begins this leader's epoch. Records of earlier epochs are
+        committed together with that record, never alone (Raft, figure 8; KIP-595).
         """
         ends = [end if voter == self.node else self._end_of(voter) for voter in self.voters]
         stored = sorted(ends, reverse=True)[len(ends) // 2]
@@ -97,12 +107,12 @@ class Leading:
         return True
 
     def successors(self) -> list[int]:
-        """Return the other voters, the longest log first (KIP-595: EndQuorumEpoch)."""
+        """Return the other voters, longest log first (KIP-595: EndQuorumEpoch)."""
         others = [voter for voter in self.voters if voter != self.node]
         return sorted(others, key=lambda voter: -self._end_of(voter))
 
     def unpark(self, connection: int) -> None:
-        """Forget what waits on a connection that is gone."""
+        """Drop the waiting fetches of a closed connection."""
         self.parked = [each for each in self.parked if each.asker.connection != connection]
 
     def _end_of(self, replica: int) -> int:

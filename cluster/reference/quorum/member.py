@@ -1,7 +1,7 @@
-"""A member of the quorum: its log, its state, and how it passes from one state to another.
+"""A member of the quorum: its log, its state, and the changes from one state to another.
 
-Each state has one deadline, the timer `quorum-timeout`: of an election, of a fetch, of a leader
-that no majority fetches from. `quorum-retry` asks again what was not answered.
+Each state has one deadline, the timer `quorum-timeout`. It limits an election, a leader's silence,
+or the time without a majority that fetches. The timer `quorum-retry` repeats unanswered requests.
 """
 
 from base64 import urlsafe_b64encode
@@ -40,9 +40,9 @@ class Snapshot:
     """A snapshot of the metadata (KIP-630).
 
     Attributes:
-        end_offset: It stands for all records below.
-        epoch: Of the last of them.
-        data: The file.
+        end_offset: The snapshot replaces all records before it.
+        epoch: The epoch of the last of these records.
+        data: The content of the file.
     """
 
     end_offset: int
@@ -52,13 +52,13 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who a member is, and who votes.
+    """A member's identity, and the voters.
 
     Attributes:
-        node: Its id.
-        voters: All voters' ids, in order (`controller.quorum.voters`).
-        cluster_id: From `meta.properties`.
-        directory: Its log folder's id, from there too; None before Kafka 3.7.
+        node: The member's id.
+        voters: The ids of all voters, sorted (`controller.quorum.voters`).
+        cluster_id: The cluster id from `meta.properties`.
+        directory: The id of its log dir, also from there; None before Kafka 3.7.
     """
 
     node: int
@@ -69,7 +69,7 @@ class Identity:
 
 @dataclass(slots=True)
 class Asked:
-    """A request that is under way: to whom, and in which epoch it was sent."""
+    """An open request: its receiver, its message, and the epoch in which it was sent."""
 
     to: int
     epoch: int
@@ -77,15 +77,9 @@ class Asked:
 
 
 class Member:
-    """What all parts of the quorum share. An event begins by `begin`, and its effects are `out`.
+    """The state shared by all parts of the quorum.
 
-    Args:
-        identity: Who this is.
-        settings: The node's.
-        log: Of `__cluster_metadata-0`, as the files hold it.
-        state: As `quorum-state` holds it.
-        snapshot: The latest one, if there is any.
-        numbers: Of requests; shared by all parts of a node.
+    `begin` starts an event, `out` has its effects.
     """
 
     def __init__(
@@ -131,12 +125,12 @@ class Member:
 
     @property
     def known_leader(self) -> int:
-        """Who leads in this epoch, as others are told; -1: nobody known, or one that resigned."""
+        """The leader of this epoch for answers to other nodes; -1 if unknown or resigned."""
         return -1 if self.role is Role.RESIGNED else self.state.leader
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record in the log; 0 if there is none, as Kafka has it."""
+        """The epoch of the log's last record; 0 if there is none, as in Kafka."""
         return max(self.log.last_epoch, 0)
 
     @property
@@ -145,12 +139,12 @@ class Member:
         return self.now // NANOSECONDS_A_MS
 
     def begin(self, now: Nanoseconds) -> None:
-        """Take the time of an event."""
+        """Begin an event: set the time and clear the effects."""
         self.now = now
         self.out = []
 
     def ask(self, to: int, message: object) -> int:
-        """Send a request; returns its number."""
+        """Send a request; return its number."""
         number = next(self._numbers)
         self.asked[number] = Asked(to=to, epoch=self.state.epoch, message=message)
         timeout = self.settings.controller_quorum_request_timeout_ms * NANOSECONDS_A_MS
@@ -158,11 +152,11 @@ class Member:
         return number
 
     def say(self, text: str) -> None:
-        """Say a line as Kafka's `RaftManager` does."""
+        """Write a log line as Kafka's `RaftManager` does."""
         self.out.append(Say(text=f"[RaftManager id={self.node}] {text}"))
 
     def retry_later(self) -> None:
-        """Ask again after a while, which doubles with each failure in a row."""
+        """Retry after a pause, which doubles with each failure in a row."""
         if self.retrying:
             return
         self.retrying = True
@@ -172,7 +166,7 @@ class Member:
         self.out.append(SetTimer(timer=RETRY, after_ns=wait, at_most_ns=wait))
 
     def set_timeout(self, least_ms: int, most_ms: int) -> None:
-        """Set the deadline of the present state."""
+        """Set the deadline of the present state, at random between two limits."""
         self.out.append(
             SetTimer(
                 timer=TIMEOUT,
@@ -182,26 +176,26 @@ class Member:
         )
 
     def set_election_timeout(self) -> None:
-        """Have the driver draw an election time-out: so that voters seldom stand together."""
+        """Set a random election timeout, so that voters rarely become candidates together."""
         least = self.settings.controller_quorum_election_timeout_ms
         self.set_timeout(least, 2 * least)
 
     def set_fetch_timeout(self) -> None:
-        """Give a leader that was heard of its time again."""
+        """Restart the fetch timeout after a sign of life of the leader."""
         most = self.settings.controller_quorum_fetch_timeout_ms
         self.set_timeout(most, most)
 
     def set_check_timeout(self) -> None:
-        """Give a majority its time to fetch: half as much again as a follower has."""
+        """Restart a leader's timeout for a majority's fetches: 1.5 times the fetch timeout."""
         most = self.settings.controller_quorum_fetch_timeout_ms * 3 // 2
         self.set_timeout(most, most)
 
     def raise_high_watermark(self, offset: int) -> None:
-        """Note what is committed; it never moves back, and is never more than what is here."""
+        """Raise the high watermark, at most to the log's end; it never moves back."""
         self.high_watermark = max(self.high_watermark, min(offset, self.log.end_offset))
 
     def become_unattached(self, epoch: int) -> None:
-        """Know no leader in an epoch."""
+        """Enter the state `unattached` in an epoch, without a known leader."""
         self._enter(Role.UNATTACHED, self.state.in_epoch(epoch).led_by(-1))
         if self.is_voter:
             self.set_election_timeout()
@@ -209,14 +203,14 @@ class Member:
             self.out.append(CancelTimer(timer=TIMEOUT))
 
     def become_follower(self, leader: int, epoch: int) -> None:
-        """Follow a leader: fetch from it."""
+        """Become a follower, which fetches from the leader."""
         assert leader != self.node, "nobody follows itself"
         self._enter(Role.FOLLOWER, self.state.in_epoch(epoch).led_by(leader))
         self.lost_elections = 0
         self.set_fetch_timeout()
 
     def become_prospective(self) -> None:
-        """Find out whether an election could be won, before an epoch is begun (KIP-996)."""
+        """Ask whether an election could be won, before a new epoch begins (KIP-996)."""
         leader = -1 if self.state.leader == self.node else self.state.leader
         self._enter(Role.PROSPECTIVE, self.state.led_by(leader))
         self.ballot = Ballot(granted=[self.node])
@@ -224,7 +218,7 @@ class Member:
         self.set_election_timeout()
 
     def become_candidate(self) -> None:
-        """Stand for election in a new epoch, once the vote for oneself is safe."""
+        """Become a candidate in a new epoch; the own vote is made durable first."""
         epoch = self.state.epoch + 1
         mine = self.state.in_epoch(epoch).voting_for(self.node, self.identity.directory)
         self._enter(Role.CANDIDATE, mine)
@@ -233,7 +227,7 @@ class Member:
         self.set_election_timeout()
 
     def become_leader(self, granting: list[int]) -> None:
-        """Lead, and begin the epoch with a record of its own (KIP-595: LeaderChange)."""
+        """Become the leader, and begin the epoch with an own record (KIP-595: LeaderChange)."""
         self._enter(Role.LEADER, self.state.led_by(self.node))
         self.lost_elections = 0
         start = self.log.end_offset
@@ -256,7 +250,7 @@ class Member:
             self.out.append(CancelTimer(timer=TIMEOUT))
 
     def resign(self) -> None:
-        """Lead no more in this epoch, and tell the voters who should (KIP-595: EndQuorumEpoch)."""
+        """Resign as leader of this epoch, and send the voters the successors (KIP-595)."""
         assert self.leading is not None
         self.successors = self.leading.successors()
         self._enter(Role.RESIGNED, self.state)
@@ -264,9 +258,9 @@ class Member:
         self.set_election_timeout()
 
     def restore(self) -> None:
-        """Be what the files say, after a start."""
+        """Restore the state from the files after a start."""
         if self.last_epoch > self.state.epoch:
-            # The file is lost: what was voted in the log's last epoch and before does not matter.
+            # The file was lost. Votes in the log's last epoch and before no longer matter.
             self.say(
                 f"Epoch from quorum store file is {self.state.epoch}, which is smaller than last"
                 f" written epoch {self.last_epoch} in the log (org.apache.kafka.raft.QuorumState)"
@@ -274,7 +268,7 @@ class Member:
             self.become_unattached(self.last_epoch)
             return
         if self.state.leader == self.node and self.is_voter:
-            # What it had not told when it ended is unknown: it never leads again in that epoch.
+            # Its announcements before its end are unknown. So it never leads again in that epoch.
             self._enter(Role.RESIGNED, self.state)
             self.round = Round.of(self.others)
             self.set_election_timeout()
@@ -284,11 +278,11 @@ class Member:
             self.become_unattached(self.state.epoch)
 
     def persist(self) -> None:
-        """Have epoch, leader and vote on the disk before anything that follows is let go."""
+        """Write epoch, leader and vote to the disk before any later effect."""
         self.out.append(WriteFile(path=STATE_FILE, data=state_file(self.state, self.voters)))
 
     def say_transition(self, before: str) -> None:
-        """Say that the state is another one than before, as Kafka's `QuorumState` does."""
+        """Log the change of state as Kafka's `QuorumState` does."""
         self.say(
             f"Completed transition to {self.described()} from {before}"
             " (org.apache.kafka.raft.QuorumState)"
@@ -356,5 +350,5 @@ class Member:
 
 
 def kafka_uuid(uuid: UUID | None) -> str:
-    """Return a UUID as Kafka prints it: 22 characters of base64, without a value `A`s."""
+    """Return a UUID as Kafka prints it: 22 characters of base64; `A`s only for None."""
     return urlsafe_b64encode((uuid or UUID(int=0)).bytes).decode().rstrip("=")

@@ -1,6 +1,6 @@
-"""The quorum as a part of a node: events in, effects out, committed batches handed on.
+"""The quorum as a part of a node: events come in, effects and committed batches go out.
 
-Every voter has one, and every broker that is none: as an observer.
+Every voter has one. A broker that is not a voter has one, too, as an observer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,22 +47,22 @@ QUORUM_REQUESTS = (
     FetchSnapshotRequest,
     DescribeQuorumRequest,
 )
-"""What goes to the quorum, with fetches of `__cluster_metadata-0`."""
+"""The requests to the quorum, besides fetches of `__cluster_metadata-0`."""
 
 
 class Quorum:
-    """A member of the quorum, or an observer of it.
+    """A member of the quorum, or an observer.
 
-    After each call, `committed` has what is new. Requests are those of `QUORUM_REQUESTS`, and
-    fetches of the metadata topic; timers begin with `quorum-`.
+    After each call, `committed` returns what is new. The quorum handles the types in
+    `QUORUM_REQUESTS` and fetches of the metadata topic. Its timers begin with `quorum-`.
 
     Args:
-        identity: Who this is, and who votes.
-        settings: The node's.
-        log: Of `__cluster_metadata-0`, sound batches that the files held.
-        state: What `quorum-state` held (`state.election_state`).
-        snapshot: The latest sound one among the files.
-        numbers: Of requests, shared by all parts of a node.
+        identity: The member's identity.
+        settings: The node's settings.
+        log: The log of `__cluster_metadata-0`, with the valid batches from the files.
+        state: The content of `quorum-state` (`state.election_state`).
+        snapshot: The latest valid snapshot among the files.
+        numbers: The numbers of requests, shared by all parts of a node.
     """
 
     def __init__(
@@ -91,17 +91,17 @@ class Quorum:
 
     @property
     def role(self) -> Role:
-        """What this member is now."""
+        """The member's present role."""
         return self._member.role
 
     @property
     def epoch(self) -> int:
-        """The quorum's, as far as this member knows."""
+        """The quorum's epoch, as far as this member knows."""
         return self._member.state.epoch
 
     @property
     def leader(self) -> int:
-        """Who leads in the epoch; -1: nobody that is known, or one that resigned."""
+        """The leader of the epoch; -1 if unknown or resigned."""
         return self._member.known_leader
 
     @property
@@ -116,27 +116,27 @@ class Quorum:
 
     @property
     def high_watermark(self) -> int:
-        """All below is committed; -1: not known yet."""
+        """The offset before which all records are committed; -1: not known yet."""
         return self._member.high_watermark
 
     @property
     def may_write(self) -> bool:
-        """Whether this is a leader whose epoch has begun for a majority: it knows all commits."""
+        """Whether a majority has this leader's first record, so that it knows all commits."""
         leading = self._member.leading
         return leading is not None and leading.high_watermark > leading.epoch_start
 
     @property
     def has_ended(self) -> bool:
-        """Whether a member that is shutting down has told everybody who answers."""
+        """Whether a member that shuts down has informed all voters that answer."""
         return self._member.closing and not self._member.round.unanswered
 
     def start(self, now: Nanoseconds) -> Sequence[Effect]:
-        """Begin, with what the files held.
+        """Start with the content of the files.
 
-        A log that ends before its snapshot, or in an epoch before the snapshot's, is what a crash
-        left of an installation. An empty one behind a snapshot has that one's epoch: votes are
-        judged by it. What a process that was killed had not flushed yet is flushed before the next
-        fetch says that it is stored.
+        After a crash during the installation of a snapshot, the log may end before the snapshot, or
+        in an earlier epoch. Then the log restarts at the snapshot. An empty log after a snapshot
+        has the snapshot's epoch, by which votes are judged. Batches that a killed process did not
+        flush are flushed before the next fetch reports them as stored.
         """
         member = self._member
         member.begin(now)
@@ -154,7 +154,7 @@ class Quorum:
         return self._settled()
 
     def on(self, now: Nanoseconds, event: Event) -> Sequence[Effect]:
-        """Take an event that concerns the quorum (`concerns`)."""
+        """Handle an event for the quorum (`concerns`); return the effects."""
         self._member.begin(now)
         match event:
             case Arrived():
@@ -171,11 +171,11 @@ class Quorum:
         return self._settled()
 
     def owns(self, request: int) -> bool:
-        """Say whether a request that was answered is one of the quorum's."""
+        """Return whether an answered request was sent by the quorum."""
         return request in self._member.asked
 
     def append(self, now: Nanoseconds, values: Sequence[bytes]) -> tuple[int, Sequence[Effect]]:
-        """Append metadata records, as the leader; they count once they are committed.
+        """Append metadata records as the leader; they count when they are committed.
 
         Returns:
             The first record's offset, and the effects.
@@ -195,8 +195,7 @@ class Quorum:
         """Return what was committed since the last call.
 
         Returns:
-            A snapshot that stands for all before, if there is one to read first; and the batches
-            behind it, in order.
+            A snapshot to load first, if there is one, and the batches after it, in order.
         """
         member = self._member
         snapshot = self._following.loaded or self._unread
@@ -216,10 +215,10 @@ class Quorum:
         return snapshot, batches
 
     def keep_snapshot(self, data: bytes, *, end_offset: int, epoch: int) -> Sequence[Effect]:
-        """Keep a snapshot of all that is committed below an offset (KIP-630).
+        """Store a snapshot of all committed records before an offset (KIP-630).
 
-        The log begins where the snapshot before ended, so that who is a little behind need not
-        fetch a snapshot.
+        The log then begins where the previous snapshot ended, so that a slightly late replica need
+        not fetch a snapshot.
         """
         member, before = self._member, self._member.snapshot
         if before is not None:
@@ -228,7 +227,7 @@ class Quorum:
         return replaced(before, member.snapshot)
 
     def shut_down(self, now: Nanoseconds) -> Sequence[Effect]:
-        """End: a leader resigns first, so that its successor need not wait (KIP-595)."""
+        """Shut down; a leader first resigns, so that its successor need not wait (KIP-595)."""
         self._member.begin(now)
         if self._member.leading is not None:
             self._member.resign()
@@ -237,7 +236,7 @@ class Quorum:
         return self._settled()
 
     def resign(self, now: Nanoseconds) -> Sequence[Effect]:
-        """Lead no more, for what is committed could not be replayed or written."""
+        """Resign, because a committed record could not be replayed or written."""
         self._member.begin(now)
         if self._member.leading is not None:
             self._member.resign()
@@ -286,7 +285,7 @@ class Quorum:
                 raise AssertionError(f"the quorum has no timer {timer}")
 
     def _settled(self) -> Sequence[Effect]:
-        """Do what every event may have made possible, and return all effects."""
+        """Do what the event made possible, and return all effects."""
         self._serving.release()
         self._serving.advance()
         self._following.fetch()
@@ -297,7 +296,7 @@ def voters_of(text: str) -> Mapping[int, tuple[str, int]]:
     """Read `controller.quorum.voters`: `1@host:9093,2@host:9093`.
 
     Returns:
-        Where each voter listens, by its id, in the order of ids.
+        The address of each voter by its id, in the order of ids.
 
     Raises:
         ValueError: A voter is not `ID@HOST:PORT`.

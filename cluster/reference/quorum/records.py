@@ -1,7 +1,7 @@
-"""Batches of the metadata log, made here: brokers never make one, but the quorum's leader does.
+"""Build the batches of the metadata log, which only the quorum's leader writes.
 
-Records of metadata have no key, no producer, no compression. Control records are the quorum's own:
-the leader's message that begins its epoch (KIP-595), the ends of a snapshot (KIP-630).
+Metadata records have no key, no producer and no compression. The quorum's own records are control
+records: the leader's message that begins its epoch (KIP-595), and the ends of a snapshot (KIP-630).
 """
 
 import struct
@@ -32,7 +32,7 @@ _write_snapshot_footer = entity_writer(SnapshotFooterRecord)
 
 
 def metadata_batch(values: Sequence[bytes], *, base_offset: int, epoch: int, time_ms: int) -> bytes:
-    """Return a batch of metadata records, one offset each."""
+    """Return a batch of metadata records, one offset for each."""
     records = [_record(number, None, value) for number, value in enumerate(values)]
     return _batch(records, base_offset=base_offset, epoch=epoch, time_ms=time_ms, attributes=0)
 
@@ -46,7 +46,7 @@ def leader_change(
     epoch: int,
     time_ms: int,
 ) -> bytes:
-    """Return the record by which a leader begins its epoch."""
+    """Return the record with which a leader begins its epoch."""
     message = LeaderChangeMessage(
         version=i16(0),
         leader_id=BrokerId(leader),
@@ -62,7 +62,7 @@ def leader_change(
 
 
 def snapshot_bytes(values: Sequence[bytes], *, epoch: int, time_ms: int) -> bytes:
-    """Return a whole snapshot file: its head, the records, its foot; offsets count from 0."""
+    """Return a whole snapshot file: header, records, footer; offsets count from 0."""
     header, footer = BytesIO(), BytesIO()
     _write_snapshot_header(
         header, SnapshotHeaderRecord(version=i16(0), last_contained_log_timestamp=i64(time_ms))
@@ -86,8 +86,8 @@ def snapshot_bytes(values: Sequence[bytes], *, epoch: int, time_ms: int) -> byte
 
 def _record(offset_delta: int, key: bytes | None, value: bytes) -> bytes:
     body = BytesIO()
-    body.write(b"\0")  # Attributes, of which there are none.
-    write_signed_varint(body, i32(0))  # The time stamp's distance from the batch's.
+    body.write(b"\0")  # The attributes: none.
+    write_signed_varint(body, i32(0))  # The timestamp's distance from the batch's.
     write_signed_varint(body, i32(offset_delta))
     write_signed_varint(body, i32(-1 if key is None else len(key)))
     body.write(key or b"")

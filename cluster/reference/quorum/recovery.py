@@ -1,4 +1,4 @@
-"""What a member's folder holds of snapshots after a start, whatever else is there."""
+"""Find the snapshots in a member's folder after a start."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,19 +12,19 @@ _NAME = re.compile(rf"{FOLDER}/(?P<end>\d{{20}})-(?P<epoch>\d{{10}})\.checkpoint
 
 
 def snapshot_paths(paths: Iterable[str]) -> list[str]:
-    """Return the snapshots among some files, by their paths below the log dir; the latest last."""
+    """Return the paths of the snapshots among some files, latest last."""
     return sorted(path for path in paths if _NAME.fullmatch(path))
 
 
 def latest_snapshot(files: Mapping[str, bytes]) -> Snapshot | None:
-    """Return the latest snapshot (KIP-630), None if there is none.
+    """Return the latest snapshot (KIP-630); None if there is none.
 
     Args:
-        files: By their paths below the log dir; those that are no snapshots are passed over.
+        files: File contents by path in the log dir. Other files are ignored.
 
     Raises:
-        DamagedFileError: The latest is not whole. It was written aside and renamed, so the disk has
-            lost some of it; what an older one stands for may be in no log any more.
+        DamagedFileError: The latest snapshot is incomplete. It was written atomically, so the disk
+            lost a part of it. The records before it may no longer be in any log.
     """
     paths = snapshot_paths(files)
     if not paths:
@@ -38,7 +38,7 @@ def latest_snapshot(files: Mapping[str, bytes]) -> Snapshot | None:
 
 
 def _is_whole(data: bytes) -> bool:
-    """Whether a snapshot has its foot, a control batch as its head is (KIP-630)."""
+    """Return whether a snapshot is complete: it begins and ends with a control batch (KIP-630)."""
     segment = read_segment(data)
     batches = segment.batches
     return not segment.damage and len(batches) > 1 and batches[0].control and batches[-1].control

@@ -1,8 +1,8 @@
-"""What the quorum's leader gives: records, snapshots, and its view of everybody.
+"""The answers of the quorum's leader: records, snapshots, and the progress of all members.
 
-A fetch is three things at once: a heartbeat, the news of what the replica stores, and the wish for
-more. Where the logs part, the leader says so in its answer (KIP-595); where its log begins behind
-what is wanted, it names a snapshot (KIP-630).
+A fetch does three things at once: it is a heartbeat, it reports what the replica has stored, and it
+asks for more. Where the logs diverge, the answer says so (KIP-595). If the requested records are
+before the leader's log, the answer names a snapshot (KIP-630).
 """
 
 from kio.schema.errors import ErrorCode
@@ -30,17 +30,17 @@ _MAX_WAIT_MS = 500
 
 
 class Serving:
-    """Answers fetches and questions.
+    """Answers fetches and questions about the quorum.
 
     Args:
-        member: Who answers.
+        member: The member that answers.
     """
 
     def __init__(self, member: Member) -> None:
         self._member = member
 
     def on_fetch(self, asker: Asker, request: FetchRequest) -> None:
-        """Answer a fetch, or park it."""
+        """Answer a fetch, or let it wait."""
         member, wanted = self._member, request.partitions[0]
         error = self._refusal(request.cluster_id, wanted.current_leader_epoch)
         leading = member.leading
@@ -69,13 +69,13 @@ class Serving:
             self._wake_up_in_time(leading)
 
     def on_timer(self) -> None:
-        """Answer what has waited long enough."""
+        """Answer the fetches that have waited long enough."""
         leading = self._member.leading
         if leading is not None:
             self.resolve(leading, now=self._member.now)
 
     def resolve(self, leading: Leading, *, now: int = -1) -> None:
-        """Answer the parked fetches for which there is something new, or whose time is up."""
+        """Answer waiting fetches for which there is something new, or whose time is over."""
         if not leading.parked:
             return
         leading.parked = [
@@ -86,7 +86,7 @@ class Serving:
         self._wake_up_in_time(leading)
 
     def release(self) -> None:
-        """Tell those whose fetches were parked that this is no leader any more."""
+        """Answer the waiting fetches of a member that no longer leads."""
         member = self._member
         for each in member.abandoned:
             answer = self._answer(each.partition, error=ErrorCode.not_leader_or_follower)
@@ -94,13 +94,13 @@ class Serving:
         member.abandoned = []
 
     def on_fetch_snapshot(self, asker: Asker, request: FetchSnapshotRequest) -> None:
-        """Give a piece of the latest snapshot (KIP-630)."""
+        """Send a piece of the latest snapshot (KIP-630)."""
         member, snapshot = self._member, self._member.snapshot
         error = self._refusal(request.cluster_id, request.current_leader_epoch)
         data, size = b"", 0
         if error is ErrorCode.none and member.leading is not None:
             if member.leading.has_majority(request.replica_id):
-                member.set_check_timeout()  # Who fetches a snapshot follows as well.
+                member.set_check_timeout()  # A member that fetches a snapshot follows as well.
             wanted = request.end_offset, request.epoch
             if snapshot is None or wanted != (snapshot.end_offset, snapshot.epoch):
                 error = ErrorCode.snapshot_not_found
@@ -123,7 +123,7 @@ class Serving:
         member.out.append(Reply(asker=asker, message=response))
 
     def on_describe(self, asker: Asker, _request: DescribeQuorumRequest) -> None:
-        """Tell how far everybody is (KIP-595, 836); only the leader knows."""
+        """Answer with the progress of all members (KIP-595, KIP-836); only the leader knows it."""
         member, leading = self._member, self._member.leading
         if leading is None:
             response = DescribeQuorumResponse(error_code=ErrorCode.not_leader_or_follower)
@@ -140,7 +140,7 @@ class Serving:
         member.out.append(Reply(asker=asker, message=response))
 
     def advance(self) -> None:
-        """Commit what a majority stores, and tell those who wait."""
+        """Commit what a majority has stored, and answer the fetches that waited for that."""
         member, leading = self._member, self._member.leading
         if leading is not None:
             if leading.advance(member.log.end_offset):
@@ -160,7 +160,7 @@ class Serving:
         return ErrorCode.none
 
     def _departure(self, wanted: FetchPartition) -> FetchedPartition | None:
-        """Return what a replica must do first: truncate (KIP-595), or take a snapshot (KIP-630)."""
+        """Return what a replica must do first: truncate (KIP-595) or fetch a snapshot (KIP-630)."""
         log, snapshot = self._member.log, self._member.snapshot
         offset, epoch = wanted.fetch_offset, max(wanted.last_fetched_epoch, 0)
         if offset == 0 and log.start_offset == 0 and epoch == 0:
@@ -172,12 +172,12 @@ class Serving:
         known, end = log.end_of(epoch)
         if known == epoch and offset <= end:
             return None
-        if known < 0:  # An epoch that this log does not reach: its last one is where to look.
+        if known < 0:  # This log does not reach that epoch, so compare with its last one.
             known, end = log.end_of(log.last_epoch) if log.last_epoch >= 0 else (0, 0)
         return self._answer(wanted, diverging_epoch=known, diverging_end_offset=end)
 
     def _predates(self, wanted: FetchPartition) -> bool:
-        """Say whether a replica ends where this log begins, in another epoch or an earlier one."""
+        """Return whether a replica's log ends before this log's start, by its offset or epoch."""
         log = self._member.log
         first = log.epochs.lines[0].epoch if log.epochs.lines else 0
         return log.start_offset > 0 and max(wanted.last_fetched_epoch, 0) < first
@@ -190,10 +190,10 @@ class Serving:
             self.resolve(leading)
 
     def _answered(self, leading: Leading, fetch: ParkedFetch, *, at_once: bool) -> bool:
-        """Answer a fetch if there are records, or news of the high watermark, or it must be.
+        """Answer a waiting fetch if there are records, a new high watermark, or no time left.
 
-        That the high watermark alone is news is KIP-1166: followers apply what is committed a round
-        trip later, not with the next record.
+        An answer for the high watermark alone is KIP-1166: followers then apply committed records
+        one round trip later, and not only with the next record.
         """
         member = self._member
         behind = fetch.partition.fetch_offset < member.log.end_offset

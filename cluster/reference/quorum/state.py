@@ -1,7 +1,8 @@
-"""What a member of the quorum is in an epoch, and the file that makes its vote safe.
+"""The state of a quorum member in an epoch, and the file that makes its vote durable.
 
-States are those of KIP-595 and KIP-996, named as in Kafka 4: `unattached` (which may have voted),
-`follower`, `prospective`, `candidate`, `leader`, `resigned`. An observer is unattached or follows.
+The states are those of KIP-595 and KIP-996, with Kafka 4's names: `unattached` (which may have
+voted), `follower`, `prospective`, `candidate`, `leader`, `resigned`. An observer is unattached or a
+follower.
 """
 
 import json
@@ -18,28 +19,28 @@ STATE_FILE = f"{FOLDER}/quorum-state"
 
 
 class Role(StrEnum):
-    """What a member does in its epoch."""
+    """The role of a member in its epoch."""
 
     UNATTACHED = "unattached"
-    """It knows no leader."""
+    """The member knows no leader."""
     FOLLOWER = "follower"
     PROSPECTIVE = "prospective"
-    """It asks whether it would be elected (KIP-996)."""
+    """The member asks whether it would be elected (KIP-996)."""
     CANDIDATE = "candidate"
     LEADER = "leader"
     RESIGNED = "resigned"
-    """It led in this epoch, and does not any more."""
+    """The member led in this epoch, and no longer does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionState:
-    """What a member must not forget.
+    """The state that a member must remember after a restart.
 
     Attributes:
-        epoch: The highest that it has seen.
-        leader: Who leads in it, -1 if that is not known.
-        voted: Whom it voted for in it, -1 if for nobody.
-        voted_directory: The log folder of that one, if votes name folders (KIP-853).
+        epoch: The highest epoch that it has seen.
+        leader: The leader in that epoch; -1 if unknown.
+        voted: The node for which it voted in that epoch; -1 if none.
+        voted_directory: The id of that node's log dir, if votes name log dirs (KIP-853).
     """
 
     epoch: int = 0
@@ -48,21 +49,21 @@ class ElectionState:
     voted_directory: UUID | None = None
 
     def in_epoch(self, epoch: int) -> "ElectionState":
-        """Return the state at the beginning of an epoch: neither leader nor vote."""
+        """Return the state at the beginning of an epoch, without leader and vote."""
         return ElectionState(epoch=epoch) if epoch > self.epoch else self
 
     def voting_for(self, candidate: int, directory: UUID | None = None) -> "ElectionState":
-        """Return the state with a vote, which may be given once an epoch."""
+        """Return the state with a vote; a member votes only once in an epoch."""
         assert self.voted in (-1, candidate), "a member votes once in an epoch"
         return replace(self, voted=candidate, voted_directory=directory)
 
     def led_by(self, leader: int) -> "ElectionState":
-        """Return the state with a leader, -1: none that is known."""
+        """Return the state with a leader; -1 if unknown."""
         return replace(self, leader=leader)
 
 
 def state_file(state: ElectionState, voters: Sequence[int]) -> bytes:
-    """Return the bytes of `quorum-state`, in the form for voters that a file of settings names."""
+    """Return the bytes of `quorum-state`, for voters that are named in the settings."""
     fields = {
         "clusterId": "",
         "leaderId": state.leader,
@@ -76,10 +77,10 @@ def state_file(state: ElectionState, voters: Sequence[int]) -> bytes:
 
 
 def election_state(data: bytes | None) -> ElectionState:
-    """Read `quorum-state`; None: there is none, nothing was ever voted.
+    """Read `quorum-state`; None: there is no file, so the member has never voted.
 
     Raises:
-        DamagedFileError: These bytes are none.
+        DamagedFileError: The bytes are not such a file.
     """
     if data is None:
         return ElectionState()
@@ -94,45 +95,45 @@ def election_state(data: bytes | None) -> ElectionState:
 
 @dataclass(slots=True)
 class Round:
-    """Whom a member still has to ask something, until each has answered.
+    """The voters that a member still has to ask, until each has answered.
 
     Attributes:
-        unanswered: By voter: the number of the request that is under way, None if none is.
+        unanswered: By voter: the number of the open request; None if there is none.
     """
 
     unanswered: dict[int, int | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, voters: Sequence[int]) -> "Round":
-        """Return a round in which nobody was asked yet."""
+        """Return a new round, in which no voter has been asked yet."""
         return cls(dict.fromkeys(voters))
 
     def due(self) -> list[int]:
-        """Return whom to ask now."""
+        """Return the voters to ask now."""
         return [voter for voter, number in self.unanswered.items() if number is None]
 
     def asked(self, voter: int, number: int) -> None:
-        """Note that somebody is asked."""
+        """Record that a voter is asked."""
         self.unanswered[voter] = number
 
     def failed(self, voter: int) -> None:
-        """Note that no answer will come: it is to be asked again."""
+        """Record that no answer will come, so that the voter is asked again."""
         if voter in self.unanswered:
             self.unanswered[voter] = None
 
     def answered(self, voter: int) -> None:
-        """Note that somebody has answered."""
+        """Record that a voter has answered."""
         self.unanswered.pop(voter, None)
 
 
 @dataclass(slots=True)
 class Ballot:
-    """How an election goes, a real one or one before it.
+    """The votes of an election or of a pre-vote.
 
     Attributes:
-        granted: Who votes for this member, itself first.
-        refused: Who does not.
-        lost: Whether it is over, and this member waits before it tries again.
+        granted: The voters for this member, itself first.
+        refused: The voters that refused.
+        lost: Whether the election is lost, and this member waits before it tries again.
     """
 
     granted: list[int]
@@ -140,14 +141,14 @@ class Ballot:
     lost: bool = False
 
     def record(self, voter: int, *, granted: bool) -> None:
-        """Count a voter's answer, once."""
+        """Count a voter's answer once."""
         if voter not in self.granted and voter not in self.refused:
             (self.granted if granted else self.refused).append(voter)
 
     def is_won(self, voters: int) -> bool:
-        """Whether a majority of so many voters is for it."""
+        """Return whether a majority of the voters granted its vote."""
         return len(self.granted) > voters // 2
 
     def is_lost(self, voters: int) -> bool:
-        """Whether so many refused that there can be no majority."""
+        """Return whether so many voters refused that a majority is impossible."""
         return voters - len(self.refused) <= voters // 2

@@ -1,18 +1,19 @@
 """The driver in virtual time: machines, and the blocking code around them, from one seed.
 
-All that happens comes out of one heap (`agenda.py`), and all that is drawn comes from streams of
-the seed (`streams.py`), so the same seed gives the same bytes.
+All events come from one heap (`agenda.py`). All random numbers come from streams of the seed
+(`streams.py`). So the same seed gives the same bytes.
 
-- `simulation.py` is the way in: it makes machines, and lets time pass.
-- A machine (`host.py`) has a disk that forgets what was never flushed (`disk.py`), a clock that
-  drifts and jumps (`clock.py`), and a process that dies (`process.py`). The network carries
-  connections (`network.py`), well or badly (`badness.py`).
-- `machines.py` has them obey `cluster.protocol`, as the hosts of a run: start, signal, cut, shape,
-  lose power. `files.py` shows what they hold as a node's folder, `series.py` measures their links.
-- `tasks.py` runs blocking code: nemesis, observer and a run's life.
+- `simulation.py` is the entry point: it creates machines and lets time pass.
+- A machine is in `host.py`. Its disk loses bytes that were never flushed (`disk.py`). Its clock
+  drifts and jumps (`clock.py`). Its process can die (`process.py`).
+- The network has connections (`network.py`), over good or bad links (`badness.py`).
+- `machines.py` makes simulated machines the hosts of a run, by `cluster.protocol`: start, signal,
+  cut, shape, power off. `files.py` shows their files as a node's folder. `series.py` measures their
+  links.
+- `tasks.py` runs blocking code: nemesis, observer and a run's phases.
 
-Tests look after every event at what must hold (`Simulation.watch`).
+Tests can check invariants after every event (`Simulation.watch`).
 
-May import `cluster.reference`, `cluster.protocol` and `results.record`; `harness.simulated` makes
-whole runs of it.
+This package may import `cluster.reference`, `cluster.protocol` and `results.record`.
+`harness.simulated` makes whole runs of it.
 """

@@ -1,4 +1,4 @@
-"""What will happen, in the order of virtual time: the one heap of a simulation."""
+"""The scheduled calls of a simulation in the order of virtual time, in one heap."""
 
 import gc
 from collections.abc import Callable
@@ -10,14 +10,14 @@ _OBJECTS_BETWEEN_SEARCHES = 100_000
 
 
 class Agenda:
-    """Virtual time, and what is to come.
+    """Virtual time, and the scheduled calls.
 
-    Two things of one moment happen in the order in which they were noted, so that no order hangs
-    on anything but the seed.
+    Two calls at the same time are made in the order in which they were scheduled. So the order
+    depends on nothing but the seed.
 
     Attributes:
         now: Nanoseconds since the simulation's start.
-        happened: How many deeds were done.
+        happened: The number of calls made.
     """
 
     __slots__ = ("_heap", "_noted", "happened", "now")
@@ -29,22 +29,22 @@ class Agenda:
         self._noted = 0
 
     def at(self, time_ns: int, deed: Deed, *args: object) -> None:
-        """Have `deed(*args)` done at a moment; one that is past already: at once, after others."""
+        """Schedule `deed(*args)` at a time; if the time is past, at once, after earlier calls."""
         self._noted += 1
         heappush(self._heap, (max(time_ns, self.now), self._noted, deed, args))
 
     def coming(self, time_ns: int, deed: Deed, *args: object) -> None:
-        """Have `deed(*args)` done at a moment that is not past: what most is noted by."""
+        """Schedule `deed(*args)` at a time that is not past, which saves a check."""
         self._noted += 1
         heappush(self._heap, (time_ns, self._noted, deed, args))
 
     def after(self, delay_ns: int, deed: Deed, *args: object) -> None:
-        """Have `deed(*args)` done in so many nanoseconds."""
+        """Schedule `deed(*args)` after some nanoseconds."""
         self._noted += 1
         heappush(self._heap, (self.now + delay_ns, self._noted, deed, args))
 
     def hasten(self, deed: Deed, by_ns: int) -> None:
-        """Have all that is noted of a deed done earlier by so much, but not before now."""
+        """Move all scheduled calls of a function to an earlier time, but not before now."""
         heap = self._heap
         for place, (time_ns, noted, what, args) in enumerate(heap):
             if what == deed:
@@ -52,14 +52,14 @@ class Agenda:
         heapify(heap)
 
     def run_until(self, end_ns: int) -> None:
-        """Let time pass up to a moment, with all that happens meanwhile.
+        """Make all calls up to a time.
 
-        What a simulation throws away hardly ever refers to itself in a circle. The search for such
-        circles, at every 700th new object, takes a tenth of its time: here it is made seldom.
+        The garbage of a simulation almost never contains reference cycles. A search for cycles at
+        every 700th new object takes a tenth of its time, so searches are rare here.
         """
         heap, done = self._heap, 0
         usual, *further = gc.get_threshold()
-        if usual:  # 0: nobody is to search at all.
+        if usual:  # 0 means that searches are switched off.
             gc.set_threshold(max(usual, _OBJECTS_BETWEEN_SEARCHES), *further)
         try:
             while heap and heap[0][0] <= end_ns:
@@ -72,5 +72,5 @@ class Agenda:
         self.now = max(self.now, end_ns)
 
     def next_ns(self) -> int | None:
-        """Return when the next deed is due, None if there is none."""
+        """Return the time of the next call; None if there is none."""
         return self._heap[0][0] if self._heap else None

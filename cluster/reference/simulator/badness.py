@@ -1,8 +1,8 @@
-"""What a bad link does to what goes over it, one way: to messages of connections, to datagrams.
+"""The effects of a bad link, in one direction, on connections' messages and on datagrams.
 
-A connection is TCP's: what is lost comes later, and later again, what comes twice is dropped, what
-was overtaken waits for nobody but those behind it. So of a message all that shows is when it comes.
-Datagrams fare as packets do on real hosts (`cluster.hosts.shaper`).
+A connection behaves like TCP. Lost packets come later, duplicates are dropped, and an overtaken
+packet delays only those behind it. So a connection shows a bad link only by the time of its
+messages. Datagrams behave as packets on real hosts do (`cluster.hosts.shaper`).
 """
 
 from collections.abc import Callable
@@ -13,36 +13,36 @@ from msgspec import Struct, msgpack
 
 MS = 1_000_000
 RESEND_NS = 200 * MS
-"""Linux's smallest retransmission timeout (TCP_RTO_MIN); a lost packet costs as much."""
+"""Linux's smallest retransmission timeout (TCP_RTO_MIN): the delay by a lost packet."""
 SLOWEST_RESEND_NS = 2_000 * MS
-"""How long after a cut's end TCP may try again: its timeout doubles all the while."""
+"""The longest time after a cut's end until TCP retries, because its timeout doubles meanwhile."""
 HELD_NS = 100 * MS
-"""What is held back for a later one waits no longer, should none come."""
+"""The longest time that a datagram is held back for reordering if no later one comes."""
 QUEUE_NS = 300 * MS
-"""A datagram that would wait longer for its turn is dropped; TCP sends no more than passes."""
+"""A datagram that would wait longer for the rate is dropped. TCP sends no more than passes."""
 BURST_BYTES = 3000
-"""What may pass at once before a rate shows."""
+"""Bytes that pass at once before the rate limit applies."""
 _HEADER_BYTES = 100
-"""Of a message, beside what it says: those of Kafka's protocol, of TCP and of IP."""
+"""Bytes of a message's headers: Kafka's protocol, TCP and IP."""
 
 Arrived = Callable[[], object]
-"""Called where a datagram arrives."""
+"""A function called when a datagram arrives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Badness:
-    """What a bad link does.
+    """The properties of a bad link.
 
     Attributes:
-        delay_ns: Every message is so much later.
-        spread_ns: And up to so much later still.
-        loss: The share of packets that are lost; of a message sent again.
-        duplicate: The share of datagrams that come twice.
-        reorder: The share that is held back until a later one has passed.
-        rate_kbit: So many kilobits a second get through; 0: no limit.
-        stall_ns, open_ns: All that comes waits for so long, and goes on in order; then so long it
-            passes; and so on. The network holds it; 0: none waits.
-        stall_share: Of connections, and of flows of datagrams, so large a share stalls.
+        delay_ns: The delay of every message.
+        spread_ns: The most additional delay, chosen at random.
+        loss: The share of lost packets; a message's lost packet is sent again.
+        duplicate: The share of datagrams that arrive twice.
+        reorder: The share of datagrams that are held back until a later one has passed.
+        rate_kbit: The most kilobits a second; 0: no limit.
+        stall_ns, open_ns: All messages wait for `stall_ns`, then leave in order. They pass for
+            `open_ns` until the next stall. The network holds them. 0: no stalls.
+        stall_share: The share of connections, and of datagram flows, that stall.
     """
 
     delay_ns: int = 0
@@ -57,12 +57,12 @@ class Badness:
 
 
 class BadLink:
-    """One direction of a link that is bad.
+    """One direction of a bad link.
 
     Args:
-        badness: How.
-        random: Draws.
-        seed: Decides which connections stall, of both ways alike.
+        badness: Its properties.
+        random: Makes the random decisions.
+        seed: Decides which connections stall, the same in both directions.
     """
 
     def __init__(self, badness: Badness, random: Random, seed: int = 0) -> None:
@@ -72,12 +72,12 @@ class BadLink:
         self._held: Arrived | None = None
 
     def stalls(self, key: str) -> bool:
-        """Tell whether a connection, or a flow of datagrams, is one that stalls."""
+        """Return whether a connection, or a flow of datagrams, stalls."""
         share = self.badness.stall_share
         return share >= 1 or Random(f"{self._seed}/{key}").random() < share
 
     def late_ns(self, message: object, now_ns: int) -> int:
-        """Return how much later a message of a connection comes for it."""
+        """Return the delay that the bad link adds to a connection's message."""
         bad, draw = self.badness, self._draw
         late_ns, again_ns = bad.delay_ns + int(draw() * bad.spread_ns), RESEND_NS
         while bad.loss and draw() < bad.loss and again_ns < SLOWEST_RESEND_NS:
@@ -89,12 +89,12 @@ class BadLink:
         return late_ns
 
     def departures(self, size: int, arrived: Arrived, now_ns: int) -> list[tuple[int, Arrived]]:
-        """Return what goes on because of a datagram, and by how much later than over a good link.
+        """Return the datagrams to send on because of this one, each with its additional delay.
 
         Args:
-            size: Of it, in bytes.
-            arrived: What it brings about.
-            now_ns: When it is sent.
+            size: The datagram's size in bytes.
+            arrived: The function to call at its arrival.
+            now_ns: The time at which it is sent.
         """
         bad, draw = self.badness, self._draw
         if bad.loss and draw() < bad.loss:
@@ -115,18 +115,18 @@ class BadLink:
         return passed if held is None else [*passed, (late_ns + 1, held)]
 
     def is_held(self, arrived: Arrived) -> bool:
-        """Tell whether a datagram is held back."""
+        """Return whether a datagram is held back."""
         return self._held is arrived
 
     def let_go(self, arrived: Arrived) -> bool:
-        """Hold a datagram back no longer; tell whether it was."""
+        """Stop holding a datagram back; return whether it was."""
         if self._held is not arrived:
             return False
         self._held = None
         return True
 
     def _turn_ns(self, size: int, due_ns: int, *, most_ns: int | None = None) -> int:
-        """Return when the rate lets so many bytes pass; -1: the queue before them is too long."""
+        """Return when the rate lets so many bytes pass; -1 if the queue is too long."""
         self._free_ns = max(self._free_ns, due_ns - int(BURST_BYTES * self._per_byte_ns))
         turn_ns = max(due_ns, self._free_ns)
         if most_ns is not None and turn_ns - due_ns > most_ns:
@@ -136,7 +136,7 @@ class BadLink:
 
 
 def _size(message: object) -> int:
-    """Return about how many bytes a message has: as nodes of processes write it."""
+    """Return the approximate size of a message in bytes, as node processes encode it."""
     if not isinstance(message, Struct):
         return _HEADER_BYTES
     return _HEADER_BYTES + len(msgpack.encode(message))

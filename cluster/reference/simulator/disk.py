@@ -1,8 +1,8 @@
-"""A simulated disk: files of bytes, of which what was never flushed goes with the power.
+"""A simulated disk: files of bytes, whose unflushed bytes a power loss can remove.
 
-A process that is killed loses nothing: what it wrote is the kernel's. A power loss leaves of what
-was not flushed as much as the kernel happened to have written back: some of its first bytes, so
-that the last batch is often torn.
+A killed process loses nothing, because the kernel has its writes. After a power loss, a random
+number of the first unflushed bytes is left: those that the kernel had written back. So the last
+batch is often torn.
 """
 
 import errno
@@ -15,15 +15,15 @@ from random import Random
 class _File:
     data: bytearray = field(default_factory=bytearray)
     flushed: int = 0
-    """How many of its first bytes are safe."""
+    """Number of the file's first bytes that are flushed."""
 
 
 class SimulatedDisk:
-    """Files by path, relative to the log dir.
+    """Files by path in the log dir.
 
     Attributes:
-        capacity: Bytes that it has room for; None: enough.
-        refuses: The `errno` that every write gets (EIO, EROFS); None: none.
+        capacity: Its size in bytes; None: unlimited.
+        refuses: The `errno` of every write (EIO, EROFS); None: writes succeed.
     """
 
     def __init__(self) -> None:
@@ -34,14 +34,14 @@ class SimulatedDisk:
 
     @property
     def used(self) -> int:
-        """How many bytes all files have."""
+        """The number of bytes of all files."""
         return self._used
 
     def append(self, path: str, data: bytes) -> None:
-        """Add bytes at a file's end; it is made if there is none.
+        """Append bytes to a file; create a missing file.
 
         Raises:
-            OSError: The disk is full, or takes no writes; nothing was written.
+            OSError: The disk is full or refuses writes. Nothing was written.
         """
         if self.refuses is not None or self.capacity is not None:
             self._room_for(len(data))
@@ -52,13 +52,13 @@ class SimulatedDisk:
         self._used += len(data)
 
     def flush(self, path: str) -> None:
-        """Have all of a file on the platter (fsync)."""
+        """Flush a whole file to the disk (fsync)."""
         self._room_for(0)
         if (file := self._files.get(path)) is not None:
             file.flushed = len(file.data)
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut a file's end off."""
+        """Truncate a file to its first `size` bytes."""
         self._room_for(0)
         if (file := self._files.get(path)) is not None:
             self._used -= max(0, len(file.data) - size)
@@ -66,19 +66,19 @@ class SimulatedDisk:
             file.flushed = min(file.flushed, size)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a file aside, flush and rename it: there is the old one or the new one."""
+        """Replace a file atomically."""
         old = self._files.get(path)
         self._room_for(len(data) - (len(old.data) if old else 0))
         self._used += len(data) - (len(old.data) if old else 0)
         self._files[path] = _File(bytearray(data), len(data))
 
     def remove(self, path: str) -> None:
-        """Remove a file; nothing happens if there is none."""
+        """Remove a file if it exists."""
         if (file := self._files.pop(path, None)) is not None:
             self._used -= len(file.data)
 
     def rename(self, folder: str, name: str) -> None:
-        """Give a folder another name."""
+        """Rename a folder."""
         self._room_for(0)
         for path in [path for path in self.paths() if path.startswith(f"{folder}/")]:
             self._files[name + path.removeprefix(folder)] = self._files.pop(path)
@@ -87,7 +87,7 @@ class SimulatedDisk:
         """Return a file's bytes.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: There is no such file.
         """
         try:
             return bytes(self._files[path].data)
@@ -95,23 +95,23 @@ class SimulatedDisk:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
 
     def read_flushed(self, path: str) -> bytes:
-        """Return what of a file would certainly outlive a power loss."""
+        """Return the bytes of a file that surely survive a power loss."""
         file = self._files[path]
         return bytes(file.data[: file.flushed])
 
     def size(self, path: str) -> int:
-        """Return how many bytes a file has; 0 if there is none."""
+        """Return the size of a file in bytes; 0 if there is no file."""
         return len(self._files[path].data) if path in self._files else 0
 
     def paths(self) -> list[str]:
-        """Return all files' paths, in order."""
+        """Return the paths of all files, sorted."""
         return sorted(self._files)
 
     def lose_power(self, random: Random) -> dict[str, int]:
-        """Forget what was never flushed, but for some first bytes of it.
+        """Remove unflushed bytes, except a random number of the first ones.
 
         Returns:
-            How many bytes each file lost, of those that lost any.
+            The number of lost bytes, for each file that lost any.
         """
         lost = {}
         for path in self.paths():
@@ -119,7 +119,7 @@ class SimulatedDisk:
             in_memory = len(file.data) - file.flushed
             if not in_memory:
                 continue
-            # Mostly nothing or all had been written back: the kernel does so every few seconds.
+            # Mostly the kernel has written back none or all: it does so every few seconds.
             kept = random.choice((0, in_memory, random.randint(0, in_memory)))
             if kept < in_memory:
                 lost[path] = in_memory - kept

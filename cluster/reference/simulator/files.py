@@ -1,4 +1,4 @@
-"""What simulated machines hold, as a node's folder has it: `data/` and `logs/`."""
+"""The files of simulated machines, as in a node's folder: `data/` and `logs/`."""
 
 import errno
 import os
@@ -19,11 +19,11 @@ _WILD = {"**/": "(?:[^/]+/)*", "*": "[^/]*"}
 
 @dataclass(slots=True, eq=False)
 class MachineFiles:
-    """Implements `cluster.protocol.Disk`: `data/...` is the disk, `logs/...` what was said.
+    """Implements `cluster.protocol.Disk`: `data/...` is the disk, `logs/...` the log lines.
 
     Attributes:
-        host: Whose.
-        folder: What was prepared for it, such as its settings.
+        host: The machine.
+        folder: The folder with files prepared for it, such as its settings.
     """
 
     host: Host
@@ -34,7 +34,7 @@ class MachineFiles:
     _heard: int = 0
 
     def files(self, pattern: str = "**/*") -> list[PurePosixPath]:
-        """Return the files whose path matches (`*`, `**`), in order."""
+        """Return the paths of the files that match a pattern (`*`, `**`), sorted."""
         there = [f"{_DATA}/{path}" for path in self.host.disk.paths()]
         there += [f"{_LOGS}/{name}" for name in _SAID]
         return sorted(map(PurePosixPath, filter(_matching(pattern).fullmatch, there)))
@@ -44,30 +44,33 @@ class MachineFiles:
         return len(self._whole(path))
 
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
-        """Return bytes of a file, from an offset on; -1: to its end."""
+        """Return `size` bytes of a file from offset `at`; -1: up to the end of the file."""
         found = self._whole(path)
         return bytes(found[at:] if size < 0 else found[at : at + size])
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
-        """Write bytes into a file of the disk that may exist; what lies around them stays."""
+        """Write bytes into a file of the disk at an offset.
+
+        Create a missing file. Other bytes stay.
+        """
         own = self._own(path)
         there = own in self.host.disk.paths()
         before = self.host.disk.read(own) if there else b""
         self.host.disk.replace(own, before[:at].ljust(at, b"\0") + data + before[at + len(data) :])
 
     def truncate(self, path: PurePosixPath | str, size: int) -> None:
-        """Cut a file to its first bytes."""
+        """Truncate a file to its first `size` bytes."""
         self.host.disk.truncate(self._own(path), size)
 
     def remove(self, path: PurePosixPath | str) -> None:
-        """Remove a file, or a folder with all that is in it. Idempotent."""
+        """Remove a file, or a folder with its contents. Idempotent."""
         own = self._own(path)
         for each in self.host.disk.paths():
             if each == own or each.startswith(f"{own}/"):
                 self.host.disk.remove(each)
 
     def copy_to(self, folder: Path) -> None:
-        """Write all of them into a node's folder; what it lost goes there, too.
+        """Write all files into a node's folder; delete files there that the machine no longer has.
 
         Args:
             folder: `RunPaths.node(node)`.
@@ -98,7 +101,7 @@ class MachineFiles:
         return rest
 
     def _said(self) -> dict[str, bytearray]:
-        """Return the logs, with what was said since they were looked at."""
+        """Return the logs, with the lines since the last call."""
         said = self.host.said
         for at_ns, text in said[self._heard :]:
             name = STATE_CHANGE_LOG if text.endswith(STATE_CHANGES) else SERVER_LOG
@@ -109,7 +112,7 @@ class MachineFiles:
 
 @lru_cache
 def _matching(pattern: str) -> re.Pattern[str]:
-    """Return what the paths match that `Path.glob` finds by a pattern."""
+    """Return a regular expression for the paths that a `Path.glob` pattern finds."""
     words = re.split(r"(\*\*/|\*)", pattern)
     return re.compile("".join(_WILD.get(word, re.escape(word)) for word in words))
 

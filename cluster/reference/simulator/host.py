@@ -1,4 +1,4 @@
-"""A simulated machine: disk, clock and links, and the process that runs on it, if one does."""
+"""A simulated machine: disk, clock, links, and the process that runs on it, if any."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,21 +14,21 @@ from cluster.reference.simulator.process import Process, Storage, Trace, Watch
 
 
 class NoStorage:
-    """Of a machine that is off, or keeps nothing."""
+    """The storage of a machine that is off or stores nothing."""
 
     def write(self, effect: Effect) -> None:
-        """Refuse: nothing is to be written."""
+        """Raise: such a machine must not write."""
         raise AssertionError(f"there is no disk for {effect}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booted:
-    """What a start makes of a disk: a machine that knows what is there, and its way to write.
+    """A machine started from its disk, as state machine and storage.
 
     Attributes:
-        machine: It runs from now on.
-        storage: Carries its disk effects out.
-        said: Lines for the node's log: what was found and repaired.
+        machine: The state machine to run.
+        storage: Executes its disk effects.
+        said: Lines for the node's log about what was found and repaired.
     """
 
     machine: Machine
@@ -37,29 +37,28 @@ class Booted:
 
 
 Boot = Callable[[SimulatedDisk], Booted]
-"""Reads a disk and makes a machine of it; what it repairs there it writes itself."""
+"""A function that reads and repairs a disk, and returns its state machine."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Host:
-    """One machine.
+    """One simulated machine.
 
     Attributes:
-        id: The node's id; below zero: a client's machine.
+        id: The node's id; negative for a client's machine.
         agenda: Virtual time.
         network: All links.
-        random: The host's own stream: power losses, flushes, where its clock begins.
-        boot: Makes a machine of the disk.
+        random: The machine's own random stream: power losses, flushes, the clock's start.
+        boot: Creates a state machine from the disk.
         neighbour: Returns the machine with an id.
-        incarnation: How often a process was started.
-        process: What runs, None: nothing.
+        incarnation: The number of process starts.
+        process: The running process; None if there is none.
         powered: Whether the machine is on.
-        said: What its processes said, with the time: the simulation's, as its clock takes it to be.
-        slow_flush_ns: How long a flush takes; drawn between a half and all of it.
-        flushed_ns: When the last flush of a process began that came to its end, and how long it
-            held the process up.
-        trace: Told every event before it is taken.
-        watch: Shown the process after every event.
+        said: The log lines of its processes, with the time that its own clock showed.
+        slow_flush_ns: The longest time of a flush; each takes at least half of it, at random.
+        flushed_ns: The start and the duration of a process's last completed flush.
+        trace: Called with every event before it is handled.
+        watch: Called with the process after every event.
     """
 
     id: int
@@ -81,7 +80,7 @@ class Host:
     watch: Watch | None = None
 
     def start(self) -> None:
-        """Start a process on what the disk holds; its clock begins anywhere, as after a boot."""
+        """Start a process from the disk; its clock begins at a random time, as after a boot."""
         assert self.process is None, f"n{self.id} runs already"
         booted = self.boot(self.disk)
         self.powered = True
@@ -93,28 +92,28 @@ class Host:
         self.process.start()
 
     def say(self, text: str) -> None:
-        """Write a line into the node's log, with the time that its clock shows."""
+        """Write a line to the node's log, with the time of its clock."""
         now_ns = self.agenda.now
         self.said.append((now_ns + self.clock.ahead_ns(now_ns), text))
 
     def set_clock(self, ahead_ns: int, ppm: int = 0) -> None:
-        """Have the clock be so far ahead of the truth from now on, and run at another rate.
+        """Set the clock to be so far ahead of true time, and to run at a rate.
 
-        At a jump forward what is timed goes off earlier by as much; at one back it keeps its
-        moment, and whoever looks at the clock then finds that it is too early.
+        After a jump forward, timers fire earlier by as much. After a jump back, they keep their
+        times, and code that then reads the clock finds that it is too early.
         """
         jumped_ns = self.clock.jump(self.agenda.now, ahead_ns, ppm)
         if jumped_ns > 0 and self.process is not None:
             self.process.hasten_timers(self.clock.lasting(jumped_ns))
 
     def kill(self) -> None:
-        """Kill the process; what it wrote is the kernel's, and stays."""
+        """Kill the process; its writes stay, because the kernel has them."""
         if self.process is not None:
             self.process.die(silently=False)
             self.process = None
 
     def lose_power(self) -> dict[str, int]:
-        """Turn the machine off; return how many bytes each file lost."""
+        """Power the machine off; return how many bytes each file lost."""
         if self.process is not None:
             self.process.die(silently=True)
             self.process = None
@@ -122,7 +121,7 @@ class Host:
         return self.disk.lose_power(self.random)
 
     def flush_ns(self, random: Random | None = None) -> int:
-        """Return how long the next flush takes, drawn from a source of its own if there is one."""
+        """Return the random duration of the next flush, from `random` if it is given."""
         if not self.slow_flush_ns:
             return 0
         drawn = (random or self.random).random()

@@ -1,4 +1,4 @@
-"""Simulated machines as hosts: what is done to them is asked for as on all others."""
+"""Simulated machines as the hosts of a run, with the same interface as all other hosts."""
 
 import errno
 import itertools
@@ -43,20 +43,20 @@ from results.record.runtime import new_event
 
 SETTINGS = "server.properties"
 PROBES = 5
-"""So many datagrams of our own for each look: one may be as late as a packet that was lost."""
+"""Number of datagrams for each probe, because one of them may be lost."""
 PORT = 9092
-"""In place of every port that listens."""
+"""The port that stands for every listening port."""
 DISK_BYTES = 1 << 40
-"""Room on a machine's disk, if nobody says how much."""
+"""Size in bytes of a machine's disk if none is given."""
 PAGE, PAGE_BYTES = "logquake-probe", 4096
-"""A file of our own on a machine's disk, which is gone again in the same moment."""
+"""Name and size of the probe file, which is removed at the same virtual time."""
 _INCARNATIONS = 1_000_000
-"""Process ids of a machine: its node's number, and behind it which of its starts."""
+"""A process id is the node's number times this, plus the number of its start."""
 
 
 @dataclass(slots=True, eq=False)
 class _Machine:
-    """One node's."""
+    """The simulated machine of one node."""
 
     host: Host
     files: MachineFiles
@@ -65,19 +65,19 @@ class _Machine:
     flushes: Random
     settings: Settings = field(default_factory=Settings)
     codes: dict[int, int] = field(default_factory=dict)
-    """Exit codes, or minus a signal, by incarnation."""
+    """Exit codes, or minus a signal, by the number of the start."""
     usual_flush_ns: int | None = None
-    """Of a disk that was made slow: how long a flush took before."""
+    """For a slowed disk: the duration of a flush before the fault, in nanoseconds."""
 
 
 class SimulatedMachines:
-    """Implements `Hosts`, `HasFiles` and all abilities of hosts by a simulation's machines.
+    """Implements `Hosts`, `HasFiles` and all abilities of hosts with simulated machines.
 
     Args:
-        simulation: Where they are.
-        nodes: Their names.
-        folder_of: Returns the folder of a node in the run, where its files are prepared.
-        disk_mb: The size of each disk in MiB; None: more than anybody fills.
+        simulation: The simulation.
+        nodes: The names of the nodes.
+        folder_of: Returns a node's folder in the run, where its files are prepared.
+        disk_mb: The size of each disk in MiB; None: practically unlimited.
     """
 
     kind = "simulated"
@@ -101,7 +101,7 @@ class SimulatedMachines:
         self._blocks: dict[str, dict[Connection, SimulatedConnection]] = {}
 
     def up(self) -> None:
-        """Make the machines; each is off."""
+        """Create the machines; each is off."""
         for node in self._nodes:
             number = int(node.removeprefix("n"))
             host = self._simulation.add(number, partial(self._boot, node))
@@ -117,15 +117,15 @@ class SimulatedMachines:
             self._machines[node] = machine
 
     def host(self, node: str) -> Host:
-        """Return a machine as the simulator has it."""
+        """Return the simulator's machine of a node."""
         return self._machines[node].host
 
     def address(self, node: str) -> str:
-        """Return a node's name: machines are called by it."""
+        """Return a node's name, which is its address here."""
         return node
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a node on what its disk holds."""
+        """Start a node from its disk."""
         del command
         host = self.host(node)
         host.start()
@@ -136,7 +136,7 @@ class SimulatedMachines:
         )
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
-        """Kill a process, ask it to end, have it stand still or go on; nobody heeds another one."""
+        """Kill, stop, pause or resume a process; other signals have no effect."""
         if self.state_of(process) is None:
             return False
         machine = self._machines[process.machine]
@@ -153,28 +153,28 @@ class SimulatedMachines:
             case signal.SIGCONT:
                 running.resume()
             case _:
-                pass  # Nobody heeds it.
+                pass  # Other signals have no effect.
         return True
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return S, T of one that stands still; None: it has ended."""
+        """Return S if a process runs, T if it is paused; None if it has ended."""
         host = self.host(process.machine)
         if host.process is None or process.pid % _INCARNATIONS != host.incarnation:
             return None
         return "T" if host.process.paused else "S"
 
     def exit_of(self, node: str, process: ProcessId) -> int | None:
-        """Return 0 of who ended by itself, else minus the signal; None: it has not ended."""
+        """Return 0 for a process that ended by itself, or minus the signal; None if it runs."""
         if self.state_of(process) is not None:
             return None
         return self._machines[node].codes.get(process.pid % _INCARNATIONS, 0)
 
     def disk(self, node: str) -> Disk:
-        """Return the files of a machine: `data` and `logs` in its node's folder."""
+        """Return access to a machine's files: `data` and `logs` of its node's folder."""
         return self._machines[node].files
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Put what was prepared in the node's folder on its machine."""
+        """Copy the files prepared in a node's folder to its machine."""
         del software
         machine = self._machines[node]
         machine.settings = parsed((machine.folder / SETTINGS).read_text(encoding="utf-8"))
@@ -183,7 +183,10 @@ class SimulatedMachines:
             machine.host.disk.replace(path.relative_to(data).as_posix(), path.read_bytes())
 
     def fetch(self, node: str) -> None:
-        """Write what the machine has into the node's folder; what is not on it any more, goes."""
+        """Write a machine's files to the node's folder.
+
+        Delete files there that it no longer has.
+        """
         machine = self._machines[node]
         machine.files.copy_to(machine.folder)
 
@@ -193,7 +196,7 @@ class SimulatedMachines:
             machine.host.kill()
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Let nothing through; what is sent meanwhile comes as TCP sends it again."""
+        """Cut links; messages sent meanwhile arrive later, as TCP sends them again."""
         self.join(cut_id)
         cut = tuple(dict.fromkeys(links))
         self._dropped_before[cut_id] = {link: self._dropped(link) for link in cut}
@@ -201,20 +204,20 @@ class SimulatedMachines:
         self._simulation.network.cut([self._numbered(link) for link in cut])
 
     def join(self, cut_id: str) -> None:
-        """Undo one cut, and no other. Idempotent."""
+        """Undo the cut with this id. Idempotent."""
         links = self._cuts.pop(cut_id, ())
         if links:
             self._simulation.network.join([self._numbered(link) for link in links])
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
-        """Return how often something did not get through each link of a cut."""
+        """Return how many messages each link of a cut has held so far."""
         before = self._dropped_before.get(cut_id, {})
         return {
             link: self._dropped(link) - before.get(link, 0) for link in self._cuts.get(cut_id, ())
         }
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
-        """Send datagrams of our own over each link; wait until one arrived over each."""
+        """Send datagrams over each link; wait until one has arrived over each."""
         found, whole = dict.fromkeys(links, False), new_event()
 
         def arrived(link: Link) -> None:
@@ -228,7 +231,7 @@ class SimulatedMachines:
         return dict(found)
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
-        """Make links bad: connections only ever late, datagrams as packets of real hosts.
+        """Shape links: connections' messages are only late, datagrams are treated as real packets.
 
         Raises:
             ClusterError: Another shape has one of the links.
@@ -245,13 +248,13 @@ class SimulatedMachines:
         )
 
     def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
-        """Undo one shape, and no other; none ever ends by itself. Idempotent."""
+        """Undo the shape with this id; a simulated shape never ends by itself. Idempotent."""
         links = self._shapes.pop(shape_id, ())
         self._simulation.network.make_good([self._numbered(link) for link in links])
         return {sender: ShapeEnd() for sender, _ in links}
 
     def shape_ids(self) -> list[str]:
-        """Return the shapes in force, the oldest first."""
+        """Return the ids of the shapes in force, oldest first."""
         return list(self._shapes)
 
     def measure(
@@ -263,7 +266,7 @@ class SimulatedMachines:
         interval_s: float = 0.005,
         burst: int = 1,
     ) -> Mapping[Link, Measured]:
-        """Send a series of datagrams of our own over each link, and have each answered."""
+        """Send a series of datagrams over each link; the receiver answers each."""
         names = {self._numbered(link): link for link in links}
         spacing = Spacing(count=count, size=size, interval_s=interval_s, burst=burst)
         network, agenda = self._simulation.network, self._simulation.agenda
@@ -271,7 +274,7 @@ class SimulatedMachines:
         return {names[numbers]: each for numbers, each in told.items()}
 
     def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> SentVolley:
-        """Send datagrams over each link, all at once, and do not wait; the receiver answers each.
+        """Send datagrams over each link at once, without waiting; the receiver answers each.
 
         Raises:
             ClusterError: No machine has so many ports.
@@ -286,7 +289,10 @@ class SimulatedMachines:
         return SentVolley(series)
 
     def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
-        """Return the connections over links, in either direction; ports of clients are numbers."""
+        """Return the connections over links, in both directions.
+
+        Clients' ports are their numbers.
+        """
         pairs = {frozenset(link) for link in links}
         return {
             named: Ends(
@@ -298,7 +304,7 @@ class SimulatedMachines:
         }
 
     def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
-        """End connections: what is under way is lost, and both ends learn of it."""
+        """Reset connections: messages in transit are lost, and both ends notice."""
         there = self._connections()
         ended = [each for each in wanted if each in there and not there[each].broken]
         for each in ended:
@@ -306,7 +312,7 @@ class SimulatedMachines:
         return ended
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
-        """Let nothing through over connections; neither end is told."""
+        """Let no message pass over connections; neither end notices."""
         there = self._connections()
         those = {each: there[each] for each in wanted if each in there}
         self._blocks.setdefault(block_id, {}).update(those)
@@ -314,25 +320,25 @@ class SimulatedMachines:
             self._simulation.network.block(each, block_id)
 
     def unblock(self, block_id: str) -> None:
-        """Undo one block, and no other. Idempotent."""
+        """Undo the block with this id. Idempotent."""
         for each in self._blocks.pop(block_id, {}).values():
             self._simulation.network.unblock(each, block_id)
 
     def blocked(self, block_id: str) -> Mapping[Connection, int]:
-        """Return how many messages of each connection have come to wait for a block."""
+        """Return how many messages of each connection wait, or waited, because of a block."""
         block = self._blocks.get(block_id, {})
         return {named: each.blocked.get(block_id, 0) for named, each in block.items()}
 
     def block_ids(self) -> list[str]:
-        """Return the blocks in force, the oldest first."""
+        """Return the ids of the blocks in force, oldest first."""
         return list(self._blocks)
 
     def is_blocked(self, block_id: str) -> bool:
-        """Tell whether a block still holds any connection, as the network has it."""
+        """Return whether the network still applies a block to any connection."""
         return any(block_id in each.blocked for each in self._simulation.network.connections())
 
     def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
-        """Return of each if datagrams pass both ways: a handshake takes no more."""
+        """Return for each connection to be opened whether datagrams pass in both directions."""
         ways = ((link, link[::-1]) for link in (each[:2] for each in openings))
         through = self.probe(dict.fromkeys(itertools.chain.from_iterable(ways)))
         return {(a, b, port): through[a, b] and through[b, a] for a, b, port in openings}
@@ -351,21 +357,21 @@ class SimulatedMachines:
         }
 
     def fill_disk(self, node: str) -> int:
-        """Take all the room that is left on a machine's disk; return how many bytes that were."""
+        """Fill a machine's disk completely; return how many bytes that took."""
         disk = self.host(node).disk
         taken = (self._disk_bytes or DISK_BYTES) - disk.used
         disk.capacity = disk.used
         return taken
 
     def empty_disk(self, node: str) -> None:
-        """Give the room back. Idempotent."""
+        """Restore the disk's size. Idempotent."""
         self.host(node).disk.capacity = self._disk_bytes
 
     def lock_disk(self, node: str) -> None:
         """Make a machine's disk read-only.
 
         Raises:
-            ClusterError: Somebody has files of it open.
+            ClusterError: The broker runs and has files open.
         """
         host = self.host(node)
         if host.process is not None:
@@ -373,11 +379,11 @@ class SimulatedMachines:
         host.disk.refuses = errno.EROFS
 
     def unlock_disk(self, node: str) -> None:
-        """Make it writable again. Idempotent."""
+        """Make a machine's disk writable again. Idempotent."""
         self.host(node).disk.refuses = None
 
     def try_disk(self, node: str) -> str:
-        """Write a page to a machine's disk; return the name of the error; empty: none."""
+        """Write a page to a machine's disk; return the error name, or empty."""
         disk = self.host(node).disk
         try:
             disk.append(PAGE, bytes(PAGE_BYTES))
@@ -388,30 +394,30 @@ class SimulatedMachines:
         return ""
 
     def slow_disk(self, node: str, flush_s: float) -> None:
-        """Have each flush on a machine's disk take up to so many seconds."""
+        """Let each flush on a machine's disk take up to `flush_s` seconds."""
         machine = self._machines[node]
         if machine.usual_flush_ns is None:
             machine.usual_flush_ns = machine.host.slow_flush_ns
         machine.host.slow_flush_ns = round(flush_s * NS_PER_S)
 
     def quicken_disk(self, node: str) -> None:
-        """Have it be as quick as it was. Idempotent."""
+        """End the delays on a machine's disk. Idempotent."""
         machine = self._machines[node]
         if machine.usual_flush_ns is not None:
             machine.host.slow_flush_ns = machine.usual_flush_ns
             machine.usual_flush_ns = None
 
     def time_flush_s(self, node: str) -> float:
-        """Return how long a page of our own takes to be on the disk."""
+        """Return the seconds that a flush of one page takes."""
         machine = self._machines[node]
         began_s = stopwatch_s()
         pause_until(began_s + machine.host.flush_ns(machine.flushes) / NS_PER_S)
         return stopwatch_s() - began_s
 
     def lose_power(self, node: str) -> Mapping[PurePosixPath, PowerCut]:
-        """Turn a machine off; its disk keeps what was flushed, and of the rest what it happens to.
+        """Power a machine off; its disk keeps flushed bytes and a random share of the others.
 
-        A start of its broker turns it on again.
+        The next start of its broker powers it on again.
         """
         machine = self._machines[node]
         disk = machine.host.disk
@@ -427,20 +433,20 @@ class SimulatedMachines:
         }
 
     def clock_environment(self, node: str) -> Mapping[str, str]:
-        """Return nothing: a machine's clock can always be set."""
+        """Return nothing: a simulated clock can always be set."""
         del node
         return {}
 
     def set_clock(self, node: str, *, offset_s: float, rate: float = 1.0) -> None:
-        """Set a machine's one clock, by which its timers go, and have it pass at a rate."""
+        """Set a machine's only clock, which also drives its timers, and its rate."""
         self.host(node).set_clock(round(offset_s * NS_PER_S), round((rate - 1) * PPM))
 
     def reset_clock(self, node: str) -> None:
-        """Have it show the true time again. Idempotent."""
+        """Give a machine the true time again. Idempotent."""
         self.host(node).set_clock(0)
 
     def clock_offset_s(self, node: str) -> float:
-        """Return by how much it is ahead of the true time now."""
+        """Return the seconds by which a machine's clock is ahead of true time now."""
         return self.host(node).clock.ahead_ns(self._simulation.now_ns) / NS_PER_S
 
     def _boot(self, node: str, disk: SimulatedDisk) -> Booted:
@@ -468,7 +474,7 @@ def _socket(number: int, held: Sequence[object]) -> Socket:
 
 
 def _badness(quality: Quality) -> Badness:
-    """Return what a quality is to a simulated link, where nothing comes before it was sent."""
+    """Return a link quality's counterpart in the simulator, without negative delays."""
     earliest_ms = max(0.0, quality.delay_ms - quality.jitter_ms)
     latest_ms = quality.delay_ms + quality.jitter_ms
     return Badness(

@@ -1,8 +1,8 @@
-"""The simulated network: connections of two incarnations, and what comes between them.
+"""The simulated network: connections between two incarnations, and faults on their messages.
 
-As with TCP: what is sent on one connection comes in order, each message once, or not at all and
-nothing behind it. A connection belongs to the two processes that it was opened by and to: what is
-on its way to a process that has died is not handed to the next one on that machine.
+As with TCP, the messages of one connection arrive in order, each once, up to a point after which
+none arrives. A connection belongs to the two processes that opened and accepted it. A message to a
+process that has died is never handed to the next process on its machine.
 """
 
 from collections import deque
@@ -22,32 +22,32 @@ from cluster.reference.simulator.badness import (
 
 US = 1_000
 END = -1
-"""In place of a request's number: the sender's end of the connection was closed."""
+"""Used as a request's number: the sender has closed its end of the connection."""
 KNOCK = -2
-"""In place of a request's number: what is no request, for which a server hangs up."""
+"""Used as a request's number: the message is not a request, so the server closes the connection."""
 HANDSHAKES = 3
-"""A first message waits for SYN and SYN-ACK: three ways in place of one."""
+"""One-way trips of a connection's first message: it waits for SYN and SYN-ACK."""
 
 CLIENT = -1
-"""In a link: any machine of clients, of whom each has a number below zero."""
+"""In a link: the machine of any client. Each client has its own negative number."""
 NEVER = 1 << 63
-"""Behind all virtual time."""
+"""A time after all virtual time."""
 MANY = 1000
-"""So many connections are remembered before those that are over are forgotten."""
+"""Number of remembered connections after which finished ones are forgotten."""
 
 Link = tuple[int, int]
-"""From a machine to another; one way."""
+"""One direction between two machines: (from, to)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """How long messages take, and how long connections last.
+    """The delay of messages and the lifetime of connections.
 
     Attributes:
-        least_ns: Every message takes as long.
-        spread_ns: And up to so much more, drawn.
-        slow_share: The share of messages that are much slower: a lost packet is sent again.
-        mean_life_s: After so long a connection breaks, on average; None: never by itself.
+        least_ns: The smallest delay of a message.
+        spread_ns: The most additional delay, chosen at random.
+        slow_share: The share of messages that are much slower, because a packet is lost and resent.
+        mean_life_s: The average time until a connection breaks; None: it never breaks by itself.
     """
 
     least_ns: int = 100 * US
@@ -60,26 +60,26 @@ class Party(Protocol):
     """A process, as its connections know it.
 
     Attributes:
-        id: Its machine's; below zero: a client's.
-        alive: Whether it runs, or stands still.
+        id: Its machine's id; negative for a client.
+        alive: Whether it runs or is paused.
     """
 
     id: int
     alive: bool
 
     def requested(self, over: "Connection", number: int, message: object) -> None:
-        """Take a request, or the end of a connection on which some came."""
+        """Handle a request, or the end of a connection with requests."""
 
     def answered(self, over: "Connection", number: int, message: object) -> None:
-        """Take an answer, or the end of a connection of one's own."""
+        """Handle an answer, or the end of one of its own connections."""
 
 
 class Destination(Protocol):
-    """A machine, as those know it who connect to it.
+    """A machine to which connections can be opened.
 
     Attributes:
-        id: Its own.
-        powered: Whether it is on: only then its kernel answers.
+        id: Its id.
+        powered: Whether it is on. If it is off, its kernel does not answer.
     """
 
     id: int
@@ -87,25 +87,25 @@ class Destination(Protocol):
 
     @property
     def process(self) -> Party | None:
-        """Return what takes connections there, if anything runs."""
+        """Return the process that accepts connections there, if any."""
 
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One connection. `there` is what goes from client to server, `back` the other way.
+    """A connection. `there` means from client to server, `back` the other direction.
 
     Attributes:
-        number: Unique in a simulation.
-        ahead, behind: The link that requests take, and the one that answers take.
+        number: Its number, unique in a simulation.
+        ahead, behind: The links of requests and of answers.
         client: The process that opened it.
-        to: The machine that it was opened to.
-        server: The process that took it, None: its first message is under way.
-        pending: Requests without an answer, in order: by when each must be answered.
-        looks_ns: When the client looks next for what is overdue.
-        client_open, server_open: Whether the processes at its ends still hold it.
-        broken: Nothing more comes over it but its end.
-        blocked: While not empty, what is sent over it waits, its end too, and neither end is told:
-            by each block, how many messages have come to wait since.
+        to: The machine to which it was opened.
+        server: The process that accepted it; None while the first message is in transit.
+        pending: The deadlines of unanswered requests, in order.
+        looks_ns: The time of the client's next check for overdue requests.
+        client_open, server_open: Whether the process at each end still has it open.
+        broken: Whether nothing but its end will arrive over it.
+        blocked: While not empty, all messages over it wait, its end too, and neither end notices.
+            By block: the number of messages that have waited since.
     """
 
     number: int
@@ -127,29 +127,29 @@ class Connection:
 
     @property
     def at_client(self) -> bool:
-        """Whether the end that opened it holds it, and knows of an answer to that."""
+        """Whether the client's end is open and established."""
         return self.client_open and self.client.alive and self.server is not None
 
     @property
     def at_server(self) -> bool:
-        """Whether the other end holds it."""
+        """Whether the server's end is open."""
         return self.server is not None and self.server.alive and self.server_open
 
     @property
     def is_over(self) -> bool:
-        """Whether neither end holds it, nor ever will."""
+        """Whether neither end is open, nor ever will be."""
         if self.server is None:
             return self.broken
         return not (self.at_client or self.at_server)
 
 
 class Network:
-    """All connections, and the links under them.
+    """All connections, and the links below them.
 
     Args:
         agenda: Virtual time.
-        random: The network's own stream.
-        latency: Of every link.
+        random: The network's own random stream.
+        latency: The latency of every link.
     """
 
     def __init__(self, agenda: Agenda, random: Random, latency: Latency) -> None:
@@ -163,20 +163,20 @@ class Network:
         self._cuts: dict[Link, int] = {}
         self._bad: dict[Link, BadLink] = {}
         self._stalled: dict[Link, list[tuple[Callable[[], object], int]]] = {}
-        """Datagrams that links hold, each with its flow."""
+        """Datagrams that stalled links hold, each with its flow."""
         self._held: dict[int, Connection] = {}
         self._last: dict[Link, int] = {}
         self._opened = 0
         self._made: dict[int, Connection] = {}
-        """Those that may be established, and some that are over."""
+        """Connections by number that may be established, and some finished ones."""
         self._tidies_at = MANY
         self.messages = 0
-        """How many messages were handed over."""
+        """Number of delivered messages."""
         self.dropped: dict[Link, int] = {}
-        """How often something did not get through a cut link."""
+        """By link: how many messages or datagrams a cut has held or dropped."""
 
     def connect(self, client: Party, to: Destination) -> Connection:
-        """Open a connection; its first message carries the handshake."""
+        """Open a connection; its first message includes the handshake."""
         self._opened += 1
         mine = client.id if client.id >= 0 else CLIENT
         ahead, behind = (mine, to.id), (to.id, mine)
@@ -196,21 +196,21 @@ class Network:
         self._made[made.number] = made
 
     def send_there(self, over: Connection, number: int, message: object) -> None:
-        """Send from the client's end; `END` for a number closes it."""
+        """Send a message from the client's end; the number `END` closes that end."""
         agenda = self._agenda
         at_ns, before_ns = agenda.now + self._delay_ns(over.ahead, message), over.there_ns
         over.there_ns = at_ns = at_ns if at_ns > before_ns else before_ns
         agenda.coming(at_ns, self._come_there, over, number, message)
 
     def send_back(self, over: Connection, number: int, message: object) -> None:
-        """Send from the server's end."""
+        """Send a message from the server's end."""
         agenda = self._agenda
         at_ns, before_ns = agenda.now + self._delay_ns(over.behind, message), over.back_ns
         over.back_ns = at_ns = at_ns if at_ns > before_ns else before_ns
         agenda.coming(at_ns, self._come_back, over, number, message)
 
     def break_off(self, connection: Connection) -> None:
-        """Break a connection: what is under way is lost, and both ends learn of it."""
+        """Break a connection: messages in transit are lost, and both ends notice."""
         if connection.broken or not connection.client_open:
             return
         connection.broken = True
@@ -220,27 +220,27 @@ class Network:
         self.send_back(connection, END, None)
 
     def connections(self) -> list[Connection]:
-        """Return all connections that an end has established, the oldest first."""
+        """Return all connections that are established at either end, oldest first."""
         return [each for each in self._made.values() if each.at_client or each.at_server]
 
     def block(self, connection: Connection, block_id: str) -> None:
-        """Let nothing through over a connection; neither end is told. Blocks add up."""
+        """Let no message pass over a connection; neither end notices. Several blocks add up."""
         connection.blocked.setdefault(block_id, 0)
 
     def unblock(self, connection: Connection, block_id: str) -> None:
-        """Take one block back; what was sent meanwhile comes as TCP sends it again."""
+        """Undo one block; messages sent meanwhile arrive later, as TCP sends them again."""
         connection.blocked.pop(block_id, None)
         if connection.number in self._held and not connection.blocked:
             delay_ns = int(self._draw() * SLOWEST_RESEND_NS)
             self._agenda.after(delay_ns, self._let_go, connection)
 
     def cut(self, links: list[Link]) -> None:
-        """Let nothing through from a machine to another; cuts add up."""
+        """Let no message pass from one machine to another; several cuts add up."""
         for link in links:
             self._cuts[link] = self._cuts.get(link, 0) + 1
 
     def join(self, links: list[Link]) -> None:
-        """Take a cut back; what was sent meanwhile comes as TCP sends it again."""
+        """Undo one cut; messages sent meanwhile arrive later, as TCP sends them again."""
         for link in links:
             self._cuts[link] -= 1
             if not self._cuts[link]:
@@ -250,21 +250,21 @@ class Network:
             self._agenda.after(delay_ns, self._let_go, connection)
 
     def is_cut(self, sender: int, receiver: int) -> bool:
-        """Tell whether a link is cut."""
+        """Return whether a link is cut."""
         return (sender, receiver) in self._cuts
 
     def probe(
         self, link: Link, arrived: Callable[[], object], *, size: int = 64, flow: int = 0
     ) -> None:
-        """Send a datagram; `arrived` is called there, if it gets there.
+        """Send a datagram; `arrived` is called when it arrives.
 
-        In order with others of its link; over a bad link it may get lost, come twice, or behind a
-        later one.
+        Datagrams of a link arrive in order. Over a bad link a datagram may be lost, arrive twice,
+        or arrive after a later one.
         """
         now, draw = self._agenda.now, self._draw
         due_ns = max(now + self._least_ns + int(draw() * self._spread_ns), self._last.get(link, 0))
         if draw() < self._slow_share:
-            return  # Nobody sends it again.
+            return  # A lost datagram is not sent again.
         self._last[link] = due_ns
         bad = self._bad.get(link)
         if bad is None:
@@ -291,9 +291,9 @@ class Network:
         """Make links bad.
 
         Args:
-            links: Which, each by itself; what one holds of a stall before goes on.
-            badness: How.
-            seed: Of the draws; None: the network's own.
+            links: The links. Messages held by an earlier stall are sent on.
+            badness: The properties of each link.
+            seed: The seed of the random decisions; None: from the network's own stream.
         """
         drawn = self._random.getrandbits(32) if seed is None else seed
         for link in links:
@@ -304,17 +304,17 @@ class Network:
                 self._stall(link, bad)
 
     def make_good(self, links: list[Link]) -> None:
-        """Make links as they were; what they hold goes on."""
+        """Make links good again, and send on what they hold."""
         for link in links:
             self._bad.pop(link, None)
             self._pass_on(link)
 
     def is_stalled(self, sender: int, receiver: int) -> bool:
-        """Tell whether a link holds what comes."""
+        """Return whether a link is in a stall."""
         return (sender, receiver) in self._stalled
 
     def _stall(self, link: Link, bad: BadLink) -> None:
-        """Hold what comes over a link, for a while, as long as nobody made it another one."""
+        """Begin a stall of a link, unless the link was changed meanwhile."""
         if self._bad.get(link) is bad:
             self._stalled.setdefault(link, [])
             self._agenda.after(bad.badness.stall_ns, self._open, link, bad)
@@ -325,7 +325,7 @@ class Network:
             self._agenda.after(bad.badness.open_ns, self._stall, link, bad)
 
     def _pass_on(self, link: Link) -> None:
-        """Hold nothing any more; what was held comes now, in order."""
+        """End a stall: held messages arrive now, in order."""
         datagrams = self._stalled.pop(link, None)
         if datagrams is None:
             return
@@ -364,7 +364,7 @@ class Network:
     def _stops_there(self, over: Connection) -> bool:
         if over.blocked or over.ahead in self._cuts or self._holds(over.ahead, over):
             return True
-        # A handshake needs both ways.
+        # A handshake needs both directions.
         opens = over.server is None
         return opens and (over.behind in self._cuts or self._holds(over.behind, over))
 
@@ -389,10 +389,10 @@ class Network:
         server.requested(over, number, message)
 
     def _accepted(self, over: Connection) -> bool:
-        """Have the machine's process take a new connection; otherwise its kernel refuses it."""
+        """Let the machine's process accept a new connection; without one its kernel refuses."""
         host = over.to
         if not host.powered:
-            # Nobody is there to say no. What was lost here must not be overtaken by what follows.
+            # No kernel answers. Later messages must not arrive after this one was lost.
             over.broken = True
             return False
         if over.server is None and not over.broken and host.process is not None:
@@ -422,7 +422,7 @@ class Network:
         over.client.answered(over, number, message)
 
     def _let_go(self, over: Connection) -> None:
-        """Hand over what was held, as far as nothing cuts or stalls it now."""
+        """Deliver held messages until a cut or a stall stops one."""
         while over.held_there and not self._stops_there(over):
             self._hand_over_there(over, *over.held_there.popleft())
         while over.held_back and not self._stops_back(over):
@@ -432,6 +432,6 @@ class Network:
 
 
 def _count(over: Connection) -> None:
-    """Count a message that waits for each of the blocks."""
+    """Count a message that waits, for each block."""
     for block_id in over.blocked:
         over.blocked[block_id] += 1

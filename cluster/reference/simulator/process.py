@@ -1,7 +1,7 @@
-"""One incarnation of a machine: from its start to its death; carries out the effects.
+"""One incarnation of a machine, from start to death; executes the effects.
 
-Whoever is paused, or waits for its disk, takes nothing: what comes is kept, in order, and taken
-afterwards. A broker of one thread would do no other (a flush holds up whatever comes after it).
+While the process is paused or waits for its disk, it handles no event. Events are kept in order and
+handled afterwards. A broker with one thread behaves the same: a flush delays all that follows.
 """
 
 from collections import deque
@@ -51,18 +51,18 @@ Trace = Callable[[int, int, Event], None]
 
 
 class Storage(Protocol):
-    """What carries a machine's disk effects out on a disk."""
+    """Executes a machine's disk effects on a disk."""
 
     def write(self, effect: Effect) -> None:
-        """Carry out an effect that is for a disk.
+        """Execute a disk effect.
 
         Raises:
-            OSError: The disk did not take it.
+            OSError: The disk refused it.
         """
 
 
 class Ground(Protocol):
-    """The machine that a process runs on, as the process knows it; see `host.Host`."""
+    """The machine on which a process runs, as the process knows it; see `host.Host`."""
 
     id: int
     agenda: Agenda
@@ -75,25 +75,25 @@ class Ground(Protocol):
 
     @property
     def neighbour(self) -> Callable[[int], Destination]:
-        """Return what finds the machine with an id."""
+        """A function that returns the machine with an id."""
 
     def say(self, text: str) -> None:
-        """Write a line into the node's log."""
+        """Write a line to the node's log."""
 
     def kill(self) -> None:
         """Kill the process."""
 
     def flush_ns(self) -> int:
-        """Return how long the next flush takes."""
+        """Return the duration of the next flush."""
 
 
 class Process:
-    """A machine that runs on a host.
+    """A state machine that runs on a host.
 
     Args:
-        host: Whose disk, clock and links it uses.
-        machine: What runs.
-        random: Draws the moments of timers.
+        host: The host, whose disk, clock and links it uses.
+        machine: The state machine.
+        random: Chooses the times of timers.
     """
 
     __slots__ = (
@@ -121,15 +121,18 @@ class Process:
 
     @property
     def machine(self) -> Machine:
-        """What runs here: to be looked at, not to be touched."""
+        """The state machine, read-only."""
         return self._machine
 
     def start(self) -> None:
-        """Begin."""
+        """Start the state machine."""
         self._carry_out(self._machine.start(self._now()))
 
     def die(self, *, silently: bool) -> None:
-        """End at once; the kernel closes its connections, unless the machine is off (silently)."""
+        """End the process at once.
+
+        The kernel closes its connections, unless the machine is off (`silently`).
+        """
         self.alive = False
         for connection in self.outgoing.values():
             connection.client_open = False
@@ -141,30 +144,30 @@ class Process:
                 self._network.send_back(connection, END, None)
 
     def ask_to_stop(self) -> None:
-        """Ask for an end in good order, as by SIGTERM."""
+        """Ask for a clean end, as SIGTERM does."""
         if self.alive:
             self._later_or_now(self._take, StopAsked())
 
     def pause(self) -> None:
-        """Stand still, as by SIGSTOP; what comes is kept."""
+        """Pause, as after SIGSTOP; events are kept."""
         self.paused = True
 
     def resume(self) -> None:
-        """Go on, with what was kept first."""
+        """Resume, with the kept events first."""
         self.paused = False
         self._catch_up()
 
     def hasten_timers(self, by_ns: int) -> None:
-        """Have all timers go off earlier by so much: the clock jumped forward."""
+        """Let all timers fire earlier, after the clock jumped forward."""
         self._agenda.hasten(self._fire, by_ns)
 
     def wake(self, timer: str) -> None:
-        """Have a timer's time come now: what a client is told from outside."""
+        """Fire a timer now, to give a client an order from outside."""
         if self.alive:
             self._later_or_now(self._take, Fired(timer=timer))
 
     def requested(self, over: Connection, number: int, message: object) -> None:
-        """Take a request, or the end of a connection on which some came."""
+        """Handle a request, or the end of a connection with requests."""
         if self.paused or self.writing or self._waiting:
             self._waiting.append((self.requested, (over, number, message)))
         elif number < 0:
@@ -179,7 +182,7 @@ class Process:
 
     def _no_request(self, over: Connection, number: int) -> None:
         if number == KNOCK:
-            # In Kafka's words, and without the machine, as servers of processes do.
+            # In Kafka's words, and without the state machine, as the node process does.
             self.host.say(
                 f"[SocketServer] Unexpected error from /client:{over.number}; closing connection:"
                 " no request"
@@ -190,7 +193,7 @@ class Process:
             self._take(Hung(connection=over.number))
 
     def answered(self, over: Connection, number: int, message: object) -> None:
-        """Take an answer, or the end of a connection of one's own."""
+        """Handle an answer, or the end of one of its own connections."""
         if self.paused or self.writing or self._waiting:
             self._waiting.append((self.answered, (over, number, message)))
         elif number == END:
@@ -199,7 +202,7 @@ class Process:
             self._take(Answered(request=number, message=message))
 
     def _give_up(self, over: Connection) -> None:
-        """Let go of a connection: nothing that was asked on it will be answered."""
+        """Close a connection: its open requests get no answer."""
         if not over.client_open:
             return
         over.client_open = False
@@ -208,13 +211,13 @@ class Process:
         numbers = list(over.pending)
         over.pending.clear()
         for number in numbers:
-            # Kept if the process waits for its disk since the one before.
+            # Kept, if the process has begun to wait for its disk meanwhile.
             self._later_or_now(self._take, Answered(request=number, message=None))
 
     def _look(self, over: Connection) -> None:
-        """Break with a server that did not answer in time, as Kafka's clients do.
+        """Break a connection whose server did not answer in time, as Kafka's clients do.
 
-        One look is due on a connection at a time, for the request that must be answered first.
+        A connection has one scheduled check at a time, for its earliest deadline.
         """
         now_ns = self._agenda.now
         if not self.alive or over.looks_ns != now_ns:
@@ -223,7 +226,7 @@ class Process:
         for number, until_ns in list(over.pending.items()):
             if until_ns <= now_ns:
                 self._later_or_now(self._still_overdue, over, number)
-        # What is overdue still is kept by a process that stands still.
+        # A paused process keeps its overdue requests.
         following = [until_ns for until_ns in over.pending.values() if until_ns > now_ns]
         if following:
             self._look_at(over, min(following))
@@ -252,13 +255,13 @@ class Process:
             call(*args)
 
     def _catch_up(self) -> None:
-        """Take what was kept, until there is nothing, or something to wait for again."""
+        """Handle the kept events, until none is left or the process must wait again."""
         waiting = self._waiting
         while waiting and self.alive and not (self.paused or self.writing):
             kept, self._waiting = waiting, deque()
             call, args = kept.popleft()
             call(*args)
-            # What came of it stands behind what had come before.
+            # New events come after those that were kept before.
             kept.extend(self._waiting)
             self._waiting = waiting = kept
 
@@ -276,7 +279,7 @@ class Process:
         return self._clock.read(self._agenda.now)
 
     def _carry_out(self, effects: Sequence[Effect], first: int = 0) -> None:
-        """Carry effects out in order; a flush that takes time holds up the rest."""
+        """Execute effects in order; a flush that takes time delays the rest."""
         carry_out = self._effects
         for place, effect in enumerate(effects[first:] if first else effects, first):
             if type(effect) is Flush:
@@ -290,7 +293,7 @@ class Process:
                 return
 
     def _flush(self, effect: Flush, effects: Sequence[Effect], place: int) -> bool:
-        """Flush; return whether the effects behind it must wait."""
+        """Flush; return whether the later effects must wait."""
         try:
             took_ns = self.host.flush_ns()
             if not took_ns:
@@ -320,7 +323,7 @@ class Process:
     def _disk_failed(self, effect: Effect, failed: OSError) -> None:
         folder = getattr(effect, "folder", None) or getattr(effect, "path", "").split("/")[0]
         event = DiskFailed(folder=folder, reason=failed.strerror or str(failed))
-        # Before whatever waits: the machine's memory is ahead of its disk, and must not answer.
+        # Before all kept events: memory is ahead of the disk, so no answer may be sent.
         self._take(event)
 
     def _request(self, effect: Request) -> None:

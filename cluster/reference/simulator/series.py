@@ -1,4 +1,4 @@
-"""Series of numbered datagrams over simulated links: what a link does to them, as on real hosts."""
+"""Measure simulated links with series of numbered datagrams, as on real hosts."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from results.record.clock import pause_until, stopwatch_s
 
 _LOOK_S = 0.05
 _QUIET_S = 1.0
-"""When nothing has come for so long, nothing more is expected: a round trip takes less."""
+"""Seconds without a datagram after which no more are expected; a round trip is shorter."""
 _LIMIT_S = 10.0
 _NS_PER_S, _NS_PER_MS = 1_000_000_000, 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spacing:
-    """How datagrams follow each other; fields as `cluster.protocol.CanShape.measure` has them."""
+    """The spacing of datagrams; fields as in `cluster.protocol.CanShape.measure`."""
 
     count: int
     size: int
@@ -28,7 +28,7 @@ class Spacing:
 
 
 class Series:
-    """What was sent over one link, and what came of it."""
+    """The datagrams sent over one link, and their results."""
 
     def __init__(self, network: Network, agenda: Agenda, link: Link, spacing: Spacing) -> None:
         self._network, self._agenda = network, agenda
@@ -41,11 +41,11 @@ class Series:
 
     @property
     def heard(self) -> tuple[int, int]:
-        """How many came there, and how many back."""
+        """The number of datagrams that arrived at the receiver, and the number that came back."""
         return len(self._numbers), len(self._trips_ns)
 
     def send(self, count: int) -> None:
-        """Send as many more, all at once."""
+        """Send more datagrams at once."""
         for _ in range(count):
             number = len(self._sent_ns)
             self._sent_ns.append(self._agenda.now)
@@ -53,7 +53,7 @@ class Series:
             self._network.probe(self._link, arrived, size=self._size, flow=flow)
 
     def told(self) -> Measured:
-        """Return what has become of them so far."""
+        """Return the results so far."""
         return Measured.of(
             self._numbers,
             sent=len(self._sent_ns),
@@ -78,13 +78,13 @@ def measure(
     links: Collection[Link],
     spacing: Spacing,
 ) -> Mapping[Link, Measured]:
-    """Send a series over each link at the same time, and wait until all came or none comes.
+    """Send a series over each link at once; wait until all have returned or no more come.
 
     Args:
-        network: Where.
-        agenda: Its time.
+        network: The simulated network.
+        agenda: Its virtual time.
         links: The directed links.
-        spacing: Of each series.
+        spacing: The spacing of each series.
     """
     count, burst = spacing.count, spacing.burst
     series = {link: Series(network, agenda, link, spacing) for link in links}
@@ -106,11 +106,11 @@ def measure(
 
 
 class SentVolley:
-    """Implements `cluster.protocol.Volley` over simulated links, whose names it is given."""
+    """Implements `cluster.protocol.Volley` over simulated links with given names."""
 
     def __init__(self, series: Mapping[tuple[str, str], Series]) -> None:
         self._series = series
 
     def look(self) -> Mapping[tuple[str, str], Measured]:
-        """Return what has become of the datagrams so far."""
+        """Return the results so far."""
         return {link: each.told() for link, each in self._series.items()}

@@ -1,4 +1,4 @@
-"""A simulation: machines on hosts, in virtual time, from one seed."""
+"""A simulation: machines in virtual time, from one seed."""
 
 from collections.abc import Callable
 
@@ -13,19 +13,19 @@ _LONGEST_UPTIME_S = 1_000_000
 
 
 class Simulation:
-    """All of it.
+    """A whole simulation.
 
     Args:
-        seed: Decides everything that is drawn.
-        latency: Of the network.
+        seed: Decides everything that is random.
+        latency: The latency of the network.
 
     Attributes:
         agenda: Virtual time.
-        network: Cuts, bad links, connections.
-        hosts: By id, in the order in which they were added.
-        streams: For whoever else draws.
-        watch: Shown the process of each node, of those added from now on, after every event.
-        between: Makes another boot of that of each such node: it may see all that goes in and out.
+        network: Cuts, bad links and connections.
+        hosts: The machines by id, in the order of their addition.
+        streams: Random streams for other users.
+        watch: Called with a node's process after every event, for nodes added from now on.
+        between: Wraps the boot function of such nodes, to observe all events and effects.
     """
 
     def __init__(self, seed: int, *, latency: Latency | None = None) -> None:
@@ -38,13 +38,13 @@ class Simulation:
 
     @property
     def now_ns(self) -> int:
-        """Virtual time, since the beginning."""
+        """Virtual nanoseconds since the beginning."""
         return self.agenda.now
 
     def add(
         self, number: int, boot: Boot, *, trace: Trace | None = None, watch: Watch | None = None
     ) -> Host:
-        """Add a machine that is off: a node, or with a negative number a client's."""
+        """Add a machine that is off: a node, or a client's for a negative number."""
         random = self.streams.of(f"n{number}" if number >= 0 else f"client{-number}")
         if number >= 0:
             watch = watch or self.watch
@@ -65,9 +65,9 @@ class Simulation:
         return host
 
     def run(self, seconds: float) -> None:
-        """Let so many virtual seconds pass."""
+        """Let virtual time pass for so many seconds."""
         self.agenda.run_until(self.agenda.now + round(seconds * NS_PER_S))
 
     def process(self, number: int) -> Process | None:
-        """Return what runs on a machine."""
+        """Return the process that runs on a machine."""
         return self.hosts[number].process

@@ -1,7 +1,7 @@
-"""Chance: a stream of its own for each part, all from the one seed.
+"""Random streams, one for each part of a simulation, all from one seed.
 
-So what one part draws moves nothing in another: with one more client the network's delays of the
-others stay what they were.
+So a random number for one part changes nothing in another part. For example, another client does
+not change the network delays of the existing clients.
 """
 
 from random import Random
@@ -18,9 +18,9 @@ class Streams:
         self._seed = seed
 
     def of(self, part: str) -> Random:
-        """Return a new stream for a part, `network` or `n1/timers`; the same name, the same draws.
+        """Return a new stream for a part, such as `network` or `n1/timers`.
 
-        `Random` seeds itself by a text's bytes, which is the same on every machine and in every
-        process (unlike `hash`).
+        The same name gives the same numbers. `Random` seeds itself from the bytes of a text. These
+        are the same on every machine and in every process (unlike `hash`).
         """
         return Random(f"{self._seed}/{part}")

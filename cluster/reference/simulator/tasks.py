@@ -1,8 +1,8 @@
-"""Blocking code in virtual time: one task at a time, switched by the agenda.
+"""Run blocking code in virtual time: one task at a time, switched by the agenda.
 
-A task is a greenlet. Where it waits, it notes on the agenda when it wants to go on, and lets the
-agenda go on meanwhile; so what happens in which order hangs on the agenda alone, and with it on the
-seed. A switch costs about a microsecond.
+A task is a greenlet. When it waits, it schedules its continuation on the agenda and lets the agenda
+run. So the order of all events depends on the agenda alone, and so on the seed. A switch costs
+about a microsecond.
 """
 
 from collections import deque
@@ -24,15 +24,15 @@ T = TypeVar("T")
 _NS_PER_S = 1_000_000_000
 _FOR_EVER_NS = 1 << 62
 UNDOING_NS = 300 * _NS_PER_S
-"""So much virtual time has work that failed for what it has to undo."""
+"""Virtual nanoseconds that failed work has for its cleanup."""
 
 
 class TaskError(RuntimeError):
-    """Virtual time was used in a way in which it cannot pass."""
+    """An error by which virtual time cannot pass, such as tasks that wait forever."""
 
 
 class Waiters:
-    """Tasks that wait for one thing, in the order in which they came.
+    """Tasks that wait for one thing, in order of arrival.
 
     Args:
         agenda: Virtual time.
@@ -43,28 +43,28 @@ class Waiters:
         self._waiting: deque[_Wait] = deque()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Have the task that calls wait until it is woken; tell whether it was, in time."""
+        """Let the calling task wait until it is woken; return whether it was woken in time."""
         here = _Wait(_task())
         self._waiting.append(here)
         if timeout is not None:
-            # Rounded up: whoever waits again until a moment is there must get there.
+            # Rounded up, so that a task that waits until a time reaches that time.
             self._agenda.after(max(0, ceil(timeout * _NS_PER_S)), here.give_up)
         try:
             here.sleep()
         finally:
-            if not here.woken:  # Else whoever woke it has taken it out.
+            if not here.woken:  # Otherwise the waking task has removed it.
                 self._waiting.remove(here)
         return here.woken
 
     def wake(self, most: int | None = None) -> None:
-        """Have the first `most` of them go on, or all, after what happens now."""
+        """Let the first `most` tasks continue, or all, after the present event."""
         count = 0
         while self._waiting and (most is None or count < most):
             count += self._waiting.popleft().wake(self._agenda)
 
 
 class _Wait:
-    """A task that waits, once."""
+    """One task that waits once, until it is woken or gives up."""
 
     __slots__ = ("over", "sleeps", "task", "woken")
 
@@ -76,7 +76,7 @@ class _Wait:
         assert parent is not None, "a task has the agenda's greenlet as its parent"
         try:
             parent.switch()
-        finally:  # Something may have been thrown into it.
+        finally:  # An exception may have been thrown into it.
             self.over, self.sleeps = True, False
 
     def wake(self, agenda: Agenda) -> bool:
@@ -97,32 +97,32 @@ class _Wait:
 
 
 class VirtualEvent:
-    """As `threading.Event`; it may be set by what is no task, too."""
+    """Like `threading.Event`; code outside of tasks may set it, too."""
 
     def __init__(self, agenda: Agenda) -> None:
         self._set = False
         self._waiters = Waiters(agenda)
 
     def set(self) -> None:
-        """Set it, and wake whoever waits."""
+        """Set the event, and wake the waiting tasks."""
         self._set = True
         self._waiters.wake()
 
     def clear(self) -> None:
-        """Take it back."""
+        """Clear the event."""
         self._set = False
 
     def is_set(self) -> bool:
-        """Tell whether it is set."""
+        """Return whether the event is set."""
         return self._set
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, or for so many virtual seconds; tell whether it is."""
+        """Wait until the event is set, or for so many virtual seconds; return whether it is set."""
         return self._set or self._waiters.wait(timeout) or self._set
 
 
 class VirtualLock:
-    """As `threading.Lock`."""
+    """Like `threading.Lock`."""
 
     def __init__(self, agenda: Agenda) -> None:
         self._agenda = agenda
@@ -130,7 +130,7 @@ class VirtualLock:
         self._waiters = Waiters(agenda)
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT001, FBT002 - as threading has it
-        """Wait until nobody holds it, or for so many virtual seconds; tell whether it is held."""
+        """Wait for the lock, at most so many virtual seconds; return whether it was acquired."""
         end_ns = self._agenda.now + round(timeout * _NS_PER_S)
         while self._held:
             if not blocking or (timeout >= 0 and self._agenda.now >= end_ns):
@@ -141,12 +141,12 @@ class VirtualLock:
         return True
 
     def release(self) -> None:
-        """Let it go."""
+        """Release the lock."""
         self._held = False
         self._waiters.wake(1)
 
     def __enter__(self) -> None:
-        """Wait until nobody holds it, and hold it."""
+        """Acquire the lock."""
         self.acquire()
 
     def __exit__(
@@ -156,12 +156,12 @@ class VirtualLock:
         trace: TracebackType | None,
         /,
     ) -> None:
-        """Let it go."""
+        """Release the lock."""
         self.release()
 
 
 class VirtualQueue:
-    """As `queue.SimpleQueue`."""
+    """Like `queue.SimpleQueue`."""
 
     def __init__(self, agenda: Agenda) -> None:
         self._agenda = agenda
@@ -169,15 +169,15 @@ class VirtualQueue:
         self._waiters = Waiters(agenda)
 
     def put(self, item: object) -> None:
-        """Add something at the end, and wake who waits for it."""
+        """Add an item at the end, and wake one waiting task."""
         self._items.append(item)
         self._waiters.wake(1)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ANN401, FBT001, FBT002 - whatever was put; as queue has it
-        """Take what is first, and wait for it, at most so many virtual seconds.
+        """Remove and return the first item; wait for it, at most so many virtual seconds.
 
         Raises:
-            queue.Empty: There is nothing, or nothing came in time.
+            queue.Empty: There is no item, or none came in time.
         """
         end_ns = self._agenda.now + round((timeout or 0) * _NS_PER_S)
         while not self._items:
@@ -189,7 +189,7 @@ class VirtualQueue:
 
 
 class VirtualTask:
-    """Work in virtual time."""
+    """A task that runs work in virtual time."""
 
     def __init__(
         self, tasks: "Tasks", work: Callable[[], Any], name: str, *, awaited: bool
@@ -200,7 +200,7 @@ class VirtualTask:
         self._value: Any = None
         self._error: BaseException | None = None
         self._greenlet = greenlet(self._run, parent=tasks.hub)
-        # Whatever is set for whoever starts it holds for it, too.
+        # The work sees the context variables of the task that starts it.
         self._greenlet.gr_context = copy_context()
         tasks.agenda.after(0, self._begin)
 
@@ -217,32 +217,32 @@ class VirtualTask:
         self._tasks.under_way.pop(self, None)
         self._over.set()
         if self._error is not None and not self._awaited:
-            raise self._error  # In the hub, and so in whoever lets time pass.
+            raise self._error  # The error goes to the hub, and so to the code that lets time pass.
 
     def fail(self, error: Exception) -> None:
-        """Have what it waits for raise an error; called by whoever lets time pass."""
+        """Raise an error in the task where it waits; called by the code that lets time pass."""
         if not self._over.is_set():
             self._greenlet.throw(error)
 
     def end(self) -> None:
-        """Have it wait for nothing any more: it ends here and now, and nobody hears of it."""
-        with suppress(Exception):  # Time has ended: whatever it has still to do must fail.
+        """End the task at once where it waits; its errors are ignored."""
+        with suppress(Exception):  # Virtual time has ended, so the task's further work must fail.
             self._greenlet.throw()
 
     def kill(self) -> None:
-        """Have it end after what happens now, wherever it waits; called by another task."""
+        """End the task after the present event, wherever it waits; called by another task."""
         self._tasks.agenda.after(0, self.end)
 
     def is_over(self) -> bool:
-        """Tell whether it has ended."""
+        """Return whether the task has ended."""
         return self._over.is_set()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended, or for so many virtual seconds; tell whether it has."""
+        """Wait until the task has ended, or for so many virtual seconds; return whether it has."""
         return self._over.wait(timeout)
 
     def result(self) -> Any:  # noqa: ANN401 - whatever the work returns
-        """Wait until it has ended; return what it returned, or raise what it raised."""
+        """Wait until the task has ended; return its result or raise its error."""
         self._over.wait()
         if self._error is not None:
             raise self._error
@@ -253,12 +253,12 @@ class Tasks:
     """The runtime of a simulation.
 
     Args:
-        agenda: Its virtual time. Whoever makes this drives it, in this greenlet.
+        agenda: Its virtual time. The greenlet that creates this object drives it.
 
     Attributes:
-        agenda: As given.
+        agenda: The virtual time.
         hub: The greenlet that drives the agenda.
-        under_way: The tasks that have not ended, in the order in which they were started.
+        under_way: The tasks that have not ended, in order of their start.
     """
 
     repeats = True
@@ -277,46 +277,46 @@ class Tasks:
         return WALL_CLOCK_S + self.agenda.now / _NS_PER_S
 
     def event(self) -> Event:
-        """Return an event that is not set."""
+        """Return a new event in virtual time."""
         return VirtualEvent(self.agenda)
 
     def lock(self) -> Lock:
-        """Return a lock that nobody holds."""
+        """Return a new lock in virtual time."""
         return VirtualLock(self.agenda)
 
     def queue(self) -> Queue[Any]:
-        """Return a queue with nothing in it."""
+        """Return a new queue in virtual time."""
         return VirtualQueue(self.agenda)
 
     def start(self, work: Callable[[], T], name: str, *, awaited: bool) -> Task[T]:
-        """Start a task, after what happens now."""
+        """Start a task, after the present event."""
         task = VirtualTask(self, work, name, awaited=awaited)
         self.under_way[task] = None
         return cast("Task[T]", task)
 
     def end(self) -> None:
-        """End all tasks that are under way; called when no more time will pass.
+        """End all tasks; called when no more time will pass.
 
-        Greenlets that wait are not looked into by the search for what goes in circles: what such a
-        task refers to, and that is the simulation, would be kept as long as the process lives.
+        The garbage collector does not look into waiting greenlets. Without this call, the objects
+        of such a task, and so the whole simulation, would live as long as the process.
         """
         for task in list(self.under_way):
             task.end()
         self.under_way.clear()
 
     def run(self, work: Callable[[], T], name: str = "main", *, limit_ns: int | None = None) -> T:
-        """Let time pass until work is done in a task; return what it returned.
+        """Run work in a task while virtual time passes; return its result.
+
+        If an event fails meanwhile, the work gets the error where it waits. It then has time for
+        its cleanup. The run still counts as failed, even if the work continues after the error.
 
         Args:
-            work: What is done.
-            name: What it is called, for people.
-            limit_ns: After so much virtual time it is given up.
-
-        What happens meanwhile may fail; so does the work then, where it waits. What it has to undo
-        on its way out may take its time. That it went on all the same does not make it a success.
+            work: The function to run.
+            name: The task's name, for people.
+            limit_ns: The virtual time after which the run fails.
 
         Raises:
-            TaskError: Everything waits for something that nobody will do, or it takes too long.
+            TaskError: All tasks wait forever, or the work takes too long.
         """
         over = _Over()
 
@@ -335,11 +335,12 @@ class Tasks:
             task.fail(failed)
             with suppress(_Over):
                 self._pass(name, UNDOING_NS)
-            task.result()  # What it made of it; if it took it for a failure that it knows, nothing.
+            # Raises the work's own error. If the work handled the error, this raises nothing.
+            task.result()
             raise
 
     def _pass(self, name: str, limit_ns: int | None) -> NoReturn:
-        """Let time pass until something is raised; that nothing is, is an error, too."""
+        """Let time pass until an exception is raised; without one, raise `TaskError`."""
         self.agenda.run_until(self.agenda.now + (limit_ns or _FOR_EVER_NS))
         if limit_ns is None or self.agenda.next_ns() is None:
             raise TaskError(f"{name} waits, and nothing is to come")
@@ -347,7 +348,7 @@ class Tasks:
 
 
 class _Over(Exception):  # noqa: N818 - it ends a loop from within
-    """The main task has ended, and with it the passing of time."""
+    """Raised when the main task has ended, to stop the passing of time."""
 
     def happen(self) -> None:
         raise self

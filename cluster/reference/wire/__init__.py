@@ -1,6 +1,6 @@
-"""Frames and messages as bytes: Kafka's protocol with clients, a compact one between nodes.
+"""Encode frames and messages: Kafka's protocol with clients, a compact one between nodes.
 
-Clients speak Kafka's protocol in whichever version they like (`apis.py` has the list). Nodes of one
-cluster are of one version, so they send their own messages as they are (`peers.py`), told apart by
-the first bytes of a connection.
+Clients use Kafka's protocol in any supported version (listed in `apis.py`). All nodes of a cluster
+have the same version, so they exchange their own messages directly (`peers.py`). The first bytes of
+a connection distinguish nodes from clients.
 """

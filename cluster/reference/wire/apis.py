@@ -1,7 +1,7 @@
-"""The requests that are served to clients: each with its versions, and how it is read and answered.
+"""The client requests that are supported: their versions, and how each is read and answered.
 
-The lowest versions are those that Kafka 4 still knows (KIP-896) or older, the highest those before
-something that is no part of this cluster (transactions of KIP-890, share groups, hints of leaders).
+The lowest versions are Kafka 4's lowest (KIP-896) or older ones. The highest are those before a
+feature that this cluster lacks (transactions of KIP-890, share groups, leader hints).
 """
 
 from collections.abc import Callable
@@ -19,17 +19,17 @@ from cluster.reference.wire.translation import Theirs, inner, made, ours, theirs
 API_VERSIONS = 18
 PRODUCE = 0
 _FIRST_TELLING_ITS_NAME = 4
-"""Since this version of JoinGroup a new member is told its id before it joins (KIP-394)."""
+"""The version of JoinGroup from which a new member gets its id before it joins (KIP-394)."""
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """What the header of a request says.
+    """The header of a request.
 
     Attributes:
-        api_key: Which request.
-        version: In which version.
-        correlation: Comes back with the answer.
-        client_id: What the client calls itself.
+        api_key: Kafka's number of the request.
+        version: The request's version.
+        correlation: The number that the answer repeats.
+        client_id: The client's name for itself.
     """
 
     api_key: int
@@ -40,12 +40,12 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One kind of request.
+    """One type of request.
 
     Attributes:
-        low, high: The versions that are served.
-        read: Makes our message of one of Kafka's.
-        write: Makes an answer of Kafka's, of a form, of our answer.
+        low, high: The lowest and highest supported version.
+        read: Converts Kafka's message to ours.
+        write: Converts our answer to Kafka's, of a given class.
     """
 
     low: int
@@ -68,7 +68,7 @@ def _read_produce(said: Theirs, asked: Asked) -> ProduceRequest:
 
 def _read_join(said: Theirs, asked: Asked) -> clients.JoinGroupRequest:
     join: clients.JoinGroupRequest = ours(said, clients.JoinGroupRequest)
-    if join.rebalance_timeout_ms < 0:  # Version 0 has none of its own.
+    if join.rebalance_timeout_ms < 0:  # Version 0 has no rebalance timeout.
         join = replace(join, rebalance_timeout_ms=join.session_timeout_ms)
     names_itself = asked.version >= _FIRST_TELLING_ITS_NAME
     return replace(join, client_id=asked.client_id, names_itself=names_itself)
@@ -107,14 +107,14 @@ APIS: dict[int, Api] = {
     60: Api(low=0, high=1, read=_as(clients.DescribeClusterRequest), write=theirs),
     75: Api(low=0, high=0, read=_as(clients.DescribeTopicPartitionsRequest), write=theirs),
 }
-"""By Kafka's number of the request."""
+"""The supported client requests, by Kafka's number of the request (API key)."""
 API_VERSIONS_RANGE = (0, 4)
 
 
 def api_versions(form: type, error: ErrorCode = ErrorCode.none) -> Theirs:
-    """Return an ApiVersionsResponse: which requests are served (KIP-35).
+    """Return an ApiVersionsResponse: the supported requests and versions (KIP-35).
 
-    With an error there is no list, or one of this request alone (KIP-511), as Kafka has it.
+    With an error the list is empty, or contains only ApiVersions itself (KIP-511), as in Kafka.
     """
     of_key = inner(form, "api_keys")
     known: dict[int, tuple[int, int]] = {}

@@ -1,8 +1,8 @@
-"""Kafka's requests as bytes to our messages, and our answers to bytes, of one client's connection.
+"""Decode client requests from bytes to our messages, and encode our answers.
 
-A request of an unknown kind or version, or one that is cut short, cannot be answered in any form
-that its sender would understand: Kafka closes the connection then, and so do we. The exception is
-ApiVersions, which is answered in version 0 with the versions of itself that there are (KIP-511).
+A request of an unknown type or version, or an incomplete one, has no answer that its sender would
+understand. Kafka then closes the connection, and so does this cluster. The exception is
+ApiVersions: it is answered in version 0, with its supported versions (KIP-511).
 """
 
 import io
@@ -29,28 +29,28 @@ from cluster.reference.wire.shapes import check_shape
 from cluster.reference.wire.translation import Theirs
 
 MOST_BYTES = 16 << 20
-"""Of a request without records: Kafka takes 100 MiB, and keeps all that members of groups say."""
+"""Largest request without records. Kafka accepts 100 MiB, and stores all data of group members."""
 _KEY = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">i")
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 class RequestError(Exception):
-    """What came is no request that can be answered; its connection is to be closed."""
+    """The bytes are not a request that can be answered; the connection must be closed."""
 
 
 class AnswerError(Exception):
-    """An answer that cannot be said in the version of its question; its connection is closed."""
+    """The answer cannot be encoded in the request's version; the connection is closed."""
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """A request of a client, and what is needed to answer it.
+    """A client's request, with what is needed to answer it.
 
     Attributes:
         asked: Its header.
-        message: Ours; None of a request that is answered at once.
-        answer: The frame to answer with, of such a request.
-        silent: Whether it gets no answer on the wire (a Produce with acks 0).
+        message: Our message; None for a request that is answered at once.
+        answer: The complete answer of such a request.
+        silent: Whether it gets no answer (a Produce with acks 0).
     """
 
     asked: Asked
@@ -60,10 +60,10 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 def question(frame: bytes) -> Question:
-    """Read a request.
+    """Decode a request.
 
     Raises:
-        RequestError: It is none that we know, or it is cut short.
+        RequestError: The request is unknown or incomplete.
     """
     if len(frame) < _KEY.size:
         raise RequestError(f"a request of {len(frame)} bytes")
@@ -90,16 +90,16 @@ def question(frame: bytes) -> Question:
         )
         message = api.read(said, asked)
     except Exception as malformed:
-        # Whatever kio or a reader stumbles over: bytes of a stranger must not stop a broker.
+        # Any exception of kio or of a reader: invalid bytes from a client must not stop a broker.
         raise RequestError(f"request {key} in version {version}: {malformed!r}") from malformed
     return Question(asked=asked, message=message, silent=key == PRODUCE and said.acks == 0)
 
 
 def answered(to: Asked, message: object) -> bytes:
-    """Return the frame of an answer, in the version of its question.
+    """Return the frame of an answer, in the version of its request.
 
     Raises:
-        AnswerError: It cannot be said in that version.
+        AnswerError: The answer cannot be encoded in that version.
     """
     try:
         if (plain := answer(to.api_key, to.version, to.correlation, message)) is not None:
@@ -107,7 +107,7 @@ def answered(to: Asked, message: object) -> bytes:
         form = _response(to.api_key, to.version)
         return _encoded(APIS[to.api_key].write(message, form), to.correlation)
     except Exception as unsayable:
-        # What a stranger has us repeat may be too long for an old version's strings.
+        # A client's text that the answer repeats may be too long for an old version's strings.
         sentence = f"an answer to request {to.api_key} in version {to.version}: {unsayable!r}"
         raise AnswerError(sentence) from unsayable
 
@@ -123,7 +123,7 @@ def _versions(version: int, correlation: int, frame: bytes) -> Question:
 
 
 def _wrong_software(version: int, frame: bytes) -> ErrorCode:
-    """Return what is wrong with how a client's software calls itself (KIP-511)."""
+    """Return the error for an invalid name or version of a client's software (KIP-511)."""
     try:
         check_shape(API_VERSIONS, version, frame)
         _header, said = _parsed(API_VERSIONS, version, frame)

@@ -1,7 +1,7 @@
-"""Produce, Fetch, ListOffsets and OffsetForLeaderEpoch: Kafka nests partitions in topics.
+"""Convert Produce, Fetch, ListOffsets and OffsetForLeaderEpoch between Kafka's messages and ours.
 
-Ours are lists of partitions. Since Fetch 13 (KIP-516) a topic is named by its id alone: then our
-name is empty, and the node, which knows the ids, fills it in.
+Kafka's messages nest partitions in topics. Ours are lists of partitions. Since Fetch 13 (KIP-516) a
+topic is named by its id alone. Our message then has an empty name, and the node fills it in.
 """
 
 from collections.abc import Iterable, Iterator
@@ -39,11 +39,11 @@ P = TypeVar("P", bound=_InTopic)
 
 
 ADMIN_CLIENT = "__admin_client"
-"""Who calls itself so may append to internal topics (Kafka's AdminUtils.ADMIN_CLIENT_ID)."""
+"""A client with this name may append to internal topics (Kafka's AdminUtils.ADMIN_CLIENT_ID)."""
 
 
 def read_produce(said: Theirs, *, client: str) -> ProduceRequest:
-    """Return a ProduceRequest as ours."""
+    """Convert a ProduceRequest to our message."""
     return ProduceRequest(
         to_internal=client == ADMIN_CLIENT,
         acks=said.acks,
@@ -59,7 +59,7 @@ def read_produce(said: Theirs, *, client: str) -> ProduceRequest:
 
 
 def write_produced(own: ProduceResponse, form: type) -> Theirs:
-    """Return our answer as a ProduceResponse."""
+    """Convert our answer to a ProduceResponse."""
     of_topic = inner(form, "responses")
     of_partition = inner(of_topic, "partition_responses")
 
@@ -81,10 +81,11 @@ def write_produced(own: ProduceResponse, form: type) -> Theirs:
 
 
 def read_fetch(said: Theirs) -> FetchRequest:
-    """Return a FetchRequest as ours."""
+    """Convert a FetchRequest to our message."""
     state: Theirs = getattr(said, "replica_state", said)  # Since version 15 (KIP-903).
     partitions = tuple(_fetch_partitions(said))
-    if len(partitions) > 1:  # What is named twice is read once: Kafka keeps a map.
+    # A partition that is named twice is read once, because Kafka keeps a map.
+    if len(partitions) > 1:
         by_name = {(each.topic, each.topic_id, each.partition): each for each in partitions}
         partitions = tuple(by_name.values())
     return FetchRequest(
@@ -116,7 +117,7 @@ def _fetch_partitions(said: Theirs) -> Iterator[FetchPartition]:
 
 
 def write_fetched(own: FetchResponse, form: type) -> Theirs:
-    """Return our answer as a FetchResponse."""
+    """Convert our answer to a FetchResponse."""
     of_topic = inner(form, "responses")
     of_partition = inner(of_topic, "partitions")
     topics = tuple(
@@ -140,7 +141,7 @@ def _fetched(own: FetchedPartition, form: type) -> object:
         "log_start_offset": own.log_start_offset,
         "records": own.records,
     }
-    # Tagged: only versions that have them take them, and only where they say something.
+    # Tagged fields: only versions that have them get them, and only if they have a value.
     if own.diverging_epoch >= 0 or own.diverging_end_offset >= 0:
         values["diverging_epoch"] = _in(
             form, "diverging_epoch", epoch=own.diverging_epoch, end_offset=own.diverging_end_offset
@@ -172,7 +173,7 @@ def _named(topic: Theirs) -> tuple[str, UUID | None]:
 
 
 def read_list_offsets(said: Theirs) -> ListOffsetsRequest:
-    """Return a ListOffsetsRequest as ours."""
+    """Convert a ListOffsetsRequest to our message."""
     return ListOffsetsRequest(
         replica_id=said.replica_id,
         isolation_level=getattr(said, "isolation_level", 0),
@@ -190,7 +191,7 @@ def read_list_offsets(said: Theirs) -> ListOffsetsRequest:
 
 
 def write_listed_offsets(own: ListOffsetsResponse, form: type) -> Theirs:
-    """Return our answer as a ListOffsetsResponse."""
+    """Convert our answer to a ListOffsetsResponse."""
     of_topic = inner(form, "topics")
     of_partition = inner(of_topic, "partitions")
     topics = tuple(
@@ -215,7 +216,7 @@ def write_listed_offsets(own: ListOffsetsResponse, form: type) -> Theirs:
 
 
 def read_epochs(said: Theirs) -> OffsetsForLeaderEpochRequest:
-    """Return an OffsetForLeaderEpochRequest as ours."""
+    """Convert an OffsetForLeaderEpochRequest to our message."""
     return OffsetsForLeaderEpochRequest(
         replica_id=getattr(said, "replica_id", -1),
         partitions=tuple(
@@ -232,7 +233,7 @@ def read_epochs(said: Theirs) -> OffsetsForLeaderEpochRequest:
 
 
 def write_epoch_ends(own: OffsetsForLeaderEpochResponse, form: type) -> Theirs:
-    """Return our answer as an OffsetForLeaderEpochResponse."""
+    """Convert our answer to an OffsetForLeaderEpochResponse."""
     of_topic = inner(form, "topics")
     of_partition = inner(of_topic, "partitions")
     topics = tuple(
@@ -259,7 +260,7 @@ def by_topic(partitions: Iterable[P]) -> list[tuple[str, list[P]]]:
     """Group partitions by topic, in their order."""
     grouped: dict[str, list[P]] = {}
     for each in partitions:
-        # Topics that are named by an id that nobody knows must not fall together.
+        # Topics with different unknown ids must stay separate.
         key = each.topic or str(getattr(each, "topic_id", ""))
         grouped.setdefault(key, []).append(each)
     return [(group[0].topic, group) for group in grouped.values()]

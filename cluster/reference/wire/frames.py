@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into frames: four bytes of length, then as many bytes.
+"""Split a stream of bytes into frames: four bytes of length, then as many bytes.
 
 https://kafka.apache.org/protocol#protocol_common
 """
@@ -12,11 +12,11 @@ _LENGTH = struct.Struct(">i")
 
 
 class FrameError(Exception):
-    """What came is no frame; the connection cannot be read any further."""
+    """The bytes are not a valid frame, so the connection cannot be read any further."""
 
 
 class Frames:
-    """Bytes of one connection, until they are whole frames."""
+    """The received bytes of one connection that are not a complete frame yet."""
 
     __slots__ = ("_bytes",)
 
@@ -24,17 +24,17 @@ class Frames:
         self._bytes = bytearray()
 
     def __len__(self) -> int:
-        """How many bytes wait for the rest of their frame."""
+        """Return how many bytes of an incomplete frame are waiting."""
         return len(self._bytes)
 
     def feed(self, data: bytes) -> Iterable[bytes]:
-        """Take bytes, and give the frames that they end, without their lengths.
+        """Add bytes; return the frames that are now complete, without their lengths.
 
         Raises:
-            FrameError: A length is negative, or larger than a server takes.
+            FrameError: A length is negative, or larger than the limit.
         """
         if not self._bytes and int.from_bytes(data[: _LENGTH.size]) + _LENGTH.size == len(data):
-            return (data[_LENGTH.size :],)  # One frame and nothing else, as mostly.
+            return (data[_LENGTH.size :],)  # Exactly one frame, the usual case.
         return self._cut(data)
 
     def _cut(self, data: bytes) -> Iterator[bytes]:
@@ -55,5 +55,5 @@ class Frames:
 
 
 def framed(payload: bytes) -> bytes:
-    """Return a payload with its length before it."""
+    """Return a payload with its length in front."""
     return _LENGTH.pack(len(payload)) + payload

@@ -1,4 +1,7 @@
-"""Orders that a broker hands on to the controller: topics, elections, reassignments, configs."""
+"""Convert client requests that a broker forwards to the controller, and the answers.
+
+These are requests about topics, elections, reassignments and configs.
+"""
 
 from cluster.reference.messages.control import (
     AlterableConfig,
@@ -29,7 +32,7 @@ from cluster.reference.wire.translation import Theirs, inner, made, milliseconds
 
 
 def read_create_topics(said: Theirs) -> CreateTopicsRequest:
-    """Return a CreateTopicsRequest as ours."""
+    """Convert a CreateTopicsRequest to our message."""
     return CreateTopicsRequest(
         topics=tuple(
             CreatableTopic(
@@ -49,7 +52,7 @@ def read_create_topics(said: Theirs) -> CreateTopicsRequest:
 
 
 def write_created_topics(own: CreateTopicsResponse, form: type) -> Theirs:
-    """Return our answer as a CreateTopicsResponse."""
+    """Convert our answer to a CreateTopicsResponse."""
     of_topic = inner(form, "topics")
     topics = tuple(
         made(
@@ -68,7 +71,7 @@ def write_created_topics(own: CreateTopicsResponse, form: type) -> Theirs:
 
 
 def read_create_partitions(said: Theirs) -> CreatePartitionsRequest:
-    """Return a CreatePartitionsRequest as ours."""
+    """Convert a CreatePartitionsRequest to our message."""
     return CreatePartitionsRequest(
         topics=tuple(
             CreatePartitionsTopic(
@@ -86,7 +89,7 @@ def read_create_partitions(said: Theirs) -> CreatePartitionsRequest:
 
 
 def read_delete_topics(said: Theirs) -> DeleteTopicsRequest:
-    """Return a DeleteTopicsRequest as ours."""
+    """Convert a DeleteTopicsRequest to our message."""
     named = getattr(said, "topic_names", ())  # Until version 5.
     states = getattr(said, "topics", ())
     return DeleteTopicsRequest(
@@ -97,7 +100,7 @@ def read_delete_topics(said: Theirs) -> DeleteTopicsRequest:
 
 
 def read_elect_leaders(said: Theirs) -> ElectLeadersRequest:
-    """Return an ElectLeadersRequest as ours; version 0 knows preferred leaders only."""
+    """Convert an ElectLeadersRequest to our message; version 0 has only preferred elections."""
     asked = said.topic_partitions
     return ElectLeadersRequest(
         election_type=getattr(said, "election_type", 0),
@@ -109,7 +112,7 @@ def read_elect_leaders(said: Theirs) -> ElectLeadersRequest:
 
 
 def write_elected_leaders(own: ElectLeadersResponse, form: type) -> Theirs:
-    """Return our answer as an ElectLeadersResponse."""
+    """Convert our answer to an ElectLeadersResponse."""
     of_topic = inner(form, "replica_election_results")
     of_partition = inner(of_topic, "partition_result")
     results = tuple(
@@ -132,7 +135,7 @@ def write_elected_leaders(own: ElectLeadersResponse, form: type) -> Theirs:
 
 
 def read_reassign(said: Theirs) -> AlterPartitionReassignmentsRequest:
-    """Return an AlterPartitionReassignmentsRequest as ours."""
+    """Convert an AlterPartitionReassignmentsRequest to our message."""
     return AlterPartitionReassignmentsRequest(
         partitions=tuple(
             ReassignablePartition(
@@ -148,7 +151,7 @@ def read_reassign(said: Theirs) -> AlterPartitionReassignmentsRequest:
 
 
 def write_reassigned(own: AlterPartitionReassignmentsResponse, form: type) -> Theirs:
-    """Return our answer as an AlterPartitionReassignmentsResponse."""
+    """Convert our answer to an AlterPartitionReassignmentsResponse."""
     of_topic = inner(form, "responses")
     of_partition = inner(of_topic, "partitions")
     topics = tuple(
@@ -171,7 +174,7 @@ def write_reassigned(own: AlterPartitionReassignmentsResponse, form: type) -> Th
 
 
 def read_list_reassignments(said: Theirs) -> ListPartitionReassignmentsRequest:
-    """Return a ListPartitionReassignmentsRequest as ours."""
+    """Convert a ListPartitionReassignmentsRequest to our message."""
     asked = said.topics
     return ListPartitionReassignmentsRequest(
         topic_partitions=None
@@ -182,7 +185,7 @@ def read_list_reassignments(said: Theirs) -> ListPartitionReassignmentsRequest:
 
 
 def write_listed_reassignments(own: ListPartitionReassignmentsResponse, form: type) -> Theirs:
-    """Return our answer as a ListPartitionReassignmentsResponse."""
+    """Convert our answer to a ListPartitionReassignmentsResponse."""
     of_topic = inner(form, "topics")
     of_partition = inner(of_topic, "partitions")
     topics = tuple(
@@ -206,7 +209,7 @@ def write_listed_reassignments(own: ListPartitionReassignmentsResponse, form: ty
 
 
 def read_alter_configs(said: Theirs) -> IncrementalAlterConfigsRequest:
-    """Return an IncrementalAlterConfigsRequest as ours."""
+    """Convert an IncrementalAlterConfigsRequest to our message."""
     return IncrementalAlterConfigsRequest(
         resources=tuple(
             AlterConfigsResource(
@@ -228,12 +231,12 @@ def read_alter_configs(said: Theirs) -> IncrementalAlterConfigsRequest:
 
 
 def read_describe_quorum(_said: Theirs) -> DescribeQuorumRequest:
-    """Return a DescribeQuorumRequest as ours: there is one quorum."""
+    """Convert a DescribeQuorumRequest to our message; there is only one quorum."""
     return DescribeQuorumRequest()
 
 
 def write_described_quorum(own: DescribeQuorumResponse, form: type) -> Theirs:
-    """Return our answer as a DescribeQuorumResponse."""
+    """Convert our answer to a DescribeQuorumResponse."""
     of_topic = inner(form, "topics")
     of_partition = inner(of_topic, "partitions")
     of_voter, of_observer = inner(of_partition, "current_voters"), inner(of_partition, "observers")

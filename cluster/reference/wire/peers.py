@@ -1,11 +1,11 @@
-"""What nodes of one cluster send each other: our own messages, as MessagePack.
+"""The messages between nodes of one cluster: our own message classes, encoded with MessagePack.
 
-Kafka's schemas would carry nothing more between nodes of one version, and cost ten times as much.
-A connection of a node begins with `HELLO`, whose first byte no request of Kafka's can begin with
-(its length would be negative), its node id, and the cluster's key: what nodes say is believed, so
-that whoever is none must not be heard. Then come frames: a number, which message, and the
-message; an answer has its request's number. Messages are checked against their classes when they
-are read, so that a stranger's bytes cannot bring in anything else.
+All nodes have the same version, so Kafka's schemas would add nothing and cost ten times as much. A
+node's connection begins with `HELLO`, the node id and the cluster's key. No Kafka request can begin
+with the first byte of `HELLO`, because its length would be negative. Nodes trust each other's
+messages, so a connection without the key is refused. Frames follow: a number, the message's type,
+and the message. An answer has its request's number. When messages are read, they are checked
+against their classes, so that invalid bytes cannot create other objects.
 """
 
 import struct
@@ -19,18 +19,18 @@ from msgspec.msgpack import Decoder, Encoder
 from cluster.reference.messages import clients, control, data, quorum
 
 HELLO = b"\xffLOGQUAKE\x02"
-"""The last byte counts versions of this encoding."""
+"""First bytes of a node's connection; the last byte is the version of this encoding."""
 KEY_SIZE = 32
 KEY_FILE = "cluster.key"
-"""The file of a log dir with what only the nodes of a cluster know."""
+"""The file in a log dir with the cluster's secret, which only its nodes know."""
 HELLO_SIZE = len(HELLO) + 4 + KEY_SIZE
 NOTHING = 0
-"""Instead of a message: an answer that could not be given."""
+"""Used in place of a message: an answer that could not be given."""
 _HEAD = struct.Struct(">QH")
 
 
 class PeerError(Exception):
-    """What came over a connection of a node is no message of ours."""
+    """The bytes from a node's connection are not one of our messages."""
 
 
 def _messages(module: ModuleType) -> list[type]:
@@ -49,20 +49,20 @@ _ENCODER = Encoder()
 
 
 def key_of(cluster_id: str, secret: str) -> bytes:
-    """Return the key of a cluster, by its id, which everybody may know, and its secret."""
+    """Return a cluster's key, a digest of its public id and its secret."""
     return sha256(f"{cluster_id}/{secret}".encode()).digest()
 
 
 def hello(node: int, key: bytes) -> bytes:
-    """Return what a node says first on a connection."""
+    """Return the first bytes that a node sends on a connection."""
     return HELLO + struct.pack(">i", node) + key
 
 
 def greeted(data: bytes, key: bytes) -> int:
-    """Return which node said hello.
+    """Return the id of the node that sent these first bytes.
 
     Raises:
-        PeerError: It is none, or speaks another version, or is one of another cluster.
+        PeerError: It is not a node, or has another version or another cluster's key.
     """
     if not data.startswith(HELLO):
         raise PeerError("a node of another version, or no node at all")
@@ -83,7 +83,7 @@ def unpacked(payload: bytes) -> tuple[int, object | None]:
     """Return a frame's number and its message.
 
     Raises:
-        PeerError: It is no message of ours.
+        PeerError: It is not one of our messages.
     """
     try:
         number, kind = _HEAD.unpack_from(payload)

@@ -1,9 +1,9 @@
-"""Whether a request can be what it says that it is, found out before anything is made of it.
+"""Check that a request's counts and lengths are possible, before it is decoded.
 
-A count of four bytes can announce two milliards of elements, for which a decoder takes room before
-it sees that they are not there: one small frame would end a broker. So a frame is walked over
-first, by its version's schema: all counts and lengths must fit into what follows them, and there
-may be only so many elements, since each becomes an object many times its size.
+A count of four bytes can claim two billion elements. A decoder would allocate memory for them
+before it notices that they are missing. One small frame could so crash a broker. So this module
+first walks over the frame by its version's schema. All counts and lengths must fit into the bytes
+that follow. The number of elements is limited, because each becomes an object many times its size.
 """
 
 import struct
@@ -18,10 +18,13 @@ from kio.index import load_request_schema
 from cluster.reference.wire.translation import Theirs
 
 MOST_ELEMENTS = 100_000
-"""Of all arrays of a request together. Kafka has no such limit, but its objects are smaller; its
-controller takes 10,000 partitions in a request (KAFKA-17870)."""
+"""Most elements in all arrays of a request together.
+
+Kafka has no such limit, but its objects are smaller. Its controller accepts 10,000 partitions in a
+request (KAFKA-17870).
+"""
 MOST_LETTERS = 0x7FFF
-"""Of a string, in bytes: what its length had room for in older versions, Kafka asks of all."""
+"""Most bytes of a string: the limit of lengths in older versions, which Kafka always applies."""
 MOST_BYTES = (1 << 31) - 1
 _HEAD_BYTES = 8
 _I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
@@ -35,24 +38,25 @@ _SIZES: Mapping[str, int] = {
 
 
 class ShapeError(Exception):
-    """A request cannot be what it says: a sentence tells where it breaks off."""
+    """A request with impossible counts or lengths. The message says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
-    """So many bytes."""
+    """A fixed number of bytes."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A length, and as many bytes.
+    """A length, followed by as many bytes.
 
     Attributes:
-        by: Its form; None: a varint that is one larger, as in flexible versions (KIP-482).
-        nullable: Whether it may be below zero, which stands for null.
-        most: How long it may be.
+        by: The length's encoding; None: a varint of the length plus one, as in flexible versions
+            (KIP-482).
+        nullable: Whether it may be negative, which means null.
+        most: The largest allowed length.
     """
 
     by: struct.Struct | None
@@ -62,7 +66,7 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """A count, and as many elements; otherwise as `_Counted`."""
+    """A count, followed by as many elements; otherwise like `_Counted`."""
 
     by: struct.Struct | None
     nullable: bool
@@ -71,14 +75,14 @@ class _Array:
 
 @dataclass(frozen=True, slots=True)
 class _Optional:
-    """A byte that is below zero if nothing follows."""
+    """A byte that is negative if nothing follows."""
 
     steps: "_Steps"
 
 
 @dataclass(frozen=True, slots=True)
 class _Tags:
-    """Tagged fields; those of tags that are not known may be anything."""
+    """Tagged fields; a field with an unknown tag may have any content."""
 
     known: Mapping[int, "_Steps"]
 
@@ -91,7 +95,7 @@ def check_shape(key: int, version: int, frame: bytes) -> None:
     """Walk over a request.
 
     Raises:
-        ShapeError: A length or a count goes beyond its end, or there are too many elements.
+        ShapeError: A length or a count exceeds the request, or there are too many elements.
     """
     walk = _Walk(frame)
     try:
@@ -101,7 +105,7 @@ def check_shape(key: int, version: int, frame: bytes) -> None:
 
 
 class _Walk:
-    """Where somebody is in a frame."""
+    """A reading position in a frame."""
 
     __slots__ = ("at", "elements", "frame")
 
@@ -162,11 +166,11 @@ class _Walk:
             raise ShapeError(f"more than {MOST_ELEMENTS} elements")
 
     def _number(self, what: "_Counted | _Array") -> int:
-        """Return a length; of null it is none."""
+        """Return a length; 0 for null."""
         form = what.by
         if form is None:
             number = self.frame[self.at] - 1
-            if number < _MOST_VARINT:  # As most lengths are.
+            if number < _MOST_VARINT:  # Most lengths have one byte.
                 self.at += 1
             else:
                 number = self._varint() - 1
@@ -236,7 +240,7 @@ def _field_step(hint: object, kind: str | None, *, flexible: bool) -> _Steps:
 
 
 def _joined(steps: list[_Step]) -> _Steps:
-    """Return steps with those of fixed sizes that follow each other as one."""
+    """Return the steps, with consecutive fixed sizes joined into one."""
     joined: list[_Step] = []
     for step in steps:
         if joined and isinstance(step, _Fixed) and isinstance(before := joined[-1], _Fixed):

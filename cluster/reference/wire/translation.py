@@ -1,8 +1,8 @@
-"""Turns Kafka's messages of some version into ours and back: fields by name, the rest defaults.
+"""Convert Kafka's messages of any version to ours and back: fields by name, defaults for the rest.
 
-Kafka's are `kio`'s classes, one for each version. A field of ours that ends in `_ms` is theirs
-without the ending, which is a time span. What a version lacks is left out or has our default; that
-is how Kafka's own generated classes behave with fields that a version cannot carry.
+Kafka's messages are classes of `kio`, one for each version. Our field that ends in `_ms` is a time
+span without that ending in Kafka's message. A field that a version lacks is left out or gets our
+default. Kafka's own generated classes treat such fields in the same way.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from msgspec import Struct
 
 Theirs: TypeAlias = Any
-"""A message of Kafka's, one of kio's many classes for it."""
+"""A message of Kafka, in one of kio's many classes."""
 _MS = timedelta(milliseconds=1)
 _DEFAULTS: Mapping[str, object] = {
     "error_code": ErrorCode.none,
@@ -27,13 +27,13 @@ _DEFAULTS: Mapping[str, object] = {
     "bytes": b"",
     "records": None,
 }
-"""By kio's name of a type, where its class has none; numbers are 0."""
+"""Defaults by kio's name of a type, for fields without a default in their class; numbers are 0."""
 _Convert = Callable[[Any], Any] | None
 _Step = tuple[str, str, _Convert]
 
 
 def ours(theirs: Theirs, form: type) -> Theirs:
-    """Return a message of Kafka's as one of ours."""
+    """Convert a message of Kafka to one of our classes."""
     source: Any = type(theirs)
     steps = _inward(source, form)
     return form(
@@ -45,7 +45,7 @@ def ours(theirs: Theirs, form: type) -> Theirs:
 
 
 def theirs(own: Theirs, form: type) -> Theirs:
-    """Return a message of ours as one of Kafka's, in the version of its form."""
+    """Convert one of our messages to a class of Kafka's messages."""
     source: Any = type(own)
     steps, rest = _outward(source, form)
     values = {
@@ -105,19 +105,19 @@ def _each(convert: Callable[[object, type], Any], form: type) -> _Convert:
 
 
 def made(form: type, **values: object) -> Theirs:
-    """Return a message of Kafka's of these values; what its version lacks is left out."""
+    """Return a message of Kafka with these values; values that its version lacks are left out."""
     known, rest = _makings(form)
     kept = {name: value for name, value in values.items() if name in known}
     return form(**{**rest, **kept})
 
 
 def inner(form: type, name: str) -> type:
-    """Return the class of what a field holds; `object` if the version has no such field."""
+    """Return the class of the messages in a field; `object` if the version lacks the field."""
     return _nested(form).get(name, object)
 
 
 def milliseconds(span: timedelta) -> int:
-    """Return a time span of a message in milliseconds."""
+    """Return a message's time span in milliseconds."""
     return span // _MS
 
 
@@ -127,14 +127,14 @@ def _span(milliseconds: int) -> timedelta:
 
 @cache
 def _nested(form: type) -> Mapping[str, type]:
-    """Return which fields of a class hold messages, and of which class."""
+    """Return the fields of a class that contain messages, each with the messages' class."""
     hints = get_type_hints(form)
     found = {name: _message(hints[name]) for name in _names(form)}
     return {name: message for name, message in found.items() if message is not None}
 
 
 def _names(form: Theirs) -> Sequence[str]:
-    """Return the names of a message's fields: ours are structs, kio's are dataclasses."""
+    """Return the names of a message's fields; ours are structs, kio's are dataclasses."""
     if issubclass(form, Struct):
         return cast("Sequence[str]", form.__struct_fields__)
     return [each.name for each in fields(form)]
@@ -148,7 +148,7 @@ def _message(hint: object) -> type | None:
 
 
 def default_of(missing: "Field[Any]") -> object:
-    """Return what stands in a field of Kafka's of which we have nothing to say."""
+    """Return the default for a field of Kafka's message that ours lacks."""
     kind = missing.metadata.get("kafka_type")
     if kind is None or str(missing.type).startswith("tuple"):
         return ()

@@ -1,5 +1,5 @@
-"""A cluster that runs already: its file says where it is, and which commands are allowed.
+"""A cluster that already runs; a file has its addresses and the allowed commands.
 
-Nothing is started here but those commands, and nothing of the cluster is touched but topics,
-groups and transactional ids whose names begin with the run's own prefix.
+Logquake runs only these commands. On the cluster it changes only topics, groups and transactional
+ids whose names begin with the run's own prefix.
 """

@@ -1,4 +1,4 @@
-"""What a cluster that runs already tells of itself: its brokers, its settings, what we may do."""
+"""Ask an attached cluster, which already runs, for its brokers, settings and permissions."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ A = TypeVar("A", bound=ResponsePayload)
 ASK_TIMEOUT_S = 5.0
 BROKER_RESOURCE = i8(4)
 ALTER = 7
-"""Bit of `cluster_authorized_operations` (KIP-430)."""
+"""The bit of `cluster_authorized_operations` (KIP-430) for Alter."""
 _HOST = re.compile(r"[A-Za-z0-9._:-]+")
 
 SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
@@ -36,20 +36,20 @@ PROMISED = (
     "min.insync.replicas", "unclean.leader.election.enable", "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
 )  # fmt: skip
-"""What an acknowledgement is worth rests on these."""
+"""Settings on which the meaning of an acknowledgement depends."""
 WANTED = (*PROMISED, LAG, *SESSIONS, ABORT_INTERVAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What an attached cluster tells.
+    """The answers of an attached cluster.
 
     Attributes:
         cluster_id: Its id.
-        endpoints: Where each broker listens, by node.
-        settings: Of each broker that tells them, by node.
-        operations: What we may do to the cluster, as bits (KIP-430); None: it does not say.
-        ours: Topics that are there and of some run.
+        endpoints: The addresses of each broker, by node.
+        settings: The settings of each broker that reports them, by node.
+        operations: Our permissions on the cluster, as bits (KIP-430); None: not reported.
+        ours: Existing topics with the name prefix of any Logquake run.
     """
 
     cluster_id: str
@@ -59,24 +59,24 @@ class Told:
     ours: Sequence[str] = ()
 
     def may(self, operation: int) -> bool:
-        """Tell whether we may do something to the cluster, as far as it says."""
+        """Return whether we may do something to the cluster, as far as it reports that."""
         return self.operations is None or bool(self.operations >> operation & 1)
 
 
 @dataclass(slots=True)
 class Attached:
-    """A cluster that runs already, by its file.
+    """An attached cluster, as described by its file.
 
     Args:
         path: The file.
 
     Attributes:
         path: The file.
-        file: What it says.
-        dial: Makes channels to its brokers.
+        file: The content of the file.
+        dial: Opens connections to the brokers.
 
     Raises:
-        PlanError, UserError: The file, or what it refers to, cannot be read.
+        PlanError, UserError: The file, or a file named in it, cannot be read.
     """
 
     path: Path
@@ -92,7 +92,8 @@ class Attached:
         """Return the metadata of the first broker that answers.
 
         Raises:
-            UserError: None does, or one refuses us: one sentence with the remedy.
+            UserError: No broker answers, or one refuses us. The message is one sentence with the
+                remedy.
         """
         failure: WireError | None = None
         for place in self.file.bootstrap:
@@ -109,10 +110,10 @@ class Attached:
         )
 
     def ask(self, place: tuple[str, int], question: RequestPayload, answer: type[A]) -> A:
-        """Ask one broker over a connection of its own.
+        """Send a question to one broker over a new connection; return its answer.
 
         Raises:
-            WireError: No whole answer came within `ASK_TIMEOUT_S`.
+            WireError: No complete answer came within `ASK_TIMEOUT_S` seconds.
         """
         with dialling(self.dial):
             dialogue = Dialogue(*place)
@@ -122,7 +123,7 @@ class Attached:
             dialogue.close()
 
     def endpoints(self) -> dict[str, Endpoint]:
-        """Return where the brokers listen that are registered now, by node.
+        """Return the addresses of the brokers that are registered now, by node.
 
         Raises:
             UserError: As for `metadata`.
@@ -130,10 +131,10 @@ class Attached:
         return _endpoints(self.path, self.metadata())
 
     def told(self) -> Told:
-        """Ask for all that a run has to know.
+        """Ask for everything that a run needs to know.
 
         Raises:
-            UserError: Nobody answers, or the brokers are none that can be played with.
+            UserError: No broker answers, or a run cannot use these brokers.
         """
         said = self.metadata(None)
         endpoints = _endpoints(self.path, said)

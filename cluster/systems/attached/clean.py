@@ -1,4 +1,4 @@
-"""Takes away what runs made on an attached cluster: topics and groups of their own prefix."""
+"""Delete a run's topics and groups on an attached cluster, recognized by the run's prefix."""
 
 from collections.abc import Iterator
 
@@ -18,12 +18,12 @@ from results.record.attached_file import PREFIX
 from results.record.clock import WaitTimeoutError, wait_until
 
 CLEAN_LIMIT_S = 45.0
-"""A group ends with the sessions of its members, and a topic when its controller hears of it."""
+"""Seconds to wait: a group ends with its members' sessions, a topic after its controller."""
 _GONE = {ErrorCode.none, ErrorCode.group_id_not_found}
 
 
 def left_of(attached: Attached, prefix: str) -> Iterator[tuple[str, str]]:
-    """Return the topics and groups of a run that are there, each with what it is.
+    """Yield the topics and groups of a run that still exist, each with a description.
 
     Raises:
         UserError: No broker answers.
@@ -36,7 +36,7 @@ def left_of(attached: Attached, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _not_gone(attached: Attached, prefix: str) -> list[str]:
-    """Return what of a run is there, or may be: a broker that lists no groups may have some."""
+    """Return what may be left of a run; a broker that does not list its groups may have some."""
     found = [what for what, _ in left_of(attached, prefix)]
     silent = (
         node for node, at in attached.endpoints().items() if _groups(attached, at, prefix) is None
@@ -45,11 +45,11 @@ def _not_gone(attached: Attached, prefix: str) -> list[str]:
 
 
 def clean_up(attached: Attached, prefix: str) -> list[str]:
-    """Delete the topics and groups of a run; return a sentence for each that was there.
+    """Delete the topics and groups of a run; return a sentence for each.
 
     Args:
         attached: The cluster.
-        prefix: Of the run's names, which no other has.
+        prefix: The unique prefix of the run's names.
 
     Raises:
         ClusterError: Some are left.
@@ -92,7 +92,7 @@ def _delete(attached: Attached, prefix: str) -> Iterator[str]:
             try:
                 said = attached.ask((at.host, at.broker_port), asked, DeleteGroupsResponse)
             except WireError:
-                continue  # Asked again, as long as groups are left.
+                continue  # Asked again while groups are left.
             yield from (f"the group {it.group_id}" for it in said.results if it.error_code in _GONE)
 
 
@@ -102,7 +102,7 @@ def _topics(attached: Attached, prefix: str) -> list[str]:
 
 
 def _groups(attached: Attached, at: Endpoint, prefix: str) -> list[str] | None:
-    """Return the groups of a run that a broker coordinates; None: it does not tell."""
+    """Return the run's groups that a broker coordinates; None if it does not report them."""
     try:
         said = attached.ask((at.host, at.broker_port), ListGroupsRequest(), ListGroupsResponse)
     except WireError:

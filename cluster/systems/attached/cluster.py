@@ -1,4 +1,7 @@
-"""The brokers of an attached cluster: asked by the protocol, hit by the user's commands."""
+"""The brokers of an attached cluster, asked over Kafka's protocol.
+
+The user's commands inject the faults.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -27,23 +30,23 @@ from results.record.topics import CreatedTopic
 
 READY_LIMIT_S = 30.0
 KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Of the run's topics: they keep all records, whatever the brokers' own settings are."""
+"""Settings of the run's topics: they keep all records, whatever the brokers' defaults are."""
 
 
 class AttachedCluster:
-    """Implements `cluster.systems.system.Deployment`, `CanPause` and `CanTellBack`.
+    """Implements `Deployment`, `CanPause` and `CanTellBack` for an attached cluster.
 
     Args:
-        plan: The run's.
-        hosts: They are up.
-        sees: What brokers may be asked for.
+        plan: The run's plan.
+        hosts: The cluster's machines, ready for use.
+        sees: The observations that the brokers support.
 
     Attributes:
-        nodes: The brokers.
-        controllers: None: who keeps the metadata is not known.
+        nodes: The names of the brokers.
+        controllers: Empty: the controllers are unknown.
         zookeeper: None.
-        endpoints: Where the brokers listen.
-        sees: What they are asked for.
+        endpoints: The addresses of the brokers.
+        sees: The observations that the brokers support.
     """
 
     controllers: Sequence[str] = ()
@@ -61,10 +64,10 @@ class AttachedCluster:
             self._admin = Admin(self.endpoints, self.answers, only=plan.topic_names, sees=sees)
 
     def start(self, first: Sequence[str] = (), *, inherited: bool = False) -> None:  # noqa: ARG002 - the protocol's
-        """Take the brokers as they run; wait until each answers.
+        """Use the brokers as they run; wait until each answers.
 
         Raises:
-            ClusterError: One does not run, or does not answer.
+            ClusterError: A broker does not run or does not answer.
         """
         for node in self.nodes:
             self._processes.found(node, self._hosts.running(node))
@@ -79,60 +82,60 @@ class AttachedCluster:
             raise ClusterError(f"{late}; {', '.join(missing) or 'the cluster'} did not") from late
 
     def stop(self, timeout_s: float) -> dict[str, bool]:  # noqa: ARG002 - the protocol's
-        """Leave the brokers alone: they are the user's; return that none was stopped."""
+        """Leave the user's brokers running; return that none was stopped."""
         self.close()
         return {}
 
     def close(self) -> None:
-        """Close our connections. Idempotent."""
+        """Close the harness's connections. Idempotent."""
         self._admin.close()
 
     def observer(self, topics: Sequence[CreatedTopic], *, clock: RunClock, live: Path) -> Observer:
-        """Return who will ask each broker about topics."""
+        """Return the observer that asks each broker about topics."""
         with dialling(self._hosts.attached.dial):
             return Observer(self, topics, clock=clock, live=live)
 
     def collect(self, folder: Path) -> None:
-        """Do nothing: nothing was fetched but what the judge reads."""
+        """Do nothing: only files for the judge were fetched."""
 
     def start_node(self, node: str) -> ProcessId:
-        """Start a broker by its command; return as soon as `status` names the process."""
+        """Start a broker with its command; return as soon as `status` names the process."""
         return self._processes.start(node)
 
     def stop_node(self, node: str, timeout_s: float) -> bool:
-        """End a broker in order by `stop`; by `kill` after the limit."""
+        """Stop a broker cleanly with `stop`; use `kill` after the timeout."""
         return self._processes.stop(node, timeout_s)
 
     def kill_node(self, node: str) -> None:
-        """End a broker by `kill`."""
+        """Kill a broker with `kill`."""
         self._processes.kill(node)
 
     def pause_node(self, node: str) -> None:
-        """Have a broker stand still by `pause`."""
+        """Pause a broker with `pause`."""
         self._processes.pause(node)
 
     def resume_node(self, node: str) -> None:
-        """Have a broker go on by `resume`. Idempotent."""
+        """Resume a broker with `resume`. Idempotent."""
         self._processes.resume(node)
 
     def process(self, node: str) -> ProcessId | None:
-        """Return the process that `status` named when the broker was found or started last."""
+        """Return the process that `status` named when the broker was last found or started."""
         return self._processes.process(node)
 
     def incarnation(self, node: str) -> int:
-        """Return how often the broker was started, from the run's start on."""
+        """Return how often the broker was started since the run began."""
         return self._processes.incarnation(node)
 
     def answers(self, node: str) -> bool:
-        """Tell whether nobody of ours ended or paused a broker; no command is run for that."""
+        """Return whether a broker should answer: the run has neither ended nor paused it."""
         return self._processes.is_meant_to_answer(node)
 
     def ended(self) -> Sequence[Ended]:
-        """Return what ended, or stands still, though nobody of ours did that."""
+        """Return the processes that ended or stopped, though the run did not do that."""
         return self._processes.ended()
 
     def lives(self) -> int:
-        """Return how many processes there were, each start counted."""
+        """Return the number of broker processes so far; each start counts."""
         return self._processes.lives()
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:  # noqa: ARG002 - the protocol's
@@ -140,22 +143,22 @@ class AttachedCluster:
         return []
 
     def stacks(self) -> dict[str, str]:
-        """Return nothing: nobody here may ask."""
+        """Return nothing: thread stacks are not accessible."""
         return {}
 
     def view(self) -> ClusterView | None:
-        """Ask all brokers that are meant to answer; see `Admin.view`."""
+        """Ask all brokers that should answer for the cluster's state; see `Admin.view`."""
         return self._admin.view()
 
     def is_back(self, node: str) -> bool:
-        """Tell whether a broker lists itself, and the others list it."""
+        """Return whether a broker reports itself as registered, and so does the cluster's view."""
         if not self._admin.lists_itself(node):
             return False
         view = self._admin.view()
         return view is not None and node in view.registered
 
     def bootstrap(self) -> str:
-        """Return `host:port,...` for clients."""
+        """Return the bootstrap servers `host:port,...` for clients."""
         return ",".join(f"{at.host}:{at.broker_port}" for at in self.endpoints.values())
 
     def create_topics(
@@ -166,7 +169,7 @@ class AttachedCluster:
         replication: int,
         configs: Mapping[str, str] | None = None,
     ) -> list[CreatedTopic]:
-        """Create topics of the run's prefix, and wait for them; see `KEPT`."""
+        """Create topics with the run's prefix, and wait for them; see `KEPT`."""
         self._refuse_others(names)
         return make_topics(
             self._admin,
@@ -179,61 +182,61 @@ class AttachedCluster:
     def create_topic(
         self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
     ) -> CreatedTopic:
-        """Create a topic of the run's prefix, and wait for it; see `KEPT`."""
+        """Create a topic with the run's prefix, and wait for it; see `KEPT`."""
         self._refuse_others([name])
         kept = {**KEPT, **configs}
         return make_topic(self._admin, name, assignment=assignment, configs=kept)
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics of the run's prefix."""
+        """Delete topics with the run's prefix."""
         self._refuse_others(names)
         self._admin.delete(names)
 
     def topics_of(self, node: str) -> frozenset[str] | None:
-        """Return the topics of ours that one broker believes there are."""
+        """Return the run's topics that one broker knows."""
         found = self._admin.topics_of(node)
         if found is None:
             return None
         return frozenset(name for name in found if name.startswith(self._prefix))
 
     def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
-        """Return who coordinates a group or a transactional id now; None if nobody is known."""
+        """Return the node that coordinates a group or a transactional id now; None if unknown."""
         return self._admin.coordinator(kind, key)
 
     def elect_preferred(self, place: Place) -> None:
-        """Have the first replica of the assignment of a partition of ours elected."""
+        """Elect the preferred leader of one of the run's partitions."""
         self._refuse_others([place[0]])
         self._admin.elect_preferred(place)
 
     def elect_unclean(self, place: Place) -> None:
-        """Have any replica that lives elected, in a partition of ours."""
+        """Elect any live replica as leader of one of the run's partitions."""
         self._refuse_others([place[0]])
         self._admin.elect_unclean(place)
 
     def reassign(self, place: Place, replicas: Sequence[str]) -> None:
-        """Give a partition of ours other replicas, or another order of them."""
+        """Reassign one of the run's partitions to other replicas, or change their order."""
         self._refuse_others([place[0]])
         self._admin.reassign(place, replicas)
 
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
     ) -> dict[Place, int]:
-        """Ask each partition's leader for its end; see `Admin.leader_ends`."""
+        """Ask each partition's leader for the log's end; see `Admin.leader_ends`."""
         return self._admin.leader_ends(places, committed=committed, timeout_s=timeout_s)
 
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
-        """Return whose transactions are open, a sentence each, as the leaders tell."""
+        """Return the open transactions by partition, one sentence each, from the leaders."""
         return self._admin.open_transactions(places)
 
     def share_lags(self, group: str, places: Collection[Place]) -> dict[Place, int]:  # noqa: ARG002 - the protocol's
-        """Return nothing: share groups are refused here."""
+        """Return nothing: share groups are not supported here."""
         return {}
 
     def _refuse_others(self, names: Iterable[str]) -> None:
-        """Refuse to touch what is not of the run's own.
+        """Raise if a topic is not the run's own.
 
         Raises:
-            ClusterError: It is not.
+            ClusterError: A topic is not the run's own.
         """
         for name in names:
             if not name.startswith(self._prefix):
@@ -243,5 +246,5 @@ class AttachedCluster:
 
 
 def _by_the_users(node: str) -> Command:
-    """Return a command that is not run: the hosts run the user's."""
+    """Return an empty command: the hosts run the user's own start command."""
     return Command(argv=(), log=Path(node), cwd=Path())

@@ -1,4 +1,4 @@
-"""Runs the commands that a user allows for a node of an attached cluster."""
+"""Run the commands that a user's file allows for a node of an attached cluster."""
 
 import os
 import re
@@ -20,17 +20,17 @@ _PLACES = re.compile(r"\{(node|id|own_host|own_port|pid|host|port|prefix)\}")
 
 
 class CommandError(ClusterError):
-    """A command of the user's failed, or took too long: one sentence with what it said."""
+    """A user's command failed or timed out. The message is one sentence with its output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What a command did.
+    """The result of a command.
 
     Attributes:
         code: Its exit code.
-        out: What it printed.
-        err: What it printed to standard error.
+        out: Its standard output.
+        err: Its standard error.
     """
 
     code: int
@@ -40,10 +40,10 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs commands of an attached cluster's file, in the folder of the file.
+    """Runs commands of an attached cluster's file, in the folder of that file.
 
     Attributes:
-        file: Which are allowed.
+        file: The content of the file, with the allowed commands.
         path: The file.
     """
 
@@ -51,11 +51,11 @@ class Runner:
     path: Path
 
     def allowed(self, broker_id: int) -> Commands:
-        """Return what is allowed for a broker."""
+        """Return the commands that the file allows for a broker."""
         return self.file.commands(broker_id)
 
     def has(self, broker_id: int, what: str) -> bool:
-        """Tell whether a command is allowed for a broker."""
+        """Return whether the file allows a command for a broker."""
         return getattr(self.allowed(broker_id), what) is not None
 
     def run(
@@ -66,16 +66,16 @@ class Runner:
         *,
         into: IO[bytes] | None = None,
     ) -> Said:
-        """Run a command.
+        """Run a command and return its result.
 
         Args:
-            broker_id: Whose.
-            what: Which: `kill`.
-            places: What stands for `{host}` and the like.
-            into: Where its output goes; None: it is returned.
+            broker_id: The broker.
+            what: The command's name, such as `kill`.
+            places: Values for placeholders such as `{host}`.
+            into: A file for its output; None: return the output.
 
         Raises:
-            CommandError: It is not allowed, cannot be started, or does not end in time.
+            CommandError: The command is not allowed, cannot start, or does not end in time.
         """
         words = getattr(self.allowed(broker_id), what)
         if words is None:
@@ -86,10 +86,10 @@ class Runner:
             return Said(code=code, out="" if into else _text(out), err=_text(err))
 
     def do(self, broker_id: int, what: str, places: Mapping[str, object]) -> None:
-        """Run a command that has to end with 0.
+        """Run a command that must succeed.
 
         Raises:
-            CommandError: It does not, or as for `run`.
+            CommandError: The command's exit code is not 0, or `run` raises this error.
         """
         said = self.run(broker_id, what, places)
         if said.code:
@@ -101,8 +101,8 @@ class Runner:
         limits = self.file.limits
         limit_s = {"files": limits.files_s, "start": limits.start_s, "stop": limits.start_s}
         timeout_s = limit_s.get(what, limits.command_s)
-        # Without our mark: a broker that it starts is the user's, and no leftover of the run. To
-        # files, not pipes: what it leaves running may keep them open.
+        # Without our mark, because a broker that it starts is the user's, not a leftover of the
+        # run. Output goes to files, because a process that it leaves running may keep pipes open.
         environment = {key: value for key, value in os.environ.items() if key != RUN_MARK}
         try:
             process = subprocess.Popen(  # noqa: S603 - the user's own command, from a file of theirs
@@ -132,7 +132,7 @@ class Runner:
 
 
 def failed(what: str, broker_id: int, said: Said) -> CommandError:
-    """Return the error to raise for a command that did not end with 0."""
+    """Return the error for a command with an exit code other than 0."""
     words = " ".join((said.err or said.out).split())[:MAX_SAID] or "it said nothing"
     return CommandError(
         f"the command `{what}` of broker {broker_id} ended with {said.code}: {words}"
@@ -140,7 +140,7 @@ def failed(what: str, broker_id: int, said: Said) -> CommandError:
 
 
 def filled(words: Sequence[str], places: Mapping[str, object]) -> list[str]:
-    """Return a command with what its places stand for; one that is not known stays as it is."""
+    """Return a command with its placeholders replaced; unknown ones stay unchanged."""
 
     def value(match: re.Match[str]) -> str:
         return str(places[match[1]]) if match[1] in places else match[0]

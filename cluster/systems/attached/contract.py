@@ -1,4 +1,4 @@
-"""What an attached cluster's settings promise, and how long its recovery may take. Pure."""
+"""Derive guarantees and recovery times from an attached cluster's settings. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,20 +9,20 @@ from results.record.tuning import ABORT_INTERVAL
 
 SESSION = SESSIONS[0]
 _OURS_S = {SESSION: 3.0, LAG: 4.0}
-"""What the default budgets were made for."""
+"""The values, in seconds, that the default budgets assume."""
 _SLOWEST = {SESSION: "18000", LAG: "30000", ABORT_INTERVAL: "60000"}
-"""Where it is not told: the run waits longest."""
+"""Values in milliseconds for settings that are not reported: the longest waits."""
 _COUNTS = frozenset(PROMISED) - {"unclean.leader.election.enable"}
-"""Numbers of replicas: the least counts, whichever broker has it."""
+"""Numbers of replicas. The smallest value of any broker counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings of brokers, as a run's plan has them.
+    """Settings of brokers, as in a run's plan.
 
     Attributes:
-        of_all: Of all.
-        of_single: Where a broker's is another one, by node.
+        of_all: The common settings of all brokers.
+        of_single: The differing settings of single brokers, by node.
     """
 
     of_all: Mapping[str, str]
@@ -30,14 +30,15 @@ class Settings:
 
     @property
     def least_insync(self) -> int:
-        """So many replicas hold what was acknowledged, as far as brokers tell."""
+        """The number of replicas with each acknowledged record, as far as brokers report it."""
         return int(self.of_all.get("min.insync.replicas", "1"))
 
 
 def played_settings(told: Told) -> Settings:
-    """Return the settings that brokers told; none in their place where one did not.
+    """Return the settings that brokers reported; leave out those that any broker did not report.
 
-    What a coordinator waits before it ends a transaction is there always: so long the run waits.
+    The interval after which a coordinator aborts a transaction is always included, because the run
+    waits that long.
     """
     gone = unread(told)
     each = {
@@ -56,7 +57,7 @@ def played_settings(told: Told) -> Settings:
 
 
 def unread(told: Told) -> frozenset[str]:
-    """Return the settings that some broker did not tell, and that something promised rests on."""
+    """Return the settings that a guarantee depends on and that some broker did not report."""
     return frozenset(
         name
         for name in PROMISED
@@ -65,9 +66,9 @@ def unread(told: Told) -> frozenset[str]:
 
 
 def budgets_for(asked: Budgets, told: Told) -> Budgets:
-    """Return the budgets of a plan, with the time that the cluster's own timeouts take.
+    """Return a plan's time budgets, extended by the cluster's own timeouts.
 
-    Those that the plan names stay as they are.
+    Budgets that the plan sets explicitly stay unchanged.
     """
     usual = Budgets()
     session_s = _longest_ms(told, SESSION) / 1000 - _OURS_S[SESSION]
@@ -89,7 +90,7 @@ def budgets_for(asked: Budgets, told: Told) -> Budgets:
 
 
 def _of_one(told: Told, node: str) -> Iterator[tuple[str, str]]:
-    """Return what one broker told: of its sessions, with ZooKeeper or without, the longest."""
+    """Yield one broker's reported settings, with the longest of its session timeouts."""
     own = told.settings.get(node, {})
     yield from ((key, own[key]) for key in (*PROMISED, LAG, ABORT_INTERVAL) if key in own)
     sessions = [int(own[key]) for key in SESSIONS if own.get(key, "").isdecimal()]

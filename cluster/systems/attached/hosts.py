@@ -1,4 +1,4 @@
-"""The machines of an attached cluster: what their commands can do, and no more."""
+"""The machines of an attached cluster, which can do only what the user's commands can do."""
 
 import signal
 import tarfile
@@ -25,19 +25,20 @@ _BY_SIGNAL = {
     signal.SIGCONT: "resume",
 }  # fmt: skip
 BACK_LIMIT_S = 60.0
-"""A broker that was started reads its logs before it is registered."""
+"""Seconds to wait until a started broker is registered. It first reads its logs."""
 SEGMENT, IDENTITY = ".log", "partition.metadata"
-"""What of a partition's folder is kept: its records, and which topic it is of."""
+"""Suffix of the files that are kept from a partition's folder (its records), and the name of the
+file with its topic's id."""
 
 
 class AttachedHosts:
-    """Implements `Hosts`, `HasFiles`, `CanAudit` and, with its commands, `CanPartition`.
+    """Implements `Hosts`, `HasFiles`, `CanAudit` and, by the user's commands, `CanPartition`.
 
     Args:
         attached: The cluster.
-        nodes: Its brokers.
-        prefix: Of the run's names.
-        paths: The run's.
+        nodes: The names of its brokers.
+        prefix: The prefix of the run's names.
+        paths: The run's paths.
     """
 
     kind = "attached"
@@ -53,11 +54,11 @@ class AttachedHosts:
         self._lock = new_lock()
 
     def up(self) -> None:
-        """Find the brokers; write down what has to be taken away afterwards.
+        """Find the brokers, and record what must be cleaned up after the run.
 
         Raises:
-            UserError: They cannot be asked.
-            ClusterError: One is not registered any more.
+            UserError: The brokers do not answer.
+            ClusterError: A broker is no longer registered.
         """
         places = self.places()
         marker = Marker(
@@ -68,10 +69,10 @@ class AttachedHosts:
         write_marker(self._paths.attached, marker)
 
     def places(self) -> Mapping[str, Endpoint]:
-        """Return where the brokers listen; they are asked once.
+        """Return the addresses of the brokers; they are asked only once.
 
         Raises:
-            ClusterError: One is not registered.
+            ClusterError: A broker is not registered.
         """
         if not self._endpoints:
             found = self.attached.endpoints()
@@ -86,10 +87,10 @@ class AttachedHosts:
         return self.places()[node].host
 
     def spawn(self, node: str, command: Command) -> ProcessId:  # noqa: ARG002 - the user's counts
-        """Have a broker started by its command; return when `status` names the process.
+        """Start a broker with its command; return when `status` names the process.
 
         Raises:
-            ClusterError: Something else started it; or the command fails, or brings nothing.
+            ClusterError: Another program has started it, or the command fails or starts nothing.
         """
         if self._state(node)[0] is not GONE:
             raise ClusterError(
@@ -106,10 +107,10 @@ class AttachedHosts:
         return wait_until(process, timeout_s=limit_s, what=f"the start of {node}")
 
     def running(self, node: str) -> ProcessId:
-        """Return the process of a broker that runs.
+        """Return the process of a running broker.
 
         Raises:
-            ClusterError: It does not, as `status` says.
+            ClusterError: `status` reports that it does not run.
         """
         if not self._runner.has(node_id(node), "status"):
             return ProcessId(pid=node_id(node) + 2, start_ticks=0, machine=node)
@@ -120,7 +121,7 @@ class AttachedHosts:
         return ProcessId(pid=pid, start_ticks=0, machine=node)
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
-        """Do what a signal would do, by the command for it; False if the process has ended."""
+        """Run the command that stands for a signal; return False if the process has ended."""
         state = self.state_of(process)
         if state is GONE:
             return False
@@ -130,31 +131,34 @@ class AttachedHosts:
         return True
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return `S`, `T` or None, as `status` says; a broker without it is taken to run."""
+        """Return `S`, `T` or None as `status` reports.
+
+        Without `status` a broker counts as running.
+        """
         if not self._runner.has(node_id(process.machine), "status"):
             return RUNNING
         try:
             state, pid = self._state(process.machine)
-        except CommandError:  # Once may be the line that it takes.
+        except CommandError:  # One failure may be the network's.
             state, pid = self._state(process.machine)
         return state if pid == process.pid else GONE
 
     def exit_of(self, node: str, process: ProcessId) -> int | None:  # noqa: ARG002 - nobody knows
-        """Return None: nobody here sees it."""
+        """Return None: the exit code is not known here."""
         return None
 
     def disk(self, node: str) -> Disk:
-        """Return the files of a node's folder here, as they were fetched."""
+        """Return access to the files of a node's folder here, as they were fetched."""
         return LocalDisk(self._paths.node(node).absolute())
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Do nothing: the node has all it needs."""
+        """Do nothing: the node already has all that it needs."""
 
     def fetch(self, node: str) -> None:
-        """Bring the logs of the run's own partitions here, and nothing else of the node.
+        """Copy the logs of the run's own partitions from a node to this machine, and nothing else.
 
         Raises:
-            ClusterError: The command fails, or does not print a tar.
+            ClusterError: The command fails or does not print a tar.
         """
         if not self._runner.has(node_id(node), "files"):
             return
@@ -172,10 +176,10 @@ class AttachedHosts:
                 ) from refused
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Let nothing through between pairs of nodes, by the commands `cut` of both.
+        """Cut pairs of nodes off from each other, by the `cut` commands of both nodes.
 
         Raises:
-            ClusterError: A command fails; or a link is to be cut in one direction only.
+            ClusterError: A command fails, or a link would be cut in one direction only.
         """
         wanted = {*links}
         if one_way := [link for link in wanted if link[::-1] not in wanted]:
@@ -189,27 +193,27 @@ class AttachedHosts:
         self._on_both("cut", pairs - there)
 
     def join(self, cut_id: str) -> None:
-        """Undo one cut, but where another one still holds. Idempotent."""
+        """Undo one cut, except for pairs that another cut also contains. Idempotent."""
         pairs = self._cuts.get(cut_id, frozenset())
         others = self._pairs(but=cut_id)
         self._on_both("join", pairs - others)
         self._cuts.pop(cut_id, None)
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:  # noqa: ARG002 - nobody counts
-        """Return nothing: the commands do not count packets."""
+        """Return nothing: the commands count no packets."""
         return {}
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:  # noqa: ARG002 - the file's limit
-        """Tell of each link whether its first node connects to its second, by `reach`.
+        """Return for each link whether its first node connects to its second, by `reach`.
 
-        Of a node without that command nobody can tell: its links are left out.
+        Links whose first node lacks that command are left out.
         """
         asked = [link for link in links if self._runner.has(node_id(link[0]), "reach")]
         found = all_of([partial(self._reaches, *link) for link in asked], "reach")
         return dict(zip(asked, found, strict=True))
 
     def traces(self) -> Mapping[str, str]:
-        """Return what of the run is on the cluster, and how its nodes and links are."""
+        """Return the run's traces on the cluster, and the states of its nodes and links."""
         found = dict(left_of(self.attached, self._prefix))
         places = self.places()
         for node in self._nodes:
@@ -229,13 +233,13 @@ class AttachedHosts:
         return found
 
     def down(self) -> None:
-        """Join what is still cut; take topics and groups away. The brokers go on. Idempotent.
+        """Undo cuts, and delete topics and groups; the brokers continue to run. Idempotent.
 
-        What the run has there stays written down until all of that worked, and every broker runs
-        and is registered: who finds it afterwards mends the rest.
+        The record of the run's traces is deleted only when all of that has succeeded, and every
+        broker runs and is registered. Otherwise a later heal reads the record and repairs the rest.
 
         Raises:
-            ClusterError: Something could not be joined, or taken away.
+            ClusterError: A cut could not be undone, or a topic or group could not be deleted.
         """
         if not self._paths.attached.exists():
             return
@@ -280,7 +284,7 @@ class AttachedHosts:
         return frozenset(pair for pairs in kept for pair in pairs)
 
     def _on_both(self, what: str, pairs: Iterable[frozenset[str]]) -> None:
-        """Run a command on both nodes of each pair: what one lets through, the other does not."""
+        """Run a command on both nodes of each pair, because each node blocks only one direction."""
         ends = [(one, other) for pair in pairs for one in pair for other in pair if one != other]
         all_of([partial(self._towards, what, *end) for end in sorted(ends)], what)
 

@@ -1,4 +1,4 @@
-"""What a run has on an attached cluster, in its folder for as long as it has something there."""
+"""The file `attached.json` in a run's folder; it exists while the run has traces on the cluster."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,12 +14,12 @@ _Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]+$")]
 
 
 class Marker(BaseModel):
-    """What `attached.json` holds.
+    """The content of `attached.json`.
 
     Attributes:
-        file: The cluster's file, for people: nothing is run from it.
-        prefix: Of the run's topics, groups and transactional ids.
-        endpoints: Where the brokers listened: host and port by node.
+        file: The path of the cluster's file, for people only; no command is run from it.
+        prefix: The prefix of the run's topics, groups and transactional ids.
+        endpoints: Host and port of the brokers, by node.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -30,7 +30,7 @@ class Marker(BaseModel):
 
     @property
     def places(self) -> dict[str, Endpoint]:
-        """Where the brokers listened."""
+        """The addresses of the brokers."""
         return {
             node: Endpoint(host=host, broker_port=port, controller_port=0)
             for node, (host, port) in self.endpoints.items()
@@ -47,7 +47,7 @@ def write_marker(path: Path, marker: Marker) -> None:
 
 
 def read_marker(path: Path) -> Marker | None:
-    """Return what a run has on an attached cluster; None: nothing, or nobody can tell."""
+    """Return the content of `attached.json`; None if it is missing or unreadable."""
     try:
         return Marker.model_validate_json(read_text(path))
     except (OSError, ValidationError, ValueError):

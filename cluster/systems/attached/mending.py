@@ -1,4 +1,4 @@
-"""Undoes what a dead run left on an attached cluster: cuts, pauses, kills, topics and groups."""
+"""Undo what a dead run left on an attached cluster: cuts, pauses, kills, topics and groups."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,17 +23,17 @@ from results.record.paths import RunPaths
 from results.record.plan import PlanError
 
 BACK_LIMIT_S = 60.0
-"""A broker that was started reads its logs before it is registered."""
+"""Seconds to wait until started brokers are registered. They first read their logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mended:
-    """What came of mending a cluster.
+    """The result of repairing a cluster after dead runs.
 
     Attributes:
-        done: What was done, in sentences.
-        failed: What could not be done, in sentences.
-        whole: Prefixes of dead runs of which nothing is left there.
+        done: A sentence for each action.
+        failed: A sentence for each failure.
+        whole: Prefixes of the dead runs that have no traces left.
     """
 
     done: tuple[str, ...] = ()
@@ -44,13 +44,14 @@ class Mended:
 def mend_attached(path: Path, markers: Sequence[Marker]) -> Mended:
     """Undo what dead runs left on the cluster of a file.
 
-    Every pair of nodes is joined, who stands still goes on, who is gone is started. Then topics and
-    groups of these runs are deleted. If there are topics of other runs, which may be under way, no
-    node is touched: topics and groups go, and it is seen whether anything else is left.
+    Every pair of nodes is joined. Paused brokers are resumed, and dead brokers are started. Then
+    the topics and groups of these runs are deleted. If there are topics of other runs, which may be
+    in progress, no node is touched. Then only topics and groups are deleted, and other traces are
+    reported.
 
     Args:
         path: The cluster's file, as the user named it.
-        markers: What the dead runs have there; none: no command is run.
+        markers: The dead runs' markers; if there are none, no command is run.
 
     Raises:
         PlanError, UserError: The file cannot be used.
@@ -73,11 +74,11 @@ def mend_attached(path: Path, markers: Sequence[Marker]) -> Mended:
 
 
 def mend_run(path: Path, paths: RunPaths) -> Healed:
-    """Undo what a run left on its cluster, if it says that it left anything. Idempotent.
+    """Undo what a run left on its cluster, according to its marker file. Idempotent.
 
     Args:
         path: The cluster's file, as the user named it.
-        paths: The run's, whose stage has ended.
+        paths: The run's paths. Its stage must have ended.
     """
     marker = read_marker(paths.attached)
     if marker is None:
@@ -101,7 +102,7 @@ class _Mending:
         self._runner = Runner(attached.file, attached.path)
 
     def join_all(self) -> None:
-        """Join all pairs of nodes; to join what is not cut changes nothing."""
+        """Join all pairs of nodes; this has no effect on pairs that are not cut."""
         joined = False
         for node, other in self._pairs():
             try:
@@ -113,7 +114,7 @@ class _Mending:
             self.done.append("joined all nodes of the attached cluster")
 
     def wake_all(self) -> None:
-        """Have brokers that stand still go on; start those that are gone."""
+        """Resume paused brokers and start dead ones."""
         for node in self._places:
             try:
                 if said := self._woken(node):
@@ -135,7 +136,7 @@ class _Mending:
             self.failed.append(str(late))
 
     def clean(self, prefix: str) -> bool:
-        """Delete the topics and groups of a run; tell whether that worked."""
+        """Delete the topics and groups of a run; return whether that succeeded."""
         try:
             self.done += clean_up(self._attached, prefix)
         except (ClusterError, UserError) as left:
@@ -144,13 +145,16 @@ class _Mending:
         return True
 
     def look_for_others(self, known: set[str]) -> bool:
-        """Tell whether there are no topics of runs of other stores, which may be under way."""
+        """Return whether the cluster has no topics of runs in other stores.
+
+        Such runs may still be in progress.
+        """
         try:
             said = self._topics()
         except UserError as silent:
             if not known:
                 self.failed.append(str(silent))
-            return True  # All are down: nobody plays with that.
+            return True  # All brokers are down, so no other run is in progress.
         names = [str(topic.name) for topic in said.topics]
         others = [
             name for name in names if OF_A_RUN.match(name) and not any(map(name.startswith, known))
@@ -164,7 +168,7 @@ class _Mending:
         return not others
 
     def _topics(self) -> MetadataResponse:
-        """Ask whoever answers: the file may name few brokers, and these may be down."""
+        """Ask all known brokers for topics: the file may name only a few, and these may be down."""
         try:
             return self._attached.metadata(None)
         except UserError:
@@ -175,7 +179,7 @@ class _Mending:
             raise
 
     def is_whole(self) -> bool:
-        """Tell whether all runs, is registered and is reached, as far as there are commands."""
+        """Return whether all brokers run, are registered and reachable, where commands exist."""
         pairs = [
             (node, other)
             for node in self._places
@@ -241,10 +245,11 @@ class _Mending:
 
 
 def _places(attached: Attached, markers: Sequence[Marker]) -> dict[str, Endpoint]:
-    """Return where the brokers listen: as dead runs found them, and as they say, if they do."""
+    """Return the brokers' addresses from dead runs' markers, and from the brokers themselves."""
     found: dict[str, Endpoint] = {}
     for marker in markers:
         found |= marker.places
-    with suppress(UserError):  # They may be cut off, or dead: that is what is mended here.
+    # The brokers may be cut off or dead, which is what this module repairs.
+    with suppress(UserError):
         found |= attached.endpoints()
     return found

@@ -1,9 +1,9 @@
-"""What a command `status` says of a broker. Pure."""
+"""Interpret the output of a user's `status` command for a broker. Pure."""
 
 from cluster.systems.attached.commands import CommandError, Said, failed
 
 RUNNING, PAUSED, GONE = "S", "T", None
-"""As letters of `/proc/PID/stat`, which faults wait for."""
+"""State letters as in `/proc/PID/stat`, for which faults wait."""
 _WORDS = {
     "running": RUNNING, "active": RUNNING, "up": RUNNING,
     "paused": PAUSED, "stopped": PAUSED,
@@ -11,14 +11,14 @@ _WORDS = {
 }  # fmt: skip
 _LETTERS = {**dict.fromkeys("RSDI", RUNNING), **dict.fromkeys("Tt", PAUSED), "Z": GONE, "X": GONE}
 NOBODY = 1
-"""How `ps` and `pgrep` end, without a word, when there is no such process."""
+"""Exit code of `ps` and `pgrep`, without output, if there is no such process."""
 
 
 def state_said(broker_id: int, said: Said) -> tuple[str | None, int]:
-    """Return a broker's state and its process, 0 if it has none.
+    """Return a broker's state and its pid, or 0 if it has no process.
 
     Raises:
-        CommandError: It says something else.
+        CommandError: The output is something else.
     """
     words = said.out.split()
     if not words and (said.code == 0 or (said.code == NOBODY and not said.err)):

@@ -1,4 +1,4 @@
-"""A cluster that runs already, as a system: `attached:FILE.toml`."""
+"""A cluster that already runs, as a system under test: `attached:FILE.toml`."""
 
 import re
 import secrets
@@ -23,14 +23,14 @@ from results.record.plan_parts import PlannedFault
 
 MOST_NODES = 9
 _TOPIC = re.compile(rf"(?:{PREFIX}[0-9a-f]{{8}}-)?\blog-(?=\d)")
-"""In a planned fault: a topic of the run, with the prefix of an earlier run or none."""
+"""Matches a run's topic in a planned fault, with or without the prefix of an earlier run."""
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "kill": ("status", "kill", "start"),
     "stop": ("status", "stop", "kill", "start"),
     "pause": ("status", "pause", "resume", "start"),
     "cut": ("reach", "cut", "join"),
 }
-"""What a fault is done, undone and witnessed by, by the name of the ability."""
+"""By ability: the commands that inject, undo and verify its faults."""
 _NEVER = {
     "cut-clients": "a cut between us and a node would cut our commands off, too",
     "one-way": "commands of an attached cluster cut in both directions",
@@ -54,13 +54,13 @@ _LEFT_BEHIND = (
 
 @dataclass(slots=True)
 class AttachedSystem:
-    """Implements `cluster.systems.system.System`.
+    """Implements `cluster.systems.system.System` for an attached cluster.
 
     Args:
-        plan: Of the run.
+        plan: The run's plan.
 
     Raises:
-        PlanError, UserError: Its file, or what that refers to, cannot be read.
+        PlanError, UserError: The cluster's file, or a file named in it, cannot be read.
     """
 
     plan: Plan
@@ -69,13 +69,13 @@ class AttachedSystem:
 
     @property
     def attached(self) -> Attached:
-        """The cluster, by its file."""
+        """The cluster described by the file."""
         if self._attached is None:
             self._attached = Attached(Path(self.plan.named.path).expanduser().absolute())
         return self._attached
 
     def refuse(self, *, keep: bool) -> None:
-        """Refuse stories, settings of brokers, other hosts, and keeping."""
+        """Raise if the plan has a scenario, broker settings or other hosts, or `keep` is set."""
         plan = self.plan
         if plan.scenario is not None:
             raise UserError(
@@ -86,7 +86,7 @@ class AttachedSystem:
             raise UserError(
                 f"an attached cluster has its own hosts; leave --hosts {plan.hosts} out"
             )
-        # Those of a plan that was played are what its cluster had then, and are read anew.
+        # In a plan that was already run, these are the settings of that time. They are read again.
         if plan.prefix is None and (plan.broker or plan.node or plan.features):
             raise UserError(
                 "the settings of an attached cluster are its owner's; leave --set and [broker] out"
@@ -96,11 +96,11 @@ class AttachedSystem:
             raise UserError(f"{given[0]} means nothing to an attached cluster; leave it out")
 
     def settled(self, say: Say) -> Plan:
-        """Return the plan with the cluster's brokers, settings and budgets, and a new prefix.
+        """Return the plan with the cluster's brokers, settings and budgets, and with a new prefix.
 
         Raises:
-            UserError: The cluster does not answer, or is none that can be played with.
-            PlanError: The plan does not fit it.
+            UserError: The cluster does not answer, or a run cannot use it.
+            PlanError: The plan does not fit the cluster.
         """
         told = self._asked()
         path, file = self.attached.path, self.attached.file
@@ -130,14 +130,14 @@ class AttachedSystem:
         if self.plan.faults is not None:
             changed["faults"] = [_of_run(fault, prefix) for fault in self.plan.faults]
         checked = plan_from(self.plan.model_dump(mode="json", exclude_none=True) | changed)
-        # A copy knows what the user named, and what is a default.
+        # A copy keeps the difference between the user's values and defaults.
         return self.plan.model_copy(update={key: getattr(checked, key) for key in changed})
 
     def prepare(self, say: Say) -> None:
-        """Do nothing: it runs."""
+        """Do nothing: the cluster already runs."""
 
     def declared(self) -> Declared:
-        """Return what may be seen of it, and which faults have no command or no witness."""
+        """Return the possible observations, and the faults without a command or a verification."""
         told = self._asked()
         sees = {Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS}
         if self._lacks("status") is None:
@@ -165,27 +165,27 @@ class AttachedSystem:
         return Environment(brokers={"cluster_id": self._asked().cluster_id})
 
     def cluster_id(self) -> str:
-        """Return the id that a user types who means this cluster."""
+        """Return the cluster id, which the user types to confirm."""
         return self._asked().cluster_id
 
     def cuts_by_itself(self, hosts: str) -> bool:  # noqa: ARG002 - the protocol's
-        """No."""
+        """Return False: an attached cluster's nodes cannot cut links themselves."""
         return False
 
     def hosts(self, paths: RunPaths) -> AttachedHosts:
-        """Return its machines."""
+        """Return the attached cluster's machines."""
         assert self.plan.prefix is not None, "the plan is not settled"
         return AttachedHosts(
             self.attached, broker_names(self.plan), prefix=self.plan.prefix, paths=paths
         )
 
     def cluster(self, hosts: Hosts, paths: RunPaths) -> AttachedCluster:  # noqa: ARG002 - the protocol's
-        """Return its brokers, which run."""
+        """Return the attached cluster's brokers, which already run."""
         assert isinstance(hosts, AttachedHosts), "an attached cluster has its own hosts"
         return AttachedCluster(self.plan, hosts, sees=self.declared().sees)
 
     def commands(self) -> Mapping[str, str]:
-        """Return none."""
+        """Return nothing: an attached cluster brings no command-line tools."""
         return {}
 
     def _asked(self) -> Told:
@@ -194,7 +194,7 @@ class AttachedSystem:
         return self._told
 
     def _lacks(self, what: str) -> str | None:
-        """Return which node has no command of a kind, in a sentence; None: each has it."""
+        """Return which node lacks a command, in a sentence; None if every node has it."""
         file, path = self.attached.file, self.attached.path
         for broker_id in sorted(map(node_id, self._asked().endpoints)):
             if getattr(file.commands(broker_id), what) is None:
@@ -203,7 +203,7 @@ class AttachedSystem:
 
 
 def _of_run(fault: PlannedFault, prefix: str) -> dict[str, object]:
-    """Return a planned fault with the run's names of topics."""
+    """Return a planned fault with this run's topic names."""
     values = fault.model_dump(mode="json", exclude_none=True)
     named = {key: values[key] for key in ("target", "when") if key in values}
     return values | {key: _TOPIC.sub(f"{prefix}log-", text) for key, text in named.items()}

@@ -1,6 +1,6 @@
-"""Kafka's own clients, in Java: one JVM a worker, which `*.java` of this folder is the program of.
+"""Kafka's own Java clients: one JVM for each worker runs the program in `*.java` of this folder.
 
-`bridge` starts it and hands frames to and fro, `frames` describes them, `settings` and `failures`
-are what `workloads/clients` has of librdkafka. `harness/java_client.py` fetches the library and
-compiles the program.
+`bridge` starts the program and exchanges frames with it. `frames` defines the frames. `settings`
+and `failures` correspond to the modules of the same name in `workloads/clients`.
+`harness/java_client.py` fetches the library and compiles the program.
 """

@@ -1,7 +1,7 @@
-"""The JVM of a worker: started, asked, and gone with its worker.
+"""The JVM of a worker: start it, exchange frames with it, and end it with its worker.
 
-Its standard input is a pipe of this process. However this one ends, the pipe ends with it, and the
-JVM then ends by itself.
+The JVM's standard input is a pipe of this process. When this process ends in any way, the pipe
+closes, and the JVM ends by itself.
 """
 
 import subprocess
@@ -28,31 +28,32 @@ from workloads.clients.producer import UnreachableError
 
 _READ_BYTES = 1 << 20
 ASK_LIMIT_S = 60.0
-"""For what never waits for a broker as long: nothing comes after it but the worker's end."""
+"""Timeout in seconds of calls that do not wait for a broker that long. After a timeout the worker
+ends."""
 _END_S = 5.0
 
 
 class BridgeError(UnreachableError):
-    """The JVM has ended, or does not answer, in one sentence: the worker cannot go on."""
+    """The JVM has ended or does not answer. The worker cannot continue."""
 
 
 class AskedError(Exception):
-    """A client refused; its only argument is the error as the record has it."""
+    """A client refused a call. The only argument is the error's text for the record."""
 
 
 class Seat:
-    """One client of Kafka in the JVM; one thread at a time uses it.
+    """One Kafka client in the JVM; only one thread uses it at a time.
 
     Args:
         bridge: The JVM.
-        number: Of the seat.
+        number: The client's number.
     """
 
     def __init__(self, bridge: "Bridge", number: int) -> None:
         self._bridge, self._number = bridge, number
         self._inbox: SimpleQueue[Told] = SimpleQueue()
         self.take = self._inbox.put
-        """Takes a frame of the JVM."""
+        """Receives a frame from the JVM."""
 
     def ask(
         self,
@@ -62,17 +63,17 @@ class Seat:
         limit_s: float = ASK_LIMIT_S,
         on_event: Callable[[Told], None] | None = None,
     ) -> Told:
-        """Ask, and return the reply.
+        """Send a request to the client and return its reply.
 
         Args:
-            kind: What for.
-            body: The frame's.
-            limit_s: How long to wait.
-            on_event: Takes what is told meanwhile, and may ask, too.
+            kind: The request.
+            body: The frame's body.
+            limit_s: The timeout.
+            on_event: Handles frames that come before the reply; it may send requests, too.
 
         Raises:
             AskedError: The client refused.
-            TimeoutError: There was no reply in time; the seat cannot be asked again.
+            TimeoutError: No reply came in time. The client cannot be used again.
             BridgeError: The JVM has ended.
         """
         self.tell(kind, body)
@@ -88,11 +89,11 @@ class Seat:
                 on_event(told)
 
     def tell(self, kind: Ask, body: bytes = b"") -> None:
-        """Ask for what has no reply, or one that `next` returns."""
+        """Send a request that has no reply, or whose reply `next` returns."""
         self._bridge.write(frame(self._number, kind, body))
 
     def next(self, timeout_s: float) -> Told | None:
-        """Return what is told next, None if nothing is in time.
+        """Return the next frame; None if none comes in time.
 
         Raises:
             BridgeError: The JVM has ended.
@@ -102,18 +103,18 @@ class Seat:
         except Empty:
             return None
         if told.kind is Tell.GONE:
-            self._inbox.put(told)  # Whoever asks next is told, too.
+            self._inbox.put(told)  # The next caller gets the error, too.
             raise BridgeError("the Java client's process ended by itself")
         return told
 
     def all(self, timeout_s: float) -> Iterator[Told]:
-        """Yield what is told: wait for the first at most that long, and for no other."""
+        """Yield all available frames; wait only for the first one."""
         while (told := self.next(timeout_s)) is not None:
             yield told
             timeout_s = 0
 
     def close(self, how: Ending = Ending.LEAVE) -> None:
-        """End the client; nobody waits for it, and the seat cannot be asked again."""
+        """End the client without waiting; it cannot be used again."""
         self._bridge.dismiss(self._number)
         self.tell(Ask.CLOSE, bytes([how]))
 
@@ -122,11 +123,11 @@ _EVENTS = frozenset({Tell.GIVEN, Tell.TAKEN, Tell.ENDED, Tell.SENT})
 
 
 class Bridge:
-    """A JVM with Kafka's client.
+    """A JVM with Kafka's clients.
 
     Args:
-        argv: Starts it; `harness/java_client.py` makes it.
-        quiet: Whether what it says of itself is for nobody.
+        argv: The command line that starts it, made by `harness/java_client.py`.
+        quiet: Whether to drop the output of the JVM.
     """
 
     def __init__(self, argv: Sequence[str], *, quiet: bool = False) -> None:
@@ -144,22 +145,22 @@ class Bridge:
         threading.Thread(target=self._listen, name="bridge", daemon=True).start()
 
     def open(self, role: Role, plans: Settings, own: Settings) -> Seat:
-        """Make a client; what it refuses is in its own words in the worker's log.
+        """Create a client; if it is refused, the worker's log has the client's message.
 
         Args:
-            role: Its kind.
+            role: The kind of client.
             plans: Settings that the plan decides.
-            own: The user's, of which it takes those that it knows.
+            own: The user's settings; the client takes those that it knows.
         """
         seat = self._seated()
         seat.tell(Ask.OPEN, bytes([role]) + settings(plans) + settings(own))
         return seat
 
     def check(self, role: Role, plans: Settings, own: Settings) -> frozenset[str]:
-        """Make a client, and throw it away; return the names of settings that its kind knows.
+        """Create and drop a client; return the names of the settings that its kind knows.
 
         Raises:
-            AskedError: It refuses the settings.
+            AskedError: The client refuses the settings.
         """
         seat = self._seated()
         seat.ask(Ask.CHECK, bytes([role]) + settings(plans) + settings(own))
@@ -168,7 +169,7 @@ class Bridge:
         return known
 
     def write(self, whole: bytes) -> None:
-        """Hand over a frame.
+        """Write a frame to the JVM.
 
         Raises:
             BridgeError: The JVM has ended.
@@ -184,7 +185,7 @@ class Bridge:
             raise BridgeError("the Java client's process ended by itself") from gone
 
     def dismiss(self, number: int) -> None:
-        """Forget a seat: nobody listens to it any more."""
+        """Forget a client: its frames are no longer delivered."""
         with self._lock:
             self._seats.pop(number, None)
 
@@ -228,7 +229,7 @@ class Bridge:
 
 
 def spoken(seat: Seat, event: Told, listen: Callable[[Told], None]) -> None:
-    """Hand an event on, and let a client that waits for it go on."""
+    """Pass a frame to a listener, then let the waiting client continue."""
     try:
         listen(event)
     finally:
@@ -237,5 +238,5 @@ def spoken(seat: Seat, event: Told, listen: Callable[[Told], None]) -> None:
 
 
 def limited(timeout_s: float) -> bytes:
-    """Return a limit in milliseconds, as frames have it."""
+    """Return a timeout in milliseconds, as frames encode it."""
     return integer(round(timeout_s * 1000))

@@ -1,4 +1,4 @@
-"""The consumer of one process, in Java."""
+"""The consumer of one logical process, in Java."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
@@ -33,18 +33,18 @@ NOTHING = Polled(
     keys=[],
     marks=[],
 )
-"""What a poll returned that failed."""
+"""The result of a poll that failed."""
 
 
 class JavaConsumer:
-    """Kafka's own consumer, assigned by hand; implements `workloads.protocol.Reader`.
+    """Kafka's own consumer with manual assignment; implements `workloads.protocol.Reader`.
 
     Args:
         bridge: The worker's JVM.
         plan: Decides the client's settings.
-        bootstrap: `host:port,...`.
-        client_id: The process, as brokers' logs shall show it.
-        isolation: Whether it is given records of open and aborted transactions.
+        bootstrap: The addresses `host:port,...`.
+        client_id: The logical process's name, which brokers log.
+        isolation: Whether it gets records of open and aborted transactions.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class JavaConsumer:
         self._seat = bridge.open(Role.CONSUMER, settings.plans, settings.own)
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
-        """Read these partitions from now on; return the error, if there is one."""
+        """Start reading the given partitions; return the error, if there is one."""
         offsets = {key: BEGINNING if at is None else at for key, at in starts.items()}
         try:
             self._seat.ask(Ask.ASSIGN, places(offsets))
@@ -73,7 +73,7 @@ class JavaConsumer:
         return None
 
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
-        """Return what was fetched; errors of a partition end the poll as a whole."""
+        """Return the fetched records; an error of one partition fails the whole poll."""
         return polled(
             self._seat,
             limit,
@@ -88,7 +88,7 @@ class JavaConsumer:
         return Membership(group=self._group)
 
     def close(self) -> None:
-        """Leave; nothing is committed, and no group is told."""
+        """Close the consumer without a commit."""
         self._seat.close()
 
 
@@ -102,16 +102,16 @@ def polled(
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
     on_event: Callable[[Told], None] | None = None,
 ) -> Batch:
-    """Have a consumer poll.
+    """Let a consumer poll; return the records.
 
     Args:
-        seat: The consumer's.
-        limit: Of records.
-        timeout_s: For the first of them.
+        seat: The consumer's seat in the JVM.
+        limit: The most records.
+        timeout_s: How long to wait for the first record.
         headers: Whether the message format has headers.
-        keys: How many the plan has; 0: none.
-        isolation: The consumer's.
-        on_event: Takes what its group gave and took meanwhile.
+        keys: The number of keys in the plan; 0: none.
+        isolation: The consumer's isolation level.
+        on_event: Handles partitions that the group assigns or revokes meanwhile.
     """
     body = integer(limit) + limited(timeout_s)
     try:
@@ -129,7 +129,7 @@ def batch_of(
     headers: bool = True,
     keys: int = 0,
 ) -> Batch:
-    """Return what a poll returned, looked at for damage."""
+    """Return a poll's records as a batch, checked for damage."""
     marks = read.marks if headers else None
     return Batch(
         spans=read.spans,
@@ -150,7 +150,7 @@ def _epochs(read: Polled) -> Column:
 
 
 def _values(read: Polled, marks: Sequence[object] | None) -> Column:
-    """Return the value of each record, as the record's 64-bit column has it."""
+    """Return the value of each record as a signed 64-bit number."""
     heads = [payload and payload[:VALUE_BYTES] for payload in read.payloads]
     if all(head is not None and len(head) == VALUE_BYTES for head in heads):
         joined = b"".join(head for head in heads if head is not None)

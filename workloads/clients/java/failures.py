@@ -1,7 +1,7 @@
-"""The definite failures of Kafka's own client: a record is certainly in no log.
+"""The definite failures of Kafka's own client: errors after which a record is in no log.
 
-As `workloads/clients/failures.py` says for librdkafka, everything that is not in a table is `info`.
-An error is known by the class of its exception, which is its name up to the colon.
+As in `workloads/clients/failures.py` for librdkafka, every error that is not in a table is `info`.
+An error is recognized by its exception's class, the text before the colon.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ DEFINITE: Mapping[str, str] = MappingProxyType(
         "ClusterAuthorizationException": "checked before the append, as the topic's",
     }
 )
-"""Reasons by class, for what a report says."""
+"""Reasons by exception class, for errors in a delivery report."""
 
 DEFINITE_WITHOUT_RETRIES: Mapping[str, str] = MappingProxyType(
     {
@@ -27,7 +27,7 @@ DEFINITE_WITHOUT_RETRIES: Mapping[str, str] = MappingProxyType(
         " too large is split and tried again, and an earlier try may have been written unheard",
     }
 )
-"""Reasons by class; definite only where a record is tried once."""
+"""Reasons by exception class, for errors that are definite only without retries."""
 
 NEVER_TAKEN: Mapping[str, str] = MappingProxyType(
     {
@@ -37,18 +37,18 @@ NEVER_TAKEN: Mapping[str, str] = MappingProxyType(
         " record; if the record had waited in a batch, its report would say so",
     }
 )
-"""Reasons by class, for what `send` itself reports, before it returns."""
+"""Reasons by exception class, for errors that `send` itself reports before it returns."""
 
 
 def send_outcome(fault: Fault, *, retries: int | None) -> Outcome:
-    """Judge a send that did not succeed.
+    """Return the outcome of a send that failed.
+
+    An exception thrown by `send` proves nothing. A producer with a broken transaction or sequence
+    may notice that only after it has taken the record.
 
     Args:
-        fault: Its.
-        retries: The plan's; None is the client's default, which is practically without limit.
-
-    An exception that `send` throws proves nothing. A producer whose transaction or sequence is
-    broken finds that out only after it has taken the record.
+        fault: The failure.
+        retries: The plan's number of retries; None: the client's default, practically unlimited.
     """
     name = fault.error.partition(":")[0]
     if fault.how == THROWN:

@@ -1,10 +1,10 @@
-"""Frames between a worker and its JVM. Pure.
+"""The frames between a worker and its JVM. Pure.
 
     length (4 bytes, of what follows) | seat (4) | kind (1) | body
 
-A seat is a client of Kafka with a thread of its own. Numbers are big-endian; a text is its length
-(-1: none) and UTF-8. What there are many of comes as columns, so that no Python runs for each
-record: numpy reads them.
+A seat is one Kafka client with its own thread. Numbers are big-endian. A text is its length (-1:
+none) and its UTF-8 bytes. Values of many records are columns, which numpy reads without Python code
+for each record.
 """
 
 import struct
@@ -27,14 +27,14 @@ _LONG = struct.Struct(">q")
 HEAD_BYTES = _HEAD.size
 _AFTER_LENGTH = HEAD_BYTES - _INT.size
 BEGINNING, STORED = -1, -2
-"""Offsets: a partition's beginning; where its group has committed."""
+"""Special offsets: a partition's beginning, and the group's committed offset."""
 REPORTED, LOCAL, THROWN = range(3)
-"""How a send failed: by its report; before the producer took it; by an exception of `send`, after
-which the producer cannot be used."""
+"""How a send failed: in its delivery report, before the producer took it, or by an exception of
+`send`, after which the producer is unusable."""
 
 
 class Ask(IntEnum):
-    """What a JVM is asked for, as `Frame.java` has it."""
+    """The requests to the JVM, as in `Frame.java`."""
 
     OPEN = 1
     CHECK = 2
@@ -58,7 +58,7 @@ class Ask(IntEnum):
 
 
 class Tell(IntEnum):
-    """What it tells."""
+    """The kinds of frames that the JVM sends."""
 
     DONE = 1
     FAILED = 2
@@ -69,11 +69,11 @@ class Tell(IntEnum):
     TAKEN = 7
     ENDED = 8
     GONE = 0
-    """Its process has ended; no frame says so."""
+    """The JVM has ended. No real frame has this kind."""
 
 
 class Role(IntEnum):
-    """What kind of client a seat has."""
+    """The kinds of clients."""
 
     PRODUCER = 0
     CONSUMER = 1
@@ -81,7 +81,7 @@ class Role(IntEnum):
 
 
 class Ending(IntEnum):
-    """How a client ends."""
+    """The ways in which a client ends."""
 
     LEAVE = 0
     VANISH = 1
@@ -89,7 +89,7 @@ class Ending(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A frame of the JVM."""
+    """A frame from the JVM."""
 
     kind: Tell
     body: bytes = b""
@@ -100,9 +100,9 @@ class Fault:
     """Why a record was not sent.
 
     Attributes:
-        index: Its place among those of the op.
+        index: Its index among the op's records.
         how: `REPORTED`, `LOCAL` or `THROWN`.
-        error: `TimeoutException: Expiring 1 record(s) ...`.
+        error: The error's text, such as `TimeoutException: Expiring 1 record(s) ...`.
     """
 
     index: int
@@ -112,12 +112,12 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What came of the records of one op.
+    """The results of one op's records.
 
     Attributes:
-        op: The number that its frame had.
-        offsets: -1 where none is known.
-        faults: Of those that failed.
+        op: The number in the request's frame.
+        offsets: The offsets; -1 where unknown.
+        faults: The failures.
     """
 
     op: int
@@ -127,14 +127,14 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
-    """What a poll returned, as columns.
+    """The records of a poll, as columns.
 
     Attributes:
-        spans: Partitions, each with how many records of it follow one another.
-        offsets, leader_epochs: -1 where the broker told no epoch.
-        stamps_ms: -1 where it is not the producer's.
+        spans: Runs of records of the same partition, each with its number of records.
+        offsets, leader_epochs: An epoch is -1 if the broker sent none.
+        stamps_ms: The producer's timestamps; -1 for other kinds.
         payloads, keys: None where there is none.
-        marks: Of headers, as `results.record.headers.mark` has it.
+        marks: Markers of headers, as in `results.record.headers.mark`.
     """
 
     spans: Sequence[tuple[Key, int]]
@@ -147,12 +147,12 @@ class Polled:
 
 
 def frame(seat: int, kind: Ask, body: bytes = b"") -> bytes:
-    """Return a frame."""
+    """Return the bytes of a frame."""
     return _HEAD.pack(len(body) + _AFTER_LENGTH, seat, kind) + body
 
 
 def unframed(buffer: bytes | bytearray) -> tuple[list[tuple[int, Told]], int]:
-    """Return the whole frames of a buffer, each with its seat, and how many bytes they are."""
+    """Return the complete frames in a buffer, each with its seat, and their total size."""
     frames, start = [], 0
     while len(buffer) - start >= HEAD_BYTES:
         length, seat, kind = _HEAD.unpack_from(buffer, start)
@@ -165,29 +165,29 @@ def unframed(buffer: bytes | bytearray) -> tuple[list[tuple[int, Told]], int]:
 
 
 def text(value: str) -> bytes:
-    """Return a text."""
+    """Encode a text."""
     coded = value.encode()
     return _INT.pack(len(coded)) + coded
 
 
 def integer(value: int) -> bytes:
-    """Return a number of four bytes."""
+    """Encode a four-byte number."""
     return _INT.pack(value)
 
 
 def texts(values: Sequence[str]) -> bytes:
-    """Return some texts."""
+    """Encode a list of texts."""
     return _INT.pack(len(values)) + b"".join(map(text, values))
 
 
 def settings(values: Settings) -> bytes:
-    """Return settings."""
+    """Encode settings."""
     pairs = (text(name) + text(value) for name, value in values.items())
     return _INT.pack(len(values)) + b"".join(pairs)
 
 
 def places(offsets: Mapping[Key, int]) -> bytes:
-    """Return partitions, each with an offset."""
+    """Encode partitions with an offset each."""
     rows = (
         text(topic) + struct.pack(">iq", partition, offset)
         for (topic, partition), offset in offsets.items()
@@ -196,7 +196,7 @@ def places(offsets: Mapping[Key, int]) -> bytes:
 
 
 def sending(op: int, send: Send, messages: Iterable[Message], at_ms: int) -> bytes:
-    """Return the body of a frame that sends the messages of an op; their keys are equally long."""
+    """Return the body of a frame that sends an op's messages; all keys have the same length."""
     topic, partition = send.key
     payloads, keys, headers = zip(*messages, strict=True)
     return b"".join([
@@ -212,7 +212,7 @@ def _size(piece: bytes | None) -> int:
 
 
 def _headers(headers: Header | None) -> bytes:
-    """Return headers: how many, in one byte, and each with its name and its content."""
+    """Encode headers: their number in one byte, then each name and content."""
     if headers is None:
         return b"\0"
     pairs = (text(name) + _piece(content) for name, content in headers)
@@ -226,50 +226,50 @@ def _piece(content: str | bytes | None) -> bytes:
 
 
 class Reading:
-    """Reads the body of a frame from its head on."""
+    """Decodes the body of a frame, from its start on."""
 
     def __init__(self, body: bytes) -> None:
         self._body, self._at = body, 0
 
     def integer(self) -> int:
-        """Return a number of four bytes."""
+        """Decode a four-byte number."""
         (value,) = _INT.unpack_from(self._body, self._at)
         self._at += _INT.size
         return int(value)
 
     def number(self) -> int:
-        """Return a number of eight bytes."""
+        """Decode an eight-byte number."""
         (value,) = _LONG.unpack_from(self._body, self._at)
         self._at += _LONG.size
         return int(value)
 
     def octet(self) -> int:
-        """Return a number of one byte."""
+        """Decode a one-byte number."""
         self._at += 1
         return self._body[self._at - 1]
 
     def raw(self, size: int) -> bytes:
-        """Return some bytes."""
+        """Return the next bytes."""
         self._at += size
         return self._body[self._at - size : self._at]
 
     def text(self) -> str | None:
-        """Return a text."""
+        """Decode a text."""
         size = self.integer()
         return None if size < 0 else self.raw(size).decode()
 
     def key(self) -> Key:
-        """Return a partition."""
+        """Decode a partition."""
         return self.text() or "", self.integer()
 
     def column(self, kind: str, count: int) -> npt.NDArray[np.int64]:
-        """Return so many numbers: `>i8`, for one."""
+        """Decode a column of numbers of a numpy type, such as `>i8`."""
         dtype = np.dtype(kind)
         read = np.frombuffer(self.raw(count * dtype.itemsize), dtype)
         return read.astype(dtype.newbyteorder("="))
 
     def pieces(self, count: int) -> list[bytes | None]:
-        """Return so many pieces of bytes, None for what is not there."""
+        """Decode pieces of bytes; None for a missing piece."""
         sizes = self.column(">i4", count)
         if count and sizes[0] > 0 and (sizes == sizes[0]).all():
             rows = np.frombuffer(self.raw(count * int(sizes[0])), f"V{sizes[0]}")
@@ -279,24 +279,24 @@ class Reading:
 
 
 def told_text(body: bytes) -> str:
-    """Return the text that is a frame's body."""
+    """Decode a body that is a text."""
     return Reading(body).text() or ""
 
 
 def told_texts(body: bytes) -> list[str]:
-    """Return the texts that are a frame's body."""
+    """Decode a body that is a list of texts."""
     read = Reading(body)
     return [read.text() or "" for _ in range(read.integer())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """What a transaction needs to commit a consumer's positions (KIP-447).
+    """The values with which a transaction commits a consumer's positions (KIP-447).
 
     Attributes:
-        group: Its group.
-        generation: Of the group, or the member's epoch; -1: it is no member.
-        member: Its id; empty: as above.
+        group: The consumer's group.
+        generation: The group's generation, or the member's epoch; -1: not a member.
+        member: The member's id; empty: not a member.
     """
 
     group: str
@@ -304,12 +304,12 @@ class Membership:
     member: str = ""
 
     def packed(self) -> bytes:
-        """Return it as a frame has it."""
+        """Return the membership as a frame encodes it."""
         return text(self.group) + integer(self.generation) + text(self.member)
 
 
 def told_given(group: str, body: bytes) -> tuple[Membership, list[Key]]:
-    """Return which member a group gave partitions to, and which."""
+    """Decode an assignment: the member's identity in its group, and the assigned partitions."""
     read = Reading(body)
     generation, member = read.integer(), read.text() or ""
     keys = [read.key() for _ in range(read.integer())]
@@ -317,13 +317,13 @@ def told_given(group: str, body: bytes) -> tuple[Membership, list[Key]]:
 
 
 def told_keys(body: bytes) -> list[Key]:
-    """Return the partitions that are a frame's body."""
+    """Decode a body that is a list of partitions."""
     read = Reading(body)
     return [read.key() for _ in range(read.integer())]
 
 
 def told_answers(read: Reading) -> list[Answer]:
-    """Return what a coordinator answered."""
+    """Decode a coordinator's answers."""
     answers = []
     for _ in range(read.integer()):
         key, offset, metadata = read.key(), read.number(), read.text()
@@ -332,7 +332,7 @@ def told_answers(read: Reading) -> list[Answer]:
 
 
 def told_report(body: bytes) -> Report:
-    """Return what came of an op's records."""
+    """Decode the results of an op's records."""
     read = Reading(body)
     op, count = read.number(), read.integer()
     offsets = read.column(">i8", count)
@@ -344,7 +344,7 @@ def told_report(body: bytes) -> Report:
 
 
 def told_batch(body: bytes) -> Polled:
-    """Return what a poll returned."""
+    """Decode the records of a poll."""
     read = Reading(body)
     count = read.integer()
     spans = [(read.key(), read.integer()) for _ in range(read.integer())]
@@ -365,7 +365,7 @@ def told_batch(body: bytes) -> Polled:
 
 
 def told_counts(body: bytes, count: int) -> npt.NDArray[np.int32]:
-    """Return how often each record of a share group was delivered: the end of such a batch."""
+    """Decode the delivery counts of a share group's records, at the end of the body."""
     return np.frombuffer(body, ">i4", count, len(body) - 4 * count).astype(np.int32)
 
 

@@ -1,4 +1,4 @@
-"""Kafka's own consumer as a member of a group, in Java."""
+"""Kafka's own consumer as a group member, in Java."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,22 +27,22 @@ from workloads.member import Answer, GroupError, Listener
 from workloads.protocol import Batch, Key
 
 _COMMIT_S = 10.0
-"""For a commit that is waited for, as long as a request of librdkafka may take."""
+"""Seconds to wait for the answer to a commit; the same as librdkafka's request timeout."""
 
 
 class JavaMember:
     """A consumer that subscribes; implements `workloads.member.GroupClient`.
 
-    It tells of a rebalance inside of a poll. The JVM then waits until the listener is done, and
-    does what the listener asks for.
+    The client reports a rebalance inside a poll. The JVM then waits until the listener is done, and
+    executes the listener's requests meanwhile.
 
     Args:
         bridge: The worker's JVM.
         plan: Decides the client's settings.
-        bootstrap: `host:port,...`.
-        client_id: The process, as brokers' logs shall show it.
+        bootstrap: The addresses `host:port,...`.
+        client_id: The logical process's name, which brokers log.
         group: The group's id.
-        isolation: Whether it is given records of open and aborted transactions.
+        isolation: Whether it gets records of open and aborted transactions.
     """
 
     def __init__(
@@ -73,7 +73,10 @@ class JavaMember:
         self._ask(Ask.SUBSCRIBE, texts(topics))
 
     def poll(self, limit: int, timeout_s: float) -> Batch:
-        """Tell the listener, and return what was fetched, waiting for it at most that long."""
+        """Report rebalances to the listener.
+
+        Return the fetched records, waiting up to a timeout.
+        """
         return polled(
             self._seat,
             limit,
@@ -85,12 +88,12 @@ class JavaMember:
         )
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Read partitions that were given; None: from where the client hears by itself."""
+        """Start reading assigned partitions; None: from the offset that the client looks up."""
         offsets = {key: STORED if at is None else at for key, at in starts.items()}
         self._ask(Ask.SEEK, places(offsets))
 
     def seek(self, starts: Mapping[Key, int]) -> None:
-        """Read on from other offsets.
+        """Continue from other offsets.
 
         Raises:
             GroupError: The client refused.
@@ -98,10 +101,10 @@ class JavaMember:
         self._ask(Ask.SEEK, places(starts))
 
     def committed(self, keys: Sequence[Key], timeout_s: float) -> Sequence[Answer]:
-        """Ask what the group has committed.
+        """Return the offsets that the group has committed.
 
         Raises:
-            GroupError: Nobody answered in time.
+            GroupError: No answer came in time.
         """
         if not keys:
             return []
@@ -111,10 +114,10 @@ class JavaMember:
     def commit(
         self, positions: Mapping[Key, int], *, metadata: str, wait: bool
     ) -> Sequence[Answer]:
-        """Commit positions; return the answers, if they were waited for.
+        """Commit positions; return the answers if `wait` is set.
 
         Raises:
-            GroupError: It failed as a whole.
+            GroupError: The whole commit failed.
         """
         body = bytes([wait]) + limited(_COMMIT_S) + text(metadata) + places(positions)
         return told_answers(Reading(self._ask(Ask.COMMIT, body).body))
@@ -122,8 +125,8 @@ class JavaMember:
     def membership(self) -> object:
         """Return what a transaction needs to commit this consumer's positions (KIP-447).
 
-        It is that of the last assignment: a consumer that its group has thrown out meanwhile is
-        fenced by it.
+        It is the membership of the last assignment. If the group has removed the consumer
+        meanwhile, this old membership fences the commit.
         """
         return self._membership
 
@@ -132,7 +135,7 @@ class JavaMember:
         self._seat.close()
 
     def abandon(self) -> None:
-        """Vanish: the group learns of it by the session's timeout."""
+        """End without leaving; the group notices it by the session timeout."""
         self._seat.close(Ending.VANISH)
 
     def _ask(self, kind: Ask, body: bytes) -> Told:

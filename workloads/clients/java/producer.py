@@ -1,4 +1,4 @@
-"""The producer that the processes of a worker share, in Java."""
+"""The producer shared by the logical processes of a worker, in Java."""
 
 from collections.abc import Callable
 from itertools import count
@@ -26,7 +26,7 @@ from workloads.clients.producer import UnreachableError
 from workloads.protocol import Send, SendResult
 
 _GRACE_S = 10.0
-"""What a question may take beyond its own limit."""
+"""Additional seconds for a request beyond its own timeout."""
 _Done = Callable[[SendResult], None]
 
 
@@ -36,7 +36,7 @@ class JavaProducer:
     Args:
         bridge: The worker's JVM.
         plan: Decides acks, idempotence, retries, linger, compression and payloads.
-        bootstrap: `host:port,...`.
+        bootstrap: The addresses `host:port,...`.
         worker: The worker's number.
     """
 
@@ -50,14 +50,14 @@ class JavaProducer:
         self._flights: dict[int, tuple[int, _Done]] = {}
 
     def send(self, op: Send, done: _Done) -> None:
-        """Hand the op's messages over, all in one frame."""
+        """Send the op's messages to the JVM in one frame."""
         number, at_ms = next(self._numbers), round(unix_s() * 1000)
         sent = messages(op.values, self._shape, at_ms)
         self._flights[number] = (len(op.values), done)
         self._seat.tell(Ask.SEND, sending(number, op, sent, at_ms))
 
     def serve(self, timeout_s: float) -> None:
-        """Wait for reports, at most that long, and hand them on."""
+        """Wait for delivery reports up to a timeout, and pass them on."""
         for told in self._seat.all(timeout_s):
             if told.kind is not Tell.SENT:
                 raise BridgeError(f"the Java producer cannot send: {told_text(told.body)}")
@@ -69,14 +69,14 @@ class JavaProducer:
             self._seat.close()
 
     def waiting(self) -> int:
-        """Return how many messages have no report yet."""
+        """Return how many messages have no delivery report yet."""
         return sum(length for length, _ in self._flights.values())
 
     def check_reachable(self, topic: str, *, timeout_s: float) -> None:
         """Ask for the topic's metadata.
 
         Raises:
-            UnreachableError: No broker answered within the limit, or the topic is not there.
+            UnreachableError: No broker answered in time, or the topic does not exist.
         """
         body = text(topic) + limited(timeout_s)
         try:
@@ -87,12 +87,12 @@ class JavaProducer:
             ) from silent
 
     def close(self) -> None:
-        """End the client at once; of messages without a report none will come."""
+        """End the client at once; messages without a delivery report will get none."""
         self._seat.close()
 
 
 def result_of(report: Report, *, retries: int | None) -> SendResult:
-    """Return what came of an op's records."""
+    """Return the results of an op's records."""
     if not report.faults:
         return SendResult(offsets=report.offsets)
     outcomes = [Outcome.OK] * len(report.offsets)

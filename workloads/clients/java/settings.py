@@ -1,7 +1,7 @@
-"""The settings of Kafka's own clients, of a plan.
+"""The settings of Kafka's own Java clients, derived from a plan.
 
 Names and defaults: https://kafka.apache.org/documentation/#producerconfigs and #consumerconfigs.
-They mean the same as those of `workloads/clients/settings.py` wherever librdkafka has them.
+The values mean the same as in `workloads/clients/settings.py`, as far as librdkafka has them.
 """
 
 from collections.abc import Mapping
@@ -24,18 +24,19 @@ OWNED_TOO: Mapping[str, str] = {
     "key.deserializer": "the workload",
     "value.deserializer": "the workload",
 }
-"""Settings that a user may not override beside those that librdkafka has, too."""
+"""Java settings that librdkafka lacks and that a user may not override, and what decides each."""
 _REQUEST_MS = 10_000
-"""So that what is in flight to a paused broker is tried elsewhere within a delivery timeout."""
+"""Short enough that a request to a paused broker is retried elsewhere before the delivery timeout
+ends."""
 _BUFFER_BYTES = 64 << 20
 _BLOCK_MS = 2000
-"""How long `send` may wait for room: sends behind it wait as long."""
+"""How long `send` may wait for buffer space. Later sends wait as long."""
 _CONNECTION = {
     "reconnect.backoff.ms": "100",
     "reconnect.backoff.max.ms": "1000",
-    # A paused leader does not answer, and so cannot say that it leads no more: ask the others.
+    # A paused leader cannot report that it no longer leads, so other brokers are asked.
     "metadata.max.age.ms": "2000",
-    # Its telemetry would push metrics to brokers that never asked.
+    # Telemetry would push metrics to brokers that did not ask for them.
     "enable.metrics.push": "false",
 }
 _FETCH = {
@@ -51,18 +52,18 @@ _ASSIGNORS = {
     "roundrobin": f"{_PACKAGE}.RoundRobinAssignor",
     "cooperative-sticky": f"{_PACKAGE}.CooperativeStickyAssignor",
 }
-"""Those of members, by librdkafka's names."""
+"""The assignors of members, by librdkafka's names."""
 _GROUPS_OF_BROKERS = ("session.timeout.ms", "heartbeat.interval.ms")
-"""The broker decides these of groups that it assigns itself (KIP-848); a client refuses them."""
+"""With KIP-848 groups the broker decides these settings. A client then refuses them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of one client.
+    """The settings of one client.
 
     Attributes:
-        plans: What the plan decides.
-        own: What the user wants; a client takes those that its kind knows.
+        plans: Settings that the plan decides.
+        own: The user's settings; a client takes those that its kind knows.
     """
 
     plans: Mapping[str, str]
@@ -70,7 +71,7 @@ class Settings:
 
 
 def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
-    """Return the settings of a worker's producer; `worker` decides a mixed compression."""
+    """Return the settings of a worker's producer; `worker` chooses a mixed compression."""
     mixed = COMPRESSIONS[worker % len(COMPRESSIONS)]
     delivery_ms, linger_ms = round(plan.delivery_timeout_s * 1000), round(plan.linger_ms)
     settings = {
@@ -94,19 +95,19 @@ def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
 def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settings:
     """Return the settings of a thread's transactional producer.
 
-    A delivery ends before its transaction does, and a request well before.
+    A delivery must end before its transaction, and a request well before.
     """
     timeout_ms = round(plan.transaction_timeout_s * 1000)
     delivery_ms = min(timeout_ms, round(plan.delivery_timeout_s * 1000))
     patience_ms = max(1000, timeout_ms // 3)
-    if plan.goes_on:  # A request is given up, and tried again, within a delivery.
+    if plan.goes_on:  # A request times out and is retried within the delivery timeout.
         patience_ms = max(1, delivery_ms // 2)
     settings = {
         **producer_settings(plan, bootstrap=bootstrap, worker=thread).plans,
         "client.id": f"thread-{thread}",
         "transactional.id": transactional_id(thread, plan),
         "transaction.timeout.ms": str(timeout_ms),
-        # A request to a paused broker is tried elsewhere before the transaction's time is over.
+        # A request to a paused broker is retried elsewhere before the transaction's timeout.
         **_patience(delivery_ms, round(plan.linger_ms), patience_ms),
         "max.block.ms": str(timeout_ms),
     }
@@ -120,7 +121,7 @@ def consumer_settings(
     client_id: str,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> Settings:
-    """Return the settings of one process's consumer."""
+    """Return the settings of one logical process's consumer."""
     settings = {
         **_CONNECTION,
         **_FETCH,
@@ -138,7 +139,7 @@ def consumer_settings(
 
 
 def group_id(plan: Plan) -> str:
-    """Return the group in whose name readers commit what their transactions have read."""
+    """Return the group id with which readers commit positions in their transactions."""
     return f"{plan.prefix or 'logquake-'}{plan.name}"
 
 
@@ -150,23 +151,24 @@ def member_settings(
     group: str,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> Settings:
-    """Return the settings of a consumer that belongs to a group."""
+    """Return the settings of a group member's consumer."""
     way = way_of(group, plan, plan.client)
     of_way = {name: _ASSIGNORS.get(value, value) for name, value in way.settings.items()}
-    if way.protocol == CONSUMER:  # Its assignors are the brokers', by their own names.
+    if way.protocol == CONSUMER:  # The assignors are the brokers', with the brokers' own names.
         of_way = way.settings
     reader = consumer_settings(plan, bootstrap=bootstrap, client_id=client_id, isolation=isolation)
     settings = {
         **reader.plans,
         **of_way,
         "group.id": group,
-        # Where the group has committed nothing yet it begins at the beginning.
+        # Without a committed offset, a group begins at the beginning.
         "auto.offset.reset": "earliest",
-        # The shortest that brokers take by default: a crashed member must be missed within a run.
+        # The shortest that brokers accept by default, so that a crashed member is missed within the
+        # run.
         "session.timeout.ms": "6000",
         "heartbeat.interval.ms": "1000",
         "max.poll.interval.ms": "10000",
-        # What the client has beside them it would hand out without asking its group.
+        # The Java program would keep further records, and return them without asking the group.
         **({"max.poll.records": str(MOST_READ)} if plan.workload == "pipeline" else {}),
     }
     if way.protocol == CONSUMER:
@@ -175,7 +177,7 @@ def member_settings(
 
 
 def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -> Settings:
-    """Return the settings of a consumer that belongs to a share group."""
+    """Return the settings of a share group member's consumer."""
     settings = {
         **_CONNECTION,
         "bootstrap.servers": bootstrap,
@@ -191,7 +193,7 @@ def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) ->
 
 
 def refuse_java_settings(plan: Plan) -> None:
-    """Refuse what these clients cannot be told, as far as that can be said without them.
+    """Raise if the plan has settings that the Java clients lack, as far as known without a JVM.
 
     Raises:
         PlanError: One sentence with the key.
@@ -213,7 +215,7 @@ def refuse_java_settings(plan: Plan) -> None:
 
 
 def _patience(delivery_ms: int, linger_ms: int, request_ms: int) -> dict[str, str]:
-    """Return timeouts as the client wants them: a request and the linger within a delivery."""
+    """Return valid timeouts: a request and the linger must fit into a delivery."""
     return {
         "delivery.timeout.ms": str(delivery_ms),
         "request.timeout.ms": str(max(1, min(request_ms, delivery_ms - linger_ms))),

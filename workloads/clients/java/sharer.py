@@ -1,4 +1,4 @@
-"""Kafka's own consumer as a member of a share group (KIP-932), in Java."""
+"""Kafka's own consumer as a share group member (KIP-932), in Java."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,9 +24,9 @@ from workloads.member import GroupError
 from workloads.protocol import Batch
 
 _COMMIT_S = 10.0
-"""For an answer to acknowledgements, as long as a request may take."""
+"""Seconds to wait for the answer to acknowledgements; as long as a request may take."""
 _TYPES = {ShareAct.ACCEPT: 1, ShareAct.RELEASE: 2, ShareAct.REJECT: 3}
-"""As the protocol has them."""
+"""The numbers of the acknowledgement types in the protocol."""
 
 
 class JavaSharer:
@@ -35,8 +35,8 @@ class JavaSharer:
     Args:
         bridge: The worker's JVM.
         plan: Decides the client's settings.
-        bootstrap: `host:port,...`.
-        client_id: The process, as brokers' logs shall show it.
+        bootstrap: The addresses `host:port,...`.
+        client_id: The logical process's name, which brokers log.
         group: The group's id.
     """
 
@@ -59,7 +59,7 @@ class JavaSharer:
             raise GroupError(str(refused)) from refused
 
     def poll(self, timeout_s: float) -> Batch:
-        """Return what was acquired, with delivery counts, waiting for it at most that long."""
+        """Return acquired records with delivery counts, waiting up to a timeout."""
         try:
             told = self._seat.ask(Ask.POLL, integer(0) + limited(timeout_s))
         except AskedError as refused:
@@ -69,7 +69,7 @@ class JavaSharer:
         return replace(batch, delivery_counts=told_counts(told.body, len(batch.offsets)))
 
     def acknowledge(self, batch: Batch, acts: Sequence[ShareAct]) -> Sequence[str | None]:
-        """Say what becomes of each record of the last poll; return each one's error."""
+        """Acknowledge each record of the last poll; return each record's error."""
         body = limited(_COMMIT_S) + bytes(_TYPES[act] for act in acts)
         try:
             read = Reading(self._seat.ask(Ask.ACKNOWLEDGE, body).body)
@@ -82,5 +82,5 @@ class JavaSharer:
         self._seat.close()
 
     def abandon(self) -> None:
-        """End without a wait: a share consumer cannot stay in its group."""
+        """End without waiting; a share consumer cannot stay in its group."""
         self._seat.close(Ending.VANISH)

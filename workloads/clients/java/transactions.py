@@ -1,11 +1,11 @@
 """The transactional producer of one thread, in Java.
 
-What is certain, and when a producer is thrown away, is as `workloads/clients/transactions.py` has
-it for librdkafka: all is answered before the commit is sent, a failure until then leads to an
-abort, and a producer of which nobody knows how far it came is fenced by the next one.
+The rules are those of `workloads/clients/transactions.py` for librdkafka. All sends are answered
+before the commit is sent. An earlier failure leads to an abort. A producer in an unknown state is
+dropped, and the next one fences it.
 
-Kafka's own client would end a transaction in an orderly way when it is closed. Here it is closed
-without a limit to wait, which leaves the transaction open for whoever comes next.
+Kafka's own client would end its transaction cleanly when it is closed. Here it is closed without
+waiting. The transaction stays open for the next producer with the same id.
 """
 
 from collections.abc import Mapping
@@ -34,23 +34,23 @@ from workloads.clients.java.settings import transactional_settings
 from workloads.protocol import Delivery, End, Key, Reader, Send, Txn, TxnResult
 
 _GRACE_S = 2.0
-"""What a call may take beyond its own limit."""
+"""Additional seconds for a call beyond its own timeout."""
 _TRIES, _TIMED_OUT = 3, "TimeoutException:"
-"""Of a call to a coordinator, by a client that goes on after time-outs; and the error that lets it
-ask again."""
+"""Attempts of a coordinator call by a client that continues after timeouts, and the prefix of the
+error after which it retries."""
 _NUMBER_BITS = 20
-"""The number of a frame is that of a transaction, and behind it that of a mop."""
+"""Bits for the micro-operation's number in a frame's number, below the transaction's number."""
 _BROKEN = (AskedError, TimeoutError)
-"""What a call may raise; without a JVM there is no worker either."""
+"""Errors that a call may raise. Without a JVM the worker ends."""
 
 
 class JavaTransactor:
-    """Kafka's own producer with a `transactional.id`, and those that follow it.
+    """Kafka's own producer with a `transactional.id`, and its successors.
 
     Args:
         bridge: The worker's JVM.
         plan: Decides the transaction timeout, linger, compression and payloads.
-        bootstrap: `host:port,...`.
+        bootstrap: The addresses `host:port,...`.
         thread: The thread's number, below the plan's concurrency.
     """
 
@@ -67,7 +67,7 @@ class JavaTransactor:
         self._course: Course | None = None
 
     def transact(self, op: Txn, reader: Reader, starts: Mapping[Key, int]) -> TxnResult:
-        """Carry a transaction out; it takes a few times the transaction timeout at most."""
+        """Execute a transaction; it takes at most a few times the transaction timeout."""
         course = self._course = Course(op)
         self._unanswered.clear()
         self._turn += 1
@@ -83,13 +83,13 @@ class JavaTransactor:
         return self._commit(course)
 
     def close(self) -> None:
-        """End the client at once, whatever it has open."""
+        """End the client at once, even with an open transaction."""
         self._discard()
 
     def _until_the_end(
         self, op: Txn, reader: Reader, starts: Mapping[Key, int], course: Course
     ) -> str | None:
-        """Begin, send, poll and flush; return what went wrong, None if all is answered."""
+        """Begin, send, poll and flush; return the error, or None if all sends are answered."""
         try:
             seat = self._begin()
             for done, (number, mop) in enumerate(zip(op.numbers, op.mops, strict=True), 1):
@@ -125,11 +125,11 @@ class JavaTransactor:
         return seat
 
     def _ask(self, seat: Seat, kind: Ask, body: bytes = b"") -> None:
-        """Ask for what waits for a coordinator; a producer that never answers is thrown away.
+        """Make a call that waits for a coordinator; drop a producer that does not answer.
 
         Raises:
-            AskedError: The client refused, or its own limit was over.
-            TimeoutError: It did not answer.
+            AskedError: The client refused, or its own timeout was over.
+            TimeoutError: The client did not answer.
         """
         try:
             seat.ask(kind, body, limit_s=self._limit_s + _GRACE_S, on_event=self._take)
@@ -145,7 +145,7 @@ class JavaTransactor:
         seat.tell(Ask.SEND, sending(turn | number, mop, sent, at_ms))
 
     def _served(self, seat: Seat) -> None:
-        """Take reports until all are in, or the limit is over.
+        """Handle delivery reports until all have arrived or the time is over.
 
         Raises:
             AskedError: The client could not even begin to send.
@@ -157,14 +157,14 @@ class JavaTransactor:
                 self._take(told)
 
     def _take(self, told: Told) -> None:
-        """Note what came of the sends of a mop."""
+        """Record the results of a micro-operation's sends."""
         if told.kind is Tell.FAILED:
             raise AskedError(told_text(told.body))
         report, course = told_report(told.body), self._course
         assert course is not None, "only a transaction sends"
         turn, number = divmod(report.op, 1 << _NUMBER_BITS)
         if turn != self._turn:
-            return  # Of a transaction that was given up.
+            return  # The report of an earlier transaction, which was given up.
         self._unanswered.discard(number)
         errors = {each.index: each.error for each in report.faults}
         for index, offset in enumerate(report.offsets.tolist()):
@@ -176,10 +176,10 @@ class JavaTransactor:
             course.delivered(number + index, delivery)
 
     def _abort(self, *, answered: bool) -> TransactionOutcome:
-        """Abort; a producer of which that is not known is thrown away, and so fenced.
+        """Abort; if the result is unknown, drop the producer, so that the next one fences it.
 
-        Also one with sends that were not answered, unless the plan has it go on: they may be
-        written after its abort.
+        A producer with unanswered sends is also dropped, unless the plan lets it continue. Such
+        sends may still be written after the abort.
         """
         seat = self._seat
         if seat is None or not (answered or self._goes_on):
@@ -193,7 +193,7 @@ class JavaTransactor:
         return TransactionOutcome.ABORTED
 
     def _patiently(self, seat: Seat, kind: Ask) -> None:
-        """Ask a coordinator; whoever goes on after time-outs asks it again."""
+        """Call a coordinator; retry if the client continues after timeouts."""
         for _ in range(_TRIES - 1 if self._goes_on else 0):
             try:
                 self._ask(seat, kind)
@@ -217,7 +217,7 @@ class JavaTransactor:
         return course.result(Outcome.OK, Decision.COMMIT, TransactionOutcome.COMMITTED, None)
 
     def _discard(self) -> None:
-        """Throw the producer away; nobody waits for its end."""
+        """Drop the producer without waiting for its end."""
         seat, self._seat = self._seat, None
         if seat is not None:
             seat.close()

@@ -1,0 +1,146 @@
+"""How commands end: the verdict, then its page, then what to type; and what --quiet leaves."""
+
+import dataclasses
+import io
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.cli import exit_code
+from harness.next_steps import after_night, named, next_steps
+from results.print_table import say_page
+from results.record.paths import RunPaths
+from results.record.plan import Plan, load_plan, plan_from
+from results.record.terms import Validity
+from results.record.verdict import Verdict
+from results.samples import find_sample
+from results.store import Store
+from results.verdict_json import read_verdict
+
+LOSS = "Invalid: 980 acknowledged writes were lost."
+
+
+def stored(store: Path, sample: str) -> RunPaths:
+    with Store(store).create("log", 7) as paths:
+        shutil.copytree(find_sample(sample), paths.root, dirs_exist_ok=True)
+    return paths
+
+
+def judged(paths: RunPaths) -> tuple[Verdict, Plan]:
+    verdict = read_verdict(paths.verdict)
+    assert verdict is not None
+    return verdict, plan_from(load_plan(paths.plan))
+
+
+@pytest.fixture(name="here", autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_after_a_failure_one_looks_at_it_and_repeats_it(here: Path) -> None:
+    paths = stored(Path("runs"), "loss-acks-1")
+    commands = [each.command for each in next_steps(*judged(paths), paths)]
+    assert commands == ["logquake show latest", "logquake repro latest", "logquake serve"]
+    elsewhere = stored(here / "other", "loss-acks-1")
+    assert named(elsewhere) == f"other/{elsewhere.run_id}"
+    assert next_steps(*judged(elsewhere), elsewhere)[-1].command == (
+        f"logquake serve --store {here}/other"
+    )
+
+
+def test_after_an_unknown_verdict_the_reason_decides_what_to_change() -> None:
+    paths = stored(Path("runs"), "valid")
+    verdict, plan = judged(paths)
+    short = dataclasses.replace(
+        verdict, valid=Validity.UNKNOWN, unknown_because=("not-enough-traffic: 3 ok sends",)
+    )
+    plan = plan.model_copy(update={"time_limit_s": 300.0})
+    assert next_steps(short, plan, paths)[0].command == (
+        "logquake run runs/latest/plan.toml --time-limit 600"
+    )
+    cut = dataclasses.replace(short, stats={"interrupted_at_s": 3.0})
+    assert next_steps(cut, plan, paths)[0].command == "logquake run runs/latest/plan.toml"
+
+
+def test_after_a_valid_run_there_is_a_harder_one() -> None:
+    paths = stored(Path("runs"), "valid")
+    verdict, plan = judged(paths)
+    plan = plan.model_copy(update={"faults": None, "nemesis": ("kill",), "level": 2})
+    steps = [each.command for each in next_steps(verdict, plan, paths)]
+    assert steps[:2] == [
+        "logquake run runs/latest/plan.toml --level 3",
+        "logquake run runs/latest/plan.toml --escalate",
+    ]
+    top = plan.model_copy(update={"level": 6})
+    assert not any("--level" in each.command for each in next_steps(verdict, top, paths))
+
+
+def test_after_a_night_the_first_failure_is_named() -> None:
+    paths = stored(Path("runs"), "loss-acks-1")
+    assert [each.command for each in after_night([paths], Path("runs"))] == [
+        f"logquake show {paths.run_id}", f"logquake repro {paths.run_id}", "logquake serve",
+    ]  # fmt: skip
+    assert len(after_night([], Path("runs"))) == 1
+
+
+@pytest.mark.parametrize("words", [["show", "latest"], ["check", "latest", "--engine", "local"]])
+def test_commands_end_with_what_to_type_and_never_with_themselves(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(Path("runs"), "loss-acks-1")
+    exit_code(words)
+    said = capsys.readouterr().out
+    ends = said.partition("\nnext:\n")[2]
+    assert "logquake repro latest" in ends
+    assert f"logquake {words[0]} " not in ends
+    assert LOSS in said.splitlines()[:2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--quiet", "show", "latest"],
+        ["show", "latest", "-q"],
+        ["check", "latest", "--engine", "local", "--quiet"],
+    ],
+)
+def test_quiet_leaves_the_verdicts_sentences(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(Path("runs"), "loss-acks-1")
+    exit_code(words)
+    said = capsys.readouterr()
+    first, *others = said.out.splitlines()
+    assert (first, said.err) == (LOSS, "")
+    assert all(line.startswith(("Value log-0-0:", "Besides: ")) for line in others)
+    assert exit_code(["--quiet", "show", "nonsense"]) == 254
+    assert "there is no run 'nonsense'" in capsys.readouterr().err
+
+
+def test_no_color_holds_for_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored(Path("runs"), "loss-acks-1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    seen = list[str | None]()
+    monkeypatch.setattr(
+        "harness.cli.looking.list_runs",
+        lambda _store, console: seen.append(os.environ.get("NO_COLOR") if console.no_color else ""),
+    )
+    for words in (["runs"], ["runs", "--no-color"], ["--no-color", "runs"], ["runs"]):
+        assert exit_code(words) == 0
+    assert seen == ["", "1", "1", ""]
+
+
+def test_a_page_is_a_link_on_terminals_alone(here: Path) -> None:
+    page = here / "report of mine.html"
+    for terminal in (True, False):
+        console = Console(file=io.StringIO(), force_terminal=terminal, width=20)
+        say_page(console, page)
+        assert isinstance(console.file, io.StringIO)
+        said = console.file.getvalue()
+        assert str(page) in said
+        assert ("\x1b]8;id=" in said and page.as_uri() in said) is terminal
