@@ -29,6 +29,7 @@ from tests.results.serving import listening
 
 ROOT = Path(__file__).parents[2]
 LOOKED_AT = ("index.html", "reference/anomalies.html", "reference/plan.html")
+SIMULATED = ("--system", "reference", "--hosts", "simulated")
 _MENU = re.compile(r'<a href="([^"#:]+\.html)" class="md-nav__link')
 _STRANGE = re.compile(r'(?:src="|<link[^>]+href="|url\(|@import ")(?:https?:)?//')
 
@@ -168,7 +169,7 @@ def test_examples_are_called_by_their_names(
     assert exit_code(["init", "--list"]) == 0
     listed = capsys.readouterr().out
     assert not [name for name in named if f"  {name}\n" not in listed]
-    assert exit_code(["run", "example:acks-1", "--dry-run", "--hosts", "process"]) == 0
+    assert exit_code(["run", "example:acks-1", "--dry-run", *SIMULATED]) == 0
     assert 'acks = "1"' in capsys.readouterr().out
     assert exit_code(["run", "example:none", "--dry-run"]) == 254
     assert "there is no example plan 'example:none'" in capsys.readouterr().err
