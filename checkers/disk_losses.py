@@ -1,8 +1,8 @@
 """Records that power losses, wipes and flipped bits took from disks and memory.
 
 Kafka leaves flushing to the kernel, and relies on replicas that do not fail together. A replica can
-lose a record in four ways: it lost power before a flush, its disk was wiped, its disk claimed a
-flush that never happened, or a bit flipped in an earlier batch. The contract allows the loss of a
+lose a record in four ways: it lost power before a flush; its disk was wiped; its disk claimed a
+flush that never happened; a bit flipped in an earlier batch. The contract allows the loss of a
 record that every replica lost in such a way. If one replica that may have held the record was not
 hit, the loss is not excused. The loss is also not excused if the replicas were hit one after
 another, and each was back in the ISR before the last was hit. The answers of a single broker must

@@ -9,7 +9,7 @@ the client itself sent the value again.
 
 What idempotence does not promise: without transactions, an idempotent producer may ask for a new
 epoch or a new id, and then resend everything unacknowledged. librdkafka does so after messages
-timed out, and after some OUT_OF_ORDER_SEQUENCE_NUMBER answers during a leader change
+timed out. It also does so after some OUT_OF_ORDER_SEQUENCE_NUMBER answers during a leader change
 (librdkafka#4953). Brokers recognise retries only within one epoch (KIP-98, KIP-360). Such a copy
 gets the label `new-producer-epoch` under two conditions. First, every copy has its own epoch, and
 later copies of one id have later epochs, because brokers refuse an older epoch afterwards. Second,

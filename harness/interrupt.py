@@ -256,7 +256,7 @@ class Answers:
         return made
 
     def _unraisable(self, what: "sys.UnraisableHookArgs") -> None:
-        """Report what nobody can catch, but a cut, which is made again."""
+        """Report an exception that cannot be caught. A cut is not reported, because it is raised again."""
         if not issubclass(what.exc_type, Cut):
             self._told_before(what)
 

@@ -115,7 +115,7 @@ class Progress:
         return "" if left_s is None else f"{duration(left_s)} left"
 
     def _bar(self) -> ProgressBar:
-        """Return how far the phase is; it pulses if nobody knows how long the phase lasts."""
+        """Return how far the phase is; the bar pulses if the length of the phase is unknown."""
         left_s, lasts_s = self._left_s(), self._lasts_s
         if left_s is None or not lasts_s:
             return ProgressBar(width=_BAR_COLUMNS, pulse=True)

@@ -101,7 +101,7 @@ class Turns:
             latest_s: The latest possible start, in seconds of `stopwatch_s`.
             patience: The time that a fault that begins alone waits until all replicas are in sync.
                 Time behind other faults does not count, because these have limits of their own.
-            mend: A function that is called repeatedly. It tries to heal earlier faults of the same
+            mend: A function to call repeatedly. It tries to heal earlier faults of the same
                 lane.
 
         Returns:
@@ -135,7 +135,7 @@ class Turns:
             life: The fault.
             patience: The time that all others wait after a fault that ran alone, until all replicas
                 are in sync.
-            mend: A function that is called repeatedly. It tries to heal the fault if its broker is
+            mend: A function to call repeatedly. It tries to heal the fault if its broker is
                 late.
         """
         try:

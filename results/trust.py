@@ -189,7 +189,7 @@ def others_of(folder: Path) -> str:
         folder: A folder from which programs are run; it may be a link.
 
     Returns:
-        A user's name, or "everybody". Empty if nobody else can, or if the folder is missing.
+        A user's name, or "everybody". Empty if no other user can, or if the folder is missing.
     """
     above = {*folder.absolute().parents, *folder.resolve().parents}
     try:

@@ -3,10 +3,9 @@
 The answers come from observers, which ask brokers during the run.
 
 - Recent answers are all kept.
-- Of older answers, only those at a change are kept: the first and the last with the same content.
-  They show when a leader epoch, an ISR or a broker's incarnation began.
-- Of very old answers, only the first in each series is kept. It shows that a different later answer
-  is a change.
+- Older answers are kept only at a change: the first and the last with the same content. They show when a leader epoch, an ISR or a broker's incarnation began.
+- Very old answers are kept only if they are the first of a series. Such an answer shows that a
+  different later answer is a change.
 
 A dropped row loses nothing: it was already compared with its neighbours.
 """

@@ -1,7 +1,7 @@
 """The command line: `logquake`.
 
-One file a group of commands; `main` maps everything that can end a command to the exit codes of the
-design: 0 valid, 1 invalid, 2 unknown, 254 what the user can mend, 255 what is our fault.
+Each module holds a group of commands. `main` maps the end of a command to its exit code: 0 valid, 1
+invalid, 2 unknown, 254 an error that the user can fix, 255 an error of Logquake.
 
 This module imports little, so that a shell's completion takes a tenth of a second.
 """

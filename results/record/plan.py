@@ -129,7 +129,7 @@ class Plan(Part):
     """`mixed` means a different one for each worker."""
     sends_per_op: int = Field(default=1, ge=1, le=100_000)
     payload_bytes: int = Field(default=100, ge=8, le=1_000_000)
-    """Of each message. From 20 bytes on, readers notice any changed byte."""
+    """The size of each message. From 20 bytes on, readers notice any changed byte."""
     keys: int = Field(default=0, ge=0, le=1_000_000)
     """Number of keys per partition; 0 gives each message its own. The workload keyed defaults to
     8..32."""
@@ -257,7 +257,7 @@ class Plan(Part):
         if self.concurrency < (needed := members.get(self.workload, 0)):
             return (
                 f"concurrency: {self.concurrency} processes in {self.workers} workers would all be"
-                f" members of groups, and nobody would send: {needed} are needed at least"
+                f" members of groups, and no process would send: {needed} are needed at least"
             )
         of_groups = pipeline_refusal(self) or (self.is_grouped and protocol_refusal(self))
         if refusal := of_groups or keys_refusal(self) or shares_refusal(self):

@@ -83,7 +83,7 @@ class ScenarioPlan(Part):
     form: Literal["article", "clean"] | None = None
     """As the article tells it, or without a setting that excuses a loss."""
     way: Literal["restart", "move"] | None = None
-    """Of the clean form: whether the broker restarts, or leadership is moved."""
+    """In the clean form: whether the broker restarts, or leadership moves."""
     late: Literal["new-leader", "old-leader"] | None = None
     """Who hears the controller late."""
     elr: bool | None = None
