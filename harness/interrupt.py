@@ -256,7 +256,7 @@ class Answers:
         return made
 
     def _unraisable(self, what: "sys.UnraisableHookArgs") -> None:
-        """Report an exception that cannot be caught. A cut is not reported, because it is raised again."""
+        """Report an exception that cannot be caught, but no cut: a cut is raised again."""
         if not issubclass(what.exc_type, Cut):
             self._told_before(what)
 

@@ -3,7 +3,8 @@
 The answers come from observers, which ask brokers during the run.
 
 - Recent answers are all kept.
-- Older answers are kept only at a change: the first and the last with the same content. They show when a leader epoch, an ISR or a broker's incarnation began.
+- Older answers are kept only at a change: the first and the last with the same content. They show
+  when a leader epoch, an ISR or a broker's incarnation began.
 - Very old answers are kept only if they are the first of a series. Such an answer shows that a
   different later answer is a change.
 

@@ -1,8 +1,7 @@
 """The plan of a run: everything that decides it, with all defaults written out.
 
-A plan comes from a TOML file, from the command line, or from both. This module validates it. The
-complete plan is stored as `plan.toml` of the run. Two runs of one plan differ only because the
-brokers behave differently.
+A plan comes from a TOML file, from the command line, or from both. The complete plan is stored as
+`plan.toml` of the run. Two runs of one plan differ only because the brokers behave differently.
 """
 
 import re
@@ -449,11 +448,7 @@ class Plan(Part):
         return min([self.min_insync, *(each for each in told if each is not None)])
 
     def internal_copies(self, setting: str) -> int:
-        """Return the number of replicas of an internal topic.
-
-        Args:
-            setting: The broker setting for it: `offsets.topic.replication.factor`.
-        """
+        """Return the number of replicas of an internal topic, by the name of its broker setting."""
         told = number_of(self.broker.get(setting, ""))
         return min(3, self.nodes) if told is None else told
 
