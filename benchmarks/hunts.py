@@ -103,11 +103,6 @@ MECHANISMS = {
         pattern=r"Error applying topics delta[^\n]*\n[^\n]*IllegalStateException: Transaction",
         means="a coordinator that loads its state while it writes fails at a state of before",
     ),
-    "KAFKA-6119": Mechanism(
-        breaks=("torn-transaction", "lost-write"),
-        pattern=r"Completed rollback ongoing transaction of transactionalId",
-        means="a transaction that timed out is aborted, and its producer commits the rest of it",
-    ),
     "KAFKA-5970": Mechanism(
         breaks=("unavailable", "isr-not-restored"),
         pattern=r"Java-level deadlock:[\s\S]*DelayedProduce\.safeTryComplete",
@@ -203,7 +198,7 @@ STEPS = (
     Step(
         name="kafka-0.11.0.1", system="kafka:0.11.0.1", control="kafka:0.11.0.2",
         workload="txn", nemesis="pause,stall-clients",
-        ticket="KAFKA-6119",
+        ticket="KAFKA-5970",
     ),
     Step(
         name="kafka-4.1.1", system="kafka:4.1.1", control="kafka:4.2.2",
