@@ -1,12 +1,12 @@
 """The menu: `mkdocs.yml` names pages, and takes the rest of a folder as `how-to/*`."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 Menu = list[object]
 _REST = "/*"
 
 
-def expanded(menu: Menu, pages: Collection[str]) -> Menu:
+def expanded(menu: Sequence[object], pages: Collection[str]) -> Menu:
     """Return the menu with each `folder/*` as the folder's pages that it does not name itself.
 
     Args:
@@ -25,7 +25,7 @@ def _named(menu: object) -> Iterator[str]:
             yield from _named(each)
 
 
-def _expanded(menu: Menu, rest: list[str]) -> Menu:
+def _expanded(menu: Sequence[object], rest: list[str]) -> Menu:
     found: Menu = []
     for each in menu:
         if isinstance(each, str) and each.endswith(_REST):

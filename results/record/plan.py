@@ -113,8 +113,7 @@ class Plan(Part):
     """Number of operating system processes that run the logical processes."""
     acks: Literal["0", "1", "all"] = "all"
     idempotence: bool | None = None
-    """None means on with acks=all, as in Kafka's clients, if the message format permits; else off.
-    """
+    """None: on with acks=all, as in Kafka's clients, if the message format permits; else off."""
     retries: int | None = Field(default=None, ge=0)
     """None means the client's default (no limit until the delivery timeout)."""
     client_version: str | None = Field(default=None, pattern=r"^\d+\.\d+\.\d+$")
@@ -130,8 +129,7 @@ class Plan(Part):
     payload_bytes: int = Field(default=100, ge=8, le=1_000_000)
     """The size of each message. From 20 bytes on, readers notice any changed byte."""
     keys: int = Field(default=0, ge=0, le=1_000_000)
-    """Number of keys per partition; 0 gives each message its own. The workload keyed defaults to
-    8..32."""
+    """Keys per partition; 0: each message has its own. The workload keyed defaults to 8..32."""
     delivery_timeout_s: float = Field(default=30, gt=0)
     """After so long a producer gives a message up. Longer than the longest fault."""
     transaction_timeout_s: float = Field(default=10, gt=0)
