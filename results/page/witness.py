@@ -37,8 +37,8 @@ them."""
 _ANNOUNCED = ("announced", "earlier", "later")
 _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
-    ("from_ns", "the partition", "had nobody from here on who could serve it"),
-    ("to_ns", "the partition", "was served again, or nobody was asked any more"),
+    ("from_ns", "the partition", "had no broker from here on that could serve it"),
+    ("to_ns", "the partition", "was served again, or no broker was asked any more"),
     ("full_ns", "the ISR", "was full again"),
     ("since_ns", "the last stable offset", "stood still from here on, to the end"),
 )

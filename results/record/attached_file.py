@@ -177,8 +177,8 @@ def security_of(file: AttachedFile, path: Path) -> dict[str, str]:
     settings = {**own, **here}
     if _makes_tokens(settings) and settings.get(UNSECURED, "").lower() != "true":
         raise PlanError(
-            f'{path}: OAUTHBEARER needs sasl.oauthbearer.method = "oidc", or, for tokens that'
-            f' nobody signs, {UNSECURED} = "true"'
+            f'{path}: OAUTHBEARER needs sasl.oauthbearer.method = "oidc", or, for unsigned'
+            f' tokens, {UNSECURED} = "true"'
         )
     return settings
 

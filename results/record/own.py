@@ -83,7 +83,7 @@ def tables_of(path: Path) -> dict[str, object]:
     except tomllib.TOMLDecodeError as broken:
         where = re.search(r"at line \d+, column \d+|at end of document", str(broken))
         told = where[0] if where else "somewhere"  # The rest of the message may hold a value.
-        raise PlanError(f"{path} is no TOML {told}; mend it there") from None
+        raise PlanError(f"{path} is no TOML {told}; fix it there") from None
     except UnicodeDecodeError:
         raise PlanError(f"{path} is no text in UTF-8; write it anew") from None
 

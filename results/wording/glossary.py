@@ -6,10 +6,11 @@ GLOSSARY = {
     "acknowledged": "The broker told the sender that its message is stored. With acks=all that is "
     "said once all in-sync replicas have it, with acks=1 once the leader alone has it.",
     "offset": "A record's place in the log of a partition, counted from 0.",
-    "value": "What a client of Logquake sends: a number that is sent once in a run, so that each "
-    "message can be told from every other. log-0-0:v785 is the value with sequence number 785 "
-    "that was sent to partition 0 of topic log-0; the v keeps it apart from an offset. Each worker "
-    "counts in a range of its own, so the numbers are no count of messages.",
+    "value": "A number that a client of Logquake sends as a message. Each number is sent once in"
+    " a run, so that messages can be told apart. Example: log-0-0:v785 is the value with"
+    " sequence number 785 that was sent to partition 0 of topic log-0. The v shows that"
+    " it is no offset. Each worker counts in a range of its own, so the numbers are no"
+    " count of messages.",
     "op": "One call of a client: a send, a poll, a transaction. p22#132 is the 132nd op of "
     "process 22.",
     "process": "A logical client, which does one op at a time. Its number is used once in a run: "
