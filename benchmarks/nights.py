@@ -164,7 +164,7 @@ def _half(paths: RunPaths, *, cut: bool) -> Iterator[str]:
         yield f"{paths.run_id} is alive, or does not know its night"
     if cut:
         if not reached or reached[-1].detail.get("kind") != "cut-short":
-            yield f"{paths.run_id} was cut short, and nobody noted it"
+            yield f"{paths.run_id} was cut short, and no milestone shows it"
         if read_verdict(paths.verdict) is not None:
             yield f"{paths.run_id} was cut short, and has a verdict"
     elif not any(each.name == "audited" for each in reached):

@@ -58,7 +58,7 @@ def recorded(text: str) -> Iterator[Score]:
     for line in rows.splitlines()[2:]:
         row = _ROW.match(line)
         if row is None:
-            raise ValueError(f"{TABLE.name}: the score cannot be read; mend this row: {line}")
+            raise ValueError(f"{TABLE.name}: the score cannot be read; fix this row: {line}")
         yield Score(
             name=row["name"], killed=int(row["killed"]), tried=int(row["tried"]),
             rough=row["former"] is not None or row["share"] != "all",

@@ -246,7 +246,7 @@ CHECKER = Checker(
         one="failed or aborted write was read",
         many="failed or aborted writes were read",
         means="A reader got a value whose send failed, or whose transaction was aborted.",
-        promise="What failed or was aborted is never read.",
+        promise="Values of failed or aborted sends are never read.",
         explains={"precommitted-read": "a record that is shown too early may be the reader's own"},
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -257,8 +257,8 @@ CHECKER = Checker(
     compares="failed sends, looked for among what was read",
     chapter=Chapter.TRANSACTIONS,
     of_histories=True,
-    looks_for="values of sends that failed, with all polls: any reader of a plain one,"
-    " read_committed readers of an aborted transaction's",
+    looks_for="values of failed sends among all polls: any reader counts for a plain send, and"
+              " read_committed readers for a send of an aborted transaction",
     meanwhile=Proof.TOLD,
     excuses=TAKES_RECORDS,
 )  # fmt: skip

@@ -188,12 +188,12 @@ CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="write lies at another offset than acknowledged",
-        many="writes lie at other offsets than acknowledged",
+        one="write is at another offset than acknowledged",
+        many="writes are at other offsets than acknowledged",
         means="The acknowledged offset does not hold the value, and another offset does.",
-        promise="A record lies at the offset that its sender was told.",
+        promise="A record is at the offset that its acknowledgement names.",
         explains={
-            "inconsistent-offsets": "at the offset that the answer named lies another value",
+            "inconsistent-offsets": "the offset that the answer named holds another value",
             **dict.fromkeys(OF_WRITERS, "an answer that names a wrong offset puts it out of order"),
         },
     ),
@@ -202,11 +202,11 @@ CHECKER = Checker(
     check=_check,
     applies=_applies,
     promise=Promise.LOG,
-    compares="acknowledged offsets, compared with where the records stand",
+    compares="acknowledged offsets, compared with the offsets of the records",
     chapter=Chapter.ORDER,
     of_histories=True,
-    looks_for="each acknowledgement that names an offset, and where its value stands in the last"
-    " leader's log; without that log, where readers got it",
-    waits="the record may still be truncated where it stands, and then it is lost-write",
+    looks_for="each acknowledgement that names an offset, compared with the offset of its value"
+    " in the last leader's log; without that log, with the offset where readers got it",
+    waits="the record may still be truncated, and then it is a lost-write",
     excuses=TAKES_ACKNOWLEDGED,
 )

@@ -137,8 +137,9 @@ def _describe(group: Group, each: Accepted) -> Anomaly:
         NAME,
         sentence=f"{group.place} acknowledged {each.count} sends with acks=all from"
         f" {seconds(each.from_ns)} to {seconds(each.to_ns)}, though from"
-        f" {seconds(each.low_from_ns)} to {seconds(each.low_to_ns)} every broker told an ISR of"
-        f" less than min.insync.replicas, {needed}, at last {list(each.isr)}",
+        f" {seconds(each.low_from_ns)} to {seconds(each.low_to_ns)} every broker"
+        f" reported an ISR of less than min.insync.replicas, {needed}, at last"
+        f" {list(each.isr)}",
         evidence={
             "acknowledged": each.count,
             "from_ns": each.from_ns,
@@ -248,8 +249,8 @@ CHECKER = Checker(
     promise=Promise.STORED,
     compares="sends with acks=all while too few replicas were in sync",
     chapter=Chapter.REPLICAS,
-    looks_for="acknowledgements of acks=all, and the ISRs that all brokers told around them: for"
-    " more than five seconds all smaller than `min.insync.replicas`, four seconds of slack"
-    " on either side",
+    looks_for="acknowledgements of acks=all while all brokers reported ISRs smaller than"
+    " `min.insync.replicas` for more than five seconds, with four seconds of slack on"
+    " either side",
     waits=Waits.LATER,
 )

@@ -77,7 +77,7 @@ class Acknowledger(Leader):
         """The leader for a report, such as `n1, leader of epoch 4`."""
         if self.broker >= 0:
             return self.node + (f", leader of epoch {self.epoch}" * (self.epoch >= 0))
-        return f"whoever led in epoch {self.epoch}" if self.epoch >= 0 else self.node
+        return f"an unknown leader of epoch {self.epoch}" if self.epoch >= 0 else self.node
 
 
 _UNTOLD = Acknowledger(broker=NONE, epoch=NONE)
@@ -485,7 +485,7 @@ def led_between(group: Group, from_ns: int, until_ns: int) -> tuple[Acknowledger
 
 def named(found: Sequence[Acknowledger]) -> str:
     """Return the leaders for a report: `n2, leader of epoch 1, or n3, leader of epoch 2`."""
-    return ", or ".join(each.text for each in found) or "nobody was seen to lead"
+    return ", or ".join(each.text for each in found) or "no leader was seen"
 
 
 def evidence_of(found: Sequence[Acknowledger]) -> Evidence:

@@ -111,7 +111,7 @@ def _how(code: str) -> tuple[str, bool, bool]:
     try:
         number = int(code)
     except ValueError:
-        return "ended, and nobody saw how", True, False
+        return "ended in a way that was not seen", True, False
     number = _BY_SIGNAL - number if number > _BY_SIGNAL else number
     if number >= 0:
         return f"ended with exit code {number}", False, False
@@ -210,10 +210,10 @@ CHECKER = Checker(
         one="broker ended by itself",
         many="brokers ended by themselves",
         means=(
-            "It exited or crashed, though nothing had told it to stop and no fault of its "
-            "disk or its resources explains that."
+            "It exited or crashed, though nothing had asked it to stop and no fault of its disk"
+            " or its resources explains that."
         ),
-        promise="A broker runs until it is told to stop.",
+        promise="A broker runs until it is asked to stop.",
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("faults",),
@@ -226,7 +226,8 @@ CHECKER = Checker(
     compares="server processes watched",
     chapter=Chapter.LIVENESS,
     looks_for="at any time a server exits by itself, or a crash ends it (SIGSEGV, SIGABRT …),"
-    " though nothing had told it to stop; its last words of errors are in the evidence",
+    " though nothing had asked it to stop. The evidence has the last errors that it"
+    " logged",
     meanwhile=Proof.OBSERVED,
 )
 
@@ -256,10 +257,10 @@ OUTSIDE_CHECKER = Checker(
     name=OUTSIDE,
     why=_why_outside,
     words=Words(
-        one="broker was hit by somebody else",
-        many="brokers were hit by somebody else",
-        means="Something beside the run ended or stopped it, or nobody saw how it ended.",
-        promise="Nobody but the run ends or stops its brokers.",
+        one="broker was hit from outside of the run",
+        many="brokers were hit from outside of the run",
+        means="Something outside of the run ended or paused it, or its end was not seen.",
+        promise="Only the run ends or pauses its brokers.",
     ),
     anomaly_class=AnomalyClass.HARNESS,
     tables=(),
@@ -270,7 +271,7 @@ OUTSIDE_CHECKER = Checker(
     applies=_applies,
     compares="server processes watched",
     chapter=Chapter.HARNESS,
-    looks_for="a process of the cluster ended by a signal that no fault of the plan sent and no"
-    " crash raises (SIGKILL of the kernel's OOM killer, SIGTERM), or stood still"
-    " (SIGSTOP), or nobody saw how it ended",
+    looks_for="a process of the cluster was ended by a signal that no fault of the plan sent and"
+    " no crash raises (SIGKILL of the kernel's OOM killer, SIGTERM). Or it was paused"
+    " (SIGSTOP), or its end was not seen",
 )

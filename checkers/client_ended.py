@@ -73,7 +73,7 @@ CHECKER = Checker(
         one="process of clients crashed",
         many="processes of clients crashed",
         means="Native code in it failed. Clients are to blame, and brokers are not.",
-        promise="A client library reports what goes wrong. It does not take its program down.",
+        promise="A client library reports what goes wrong. It does not end its program.",
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=(),
@@ -84,7 +84,7 @@ CHECKER = Checker(
     promise=Promise.CLIENTS,
     compares="processes of clients",
     chapter=Chapter.LIVENESS,
-    looks_for="at any time a crash ends a worker (SIGSEGV, SIGABRT …); its last words are in the"
-    " evidence. Who is to blame is a client library, never a broker",
+    looks_for="at any time a crash ends a worker (SIGSEGV, SIGABRT …). The evidence has its last"
+    " output. A client library is to blame, never a broker",
     waits="clients are watched until they have stopped",
 )

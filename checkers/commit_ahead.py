@@ -43,9 +43,9 @@ def _labels(facts: RunFacts) -> Labels:
 
 
 def _describe(group: Group, answer: Answer) -> Anomaly:
-    most = "nobody had tried to commit any"
+    most = "no member had tried to commit any offset"
     if answer.most >= 0:
-        most = f"nobody had tried to commit more than {answer.most} (op {answer.most_op_id})"
+        most = f"no member had tried to commit more than {answer.most} (op {answer.most_op_id})"
     return anomaly_at(
         group,
         NAME,
@@ -116,12 +116,10 @@ CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="position of a group is one that nobody had reached",
-        many="positions of groups are ones that nobody had reached",
-        means=(
-            "A member was given a position beyond what was ever committed: it leaves records out."
-        ),
-        promise="A group is told no position that none of its members committed.",
+        one="position of a group is beyond all commits of its members",
+        many="positions of groups are beyond all commits of their members",
+        means=("A member got a position beyond all commits, so it skips records."),
+        promise="A group gets no position beyond all commits of its members.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=TABLES,
@@ -130,6 +128,6 @@ CHECKER = Checker(
     promise=Promise.GROUPS,
     compares="positions that members were given",
     chapter=Chapter.GROUPS,
-    looks_for="the answer is more than anybody had tried to commit by then",
+    looks_for="the answer is more than any member had tried to commit by then",
     waits=Waits.BEFORE,
 )

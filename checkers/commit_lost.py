@@ -217,18 +217,21 @@ CHECKER = Checker(
     words=Words(
         one="position of a group was forgotten",
         many="positions of groups were forgotten",
-        means="What a group had committed is gone: who goes on from there reads records again.",
-        promise="What a group committed it is told when it asks.",
+        means="A committed offset of a group is lost, so the next member reads records again.",
+        promise="A group that asks for its position gets what it committed.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=TABLES,
     check=_check,
     applies=applies,
     promise=Promise.GROUPS,
-    compares="positions that members were given after a commit was acknowledged, and acknowledged"
+    compares="positions that members got after a commit was acknowledged, and acknowledged"
     " commits, looked for in the brokers' logs",
     chapter=Chapter.GROUPS,
-    looks_for="the answer is less than the least that can stand there; a commit that no log has",
+    looks_for=(
+        "an answer lower than the lowest offset that can be committed there; a commit that"
+        " no log has"
+    ),
     waits=Waits.BEFORE,
     excuses=TAKES_RECORDS,
 )

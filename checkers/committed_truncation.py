@@ -434,12 +434,15 @@ CHECKER = Checker(
         one="committed record was cut off a replica",
         many="committed records were cut off replicas",
         means="A replica dropped a record from its log that a leader had announced as committed.",
-        promise="What was announced as committed is never truncated.",
+        promise="Records that were announced as committed are never truncated.",
         explains={
             **OF_A_LOST_END,
-            "log-divergence": "who cut it off and got another record differs from who kept it",
-            "incomplete-leader": "who cut it off leads without it",
-            "log-end-regression": "for a while the log of who cut it off was shorter",
+            "log-divergence": (
+                "a replica that cut it off and got another record differs from a"
+                " replica that kept it"
+            ),
+            "incomplete-leader": "a replica that cut it off leads without it",
+            "log-end-regression": "for a while the log of the replica that cut it off was shorter",
             "epoch-mismatch": "it was read, and another record was written in its place",
             "high-watermark-regression": LACKING,
         },
@@ -453,8 +456,8 @@ CHECKER = Checker(
     promise=Promise.STORED,
     compares="records of replicas, compared with what was announced as committed",
     chapter=Chapter.REPLICAS,
-    looks_for="a replica's copy and the next one; and each log, with what its own broker had"
-    " announced as a leader",
-    waits="log-end-regression finds it as soon as a broker tells of it",
+    looks_for="each copy of a replica's log, compared with the next copy; and each log, compared"
+    " with what its own broker had announced as a leader",
+    waits="log-end-regression finds it as soon as a broker reports it",
     excuses=TAKES_RECORDS,
 )

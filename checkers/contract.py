@@ -17,36 +17,36 @@ _DISKS = (
     " emptied, or a bit flipped (Kafka's documentation of log.flush.interval.messages)"
 )
 REASONS: Mapping[str, str] = {
-    Excuse.ALWAYS: ("nobody promises that it does not happen"),
+    Excuse.ALWAYS: ("no system promises that it does not happen"),
     Excuse.ACKS: (
-        "with acks=0 or 1 nobody waits until a follower has a message, so it may go with its"
-        " leader (Kafka's documentation of acks)"
+        "with acks=0 or 1 no client waits until a follower has a message, so the message may be"
+        " lost with its leader (Kafka's documentation of acks)"
     ),
     Excuse.UNCLEAN: (
-        "a leader came from outside of the in-sync replicas, as was asked for, and lacks what"
-        " it had not fetched (Kafka's documentation of unclean.leader.election.enable)"
+        "a leader came from outside of the in-sync replicas, as the plan or a fault asked, and"
+        " lacks the records that it had not fetched (Kafka's documentation of"
+        " unclean.leader.election.enable)"
     ),
     Excuse.RETRIES: (
-        "a producer without idempotence that gets no answer sends again, and both may be"
-        " stored (KIP-98)"
+        "a producer without idempotence that gets no answer resends the message, and both copies"
+        " may be stored (KIP-98)"
     ),
     Excuse.NEW_EPOCH: (
-        "after some errors librdkafka numbers its messages anew, in a new producer epoch;"
-        " brokers recognise a message that is sent again within one epoch only"
-        " (librdkafka#4953, KIP-360)"
+        "after some errors librdkafka renumbers its messages in a new producer epoch; brokers"
+        " recognise a resent message only within one producer epoch (librdkafka#4953, KIP-360)"
     ),
     Excuse.SEQUENCE: (
-        "its client went on after a time-out, and librdkafka used a sequence number twice in one"
-        " producer epoch; a broker takes the second record for a copy of the first (KIP-98)"
+        "its client went on after a timeout, and librdkafka used one sequence number twice in a"
+        " producer epoch; a broker takes the second record for a copy (KIP-98)"
     ),
     **dict.fromkeys(DISK_EXCUSES, _DISKS),
     Excuse.REUSED: (
-        "without broker epochs a leader that is back before its session ends goes on in its"
-        " old epoch (before KIP-380)"
+        "without broker epochs, a leader that is back before its session ends continues in its"
+        " old leader epoch (before KIP-380)"
     ),
     Excuse.REBALANCE: (
-        "its group was rebalanced, and whoever gets a partition begins where the group had"
-        " committed (Kafka's documentation of the consumer)"
+        "its group was rebalanced, and the member that gets a partition begins at the committed"
+        " offset of the group (Kafka's documentation of the consumer)"
     ),
 }
 """The reason for each row of the contract's table, with its source."""

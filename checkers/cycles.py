@@ -303,7 +303,7 @@ def _check(name: str, group: Group) -> Findings:
         lambda cycle: ((Excuse.ALWAYS.value,) if _excused(group.facts, cycle) else (), ()),
     )
     did = "wrote behind" if through == WW else "read"
-    why = f"no op {did} what another one had written, so a circle could not show"
+    why = f"no op {did} what another one had written, so a cycle could not show"
     return could_not_show(found, why, given=bool(group.derived["participants"].num_rows))
 
 
@@ -332,7 +332,7 @@ def _describe(group: Group, cycle: Cycle) -> Anomaly:
         evidence["early"] = early
     if {edge.kind for edge in edges} == {_WORDS[WR]}:
         evidence["served"] = [each.served for each in sorted(edges, key=lambda edge: edge.rest < 0)]
-    more = f" (the smallest circle among {cycle.ops} ops)" if cycle.ops > len(edges) else ""
+    more = f" (the smallest cycle among {cycle.ops} ops)" if cycle.ops > len(edges) else ""
     sentence = f"{'; '.join(edge.text for edge in edges)}{more}"
     return anomaly_at(group, cycle.name, sentence=sentence, evidence=evidence)
 
@@ -363,8 +363,8 @@ def _why(_group: Group, found: Anomaly) -> str:
 
 _BY = {"": "", "-process": " and the order of a process", "-realtime": " and the clock"}
 _LOOKS_FOR = {
-    "G0": "ops that precede each other in a circle, by write-write dependencies",
-    "G1c": "ops that precede each other in a circle, by any dependencies, one of them write-read",
+    "G0": "ops that precede each other in a cycle, by write-write dependencies",
+    "G1c": "ops that precede each other in a cycle, by any dependencies, one of them write-read",
 }
 _WIDER = {
     "": ("-process", "-realtime"),
@@ -384,7 +384,7 @@ def _words(name: str) -> Words:
         means=f"{step}, and the last before the first.",
         promise="Transactions can be put in an order that agrees with what all clients saw.",
         explains={
-            f"{kind}{wider}": "a circle stays one where more orders are looked at"
+            f"{kind}{wider}": "a cycle remains a cycle if more orders are considered"
             for wider in _WIDER[suffix]
         },
     )

@@ -115,7 +115,10 @@ CHECKER = Checker(
     words=Words(
         one="accepted record was delivered again",
         many="accepted records were delivered again",
-        means="A broker confirmed that the record was done with, and its share group gave it out.",
+        means=(
+            "A broker confirmed that the record was accepted or rejected, and its share group"
+            " delivered it again."
+        ),
         promise="A share group does not deliver again what it confirmed as accepted or rejected.",
     ),
     anomaly_class=AnomalyClass.SAFETY,

@@ -142,8 +142,7 @@ CHECKER = Checker(
     promise=Promise.EPOCHS,
     compares="votes of controllers",
     chapter=Chapter.CONTROLLERS,
-    looks_for="all votes of a voter in an epoch: `quorum-state` files, each state that its log"
-    " names, each request for its vote that its log says it granted, and itself as a"
-    " candidate",
+    looks_for="all votes of a voter in an epoch: in `quorum-state` files, in the states and the"
+    " granted requests for votes that its log names, and for itself as a candidate",
     waits=Waits.STOPPED,
 )

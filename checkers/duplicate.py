@@ -428,8 +428,8 @@ CHECKER = Checker(
     words=Words(
         one="value is in the log twice",
         many="values are in the log twice",
-        means="One value that was sent once lies at two or more offsets.",
-        promise="What an idempotent producer sends once is stored once.",
+        means="One value that was sent once is at two or more offsets.",
+        promise="A message that an idempotent producer sends once is stored once.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=(

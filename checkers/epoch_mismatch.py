@@ -279,8 +279,10 @@ CHECKER = Checker(
     words=Words(
         one="record was read with another leader epoch than the log has",
         many="records were read with other leader epochs than the log has",
-        means="At that offset another record stood when it was read: it was cut off and replaced.",
-        promise="What was read stays where it stood.",
+        means=(
+            "When it was read, its offset held another record, which was then cut off and replaced."
+        ),
+        promise="A record that was read stays at its offset.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=(
@@ -301,6 +303,6 @@ CHECKER = Checker(
     chapter=Chapter.REPLICAS,
     looks_for="the leader epoch of each polled record, and that of the last leader's final log at"
     " its offset",
-    waits="which log is the leader's, an answer may tell late",
+    waits="a late answer may still show which log is the leader's",
     excuses=TAKES_RECORDS,
 )

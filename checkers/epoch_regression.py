@@ -424,8 +424,8 @@ CHECKER = Checker(
     promise=Promise.EPOCHS,
     compares="epochs with one before them, and records against checkpoints",
     chapter=Chapter.REPLICAS,
-    looks_for="epochs that one life of an observer was told, that ZooKeeper and the metadata log"
-    " (below the quorum's high watermark) have, along each log, and records against the"
-    " checkpoint's lines",
+    looks_for="leader epochs in their order: as one life of an observer got them, in ZooKeeper,"
+    " in the metadata log (below the quorum's high watermark), and along each log. Also"
+    " records, compared with the lines of the checkpoint",
     meanwhile=Proof.OBSERVED,
 )

@@ -242,6 +242,6 @@ CHECKER = Checker(
     compares="kinds and numbers of faults that the plan asks for",
     chapter=Chapter.HARNESS,
     looks_for="fewer confirmed faults than the plan's minimum (half of those scheduled), or a"
-    " family without any that somebody named (`all` and the default draw from what fits,"
-    " and say what was left out: of their families those count that were begun twice)",
+    " named family without any. With `all` and the default, the harness chooses the"
+    " families: then a family counts if two of its faults began",
 )

@@ -192,7 +192,10 @@ CHECKER = Checker(
     words=Words(
         one="leader was elected that may have lacked committed records",
         many="leaders were elected that may have lacked committed records",
-        means="A leader came from outside of the in-sync replicas, and nobody had allowed that.",
+        means=(
+            "A leader came from outside of the in-sync replicas, though neither the plan nor a"
+            " fault allowed that."
+        ),
         promise="Only an in-sync replica becomes the leader.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -204,9 +207,9 @@ CHECKER = Checker(
     promise=Promise.LEADERS,
     compares="elections in the metadata log or ZooKeeper",
     chapter=Chapter.REPLICAS,
-    looks_for="each election in the metadata log: an unclean one that neither plan nor fault"
-    " allowed, and that is not the last known leader's return (KIP-966); there and in"
-    " ZooKeeper a leader that is not in its own ISR; a record that not all copies of the"
-    " metadata log have alike is left to `metadata-divergence`",
+    looks_for="in the metadata log: an unclean election that neither plan nor fault allowed, and"
+    " that is not the return of the last known leader (KIP-966). There and in"
+    " ZooKeeper: a leader that is not in its own ISR. If copies of the metadata log"
+    " differ in a record, only `metadata-divergence` reports it",
     waits=Waits.STOPPED,
 )

@@ -353,7 +353,7 @@ CHECKER = Checker(
         one="group was given nothing of a partition",
         many="groups were given nothing of partitions",
         means="Messages arrived there, and for longer than the budget no member got any of them.",
-        promise="After the last heal every group reads what arrives, within the budget.",
+        promise="After the last heal every group reads arriving messages within the budget.",
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=(
@@ -371,10 +371,11 @@ CHECKER = Checker(
     promise=Promise.RECOVERY,
     compares="groups and partitions where messages arrived",
     chapter=Chapter.LIVENESS,
-    looks_for="the partition took a message, and for longer than `group_s` after both that and the"
-    " last heal no member of a group was given any record of it; or, of a group that was"
-    " given some, any record more though messages came, counted from the first of them or"
-    " from the last join of a member; a good sign: a record in an ok poll of any member",
+    looks_for="the partition took a message, and no member of a group got any record of it for"
+    " longer than `group_s` after that and the last heal. Or a group that got some"
+    " records got no more for that long, though more messages came. Then the time is"
+    " counted from the first of these, or from the last join of a member. A good sign:"
+    " a record in an ok poll of any member",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

@@ -15,18 +15,17 @@ _LOG = (
     " readers get these, and nothing else, in their order"
 )
 _EPOCHS = "a leader epoch has one leader, and epochs only grow; so it is with the controllers"
-_GROUPS = "a group goes on where it had committed that it was"
+_GROUPS = "a group continues at its committed offset"
 _SHARES = (
     "a share group delivers each record at least once, and none again once it has confirmed that it"
     " is accepted or rejected"
 )
 _NEW_EPOCH = (
-    "after some errors librdkafka numbers its messages anew, in a new producer epoch; brokers then"
-    " take a message that it sends again for a new one, and may store it twice (librdkafka#4953,"
-    " KIP-360)"
+    "after some errors librdkafka renumbers its messages in a new producer epoch; brokers then"
+    " take a resent message for a new one, and may store it twice (librdkafka#4953, KIP-360)"
 )
-_CLIENTS = "a client tells what goes wrong, and does not end the program that uses it"
-_SERVERS = "a broker runs until it is told to stop, or a fault hits it"
+_CLIENTS = "a client reports what goes wrong, and does not end the program that uses it"
+_SERVERS = "a broker runs until it is asked to stop, or a fault hits it"
 
 
 def guarantees(facts: RunFacts) -> tuple[str, ...]:
@@ -115,9 +114,9 @@ def _transactions(facts: RunFacts) -> str:
     limit = f"{facts.plan.transaction_timeout_s:g} s"
     once = "; each input of the pipeline takes effect exactly once"
     return (
-        "writes are transactions: a read_committed reader gets all of a committed one, and nothing"
-        f" of an aborted one; what nobody ends is aborted after {limit}"
-        f"{once if facts.plan.workload == 'pipeline' else ''}"
+        "writes are transactions: a read_committed reader gets all of a committed one, and"
+        " nothing of an aborted one; a transaction that no client ends is aborted after"
+        f" {limit}{once if facts.plan.workload == 'pipeline' else ''}"
     )
 
 

@@ -146,9 +146,9 @@ def _left_open(group: Group) -> bool:
 
 def _unproven(group: Group, stuck: Stuck) -> str:
     return (
-        f"a transaction was still open in {group.place} at the last look at it: its last stable"
-        f" offset was {stuck.stable} and its high watermark {stuck.mark} for {stuck.lasted_s:.3f} s"
-        f" after the last heal, and it may be for {group.facts.plan.hanging_after_s:g} s"
+        f"a transaction was still open in {group.place} at the last observation: the last stable"
+        f" offset was {stuck.stable} and the high watermark {stuck.mark} for {stuck.lasted_s:.3f}"
+        f" s after the last heal; the limit is {group.facts.plan.hanging_after_s:g} s"
     )
 
 
@@ -296,7 +296,7 @@ CHECKER = Checker(
         means=(
             "It stayed open longer than its coordinator may leave it, and readers wait behind it."
         ),
-        promise="A transaction ends: by its client, or aborted after its timeout.",
+        promise="A transaction ends: its client ends it, or it is aborted after its timeout.",
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("sends", "leadership", "replica_records", "replica_states", "truncations"),
@@ -305,11 +305,11 @@ CHECKER = Checker(
     premises=(),
     applies=_applies,
     promise=Promise.TRANSACTIONS,
-    compares="transactions that wrote to a partition which was looked at to the end",
+    compares="transactions that wrote to a partition which was observed to the end",
     chapter=Chapter.LIVENESS,
-    looks_for="the last leader's last stable offset stands still below its high watermark for"
-    " longer than a transaction may be open: its timeout, the coordinator's interval, and"
-    " ten seconds for the markers",
+    looks_for="the last leader's last stable offset stays below its high watermark for longer"
+    " than a transaction may be open. That limit is its timeout, the coordinator's"
+    " interval, and ten seconds for the markers",
     waits=Waits.BUDGET,
     excuses=TAKES_RECORDS,
 )

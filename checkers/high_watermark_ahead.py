@@ -340,10 +340,10 @@ CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="replica called more committed than its leader had",
-        many="replicas called more committed than their leaders had",
-        means="A replica's high watermark lay above what a leader announced later.",
-        promise="No replica calls committed what its leader does not.",
+        one="replica had a higher high watermark than its leader",
+        many="replicas had higher high watermarks than their leaders",
+        means="A replica's high watermark was above what a leader announced later.",
+        promise="No replica has a higher high watermark than its leader.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "replica_records", "replica_states", "truncations"),
@@ -354,9 +354,10 @@ CHECKER = Checker(
     promise=Promise.LOG,
     compares="high watermarks of replicas, compared with what their leader announced later",
     chapter=Chapter.REPLICAS,
-    looks_for="each high watermark that a broker told of its own replica, and what leaders of that"
-    " epoch or later announced when they were asked afterwards; each checkpoint after a"
-    " clean stop, and the end of the last leader's log; not in stories",
+    looks_for="each high watermark that a broker reported for its own replica, compared with what"
+    " leaders of that epoch or later announced when they were asked afterwards. Each"
+    " checkpoint after a clean stop, compared with the end of the last leader's log."
+    " Not in stories",
     waits=Waits.BEFORE,
     excuses=TAKES_RECORDS,
 )

@@ -358,8 +358,8 @@ CHECKER = Checker(
     words=Words(
         one="high watermark went down",
         many="high watermarks went down",
-        means="A leader announced a lower end of what is committed than was announced before.",
-        promise="What was announced as committed stays committed.",
+        means="A leader announced a lower end of the committed records than was announced before.",
+        promise="Records that were announced as committed stay committed.",
         explains={"uncommitted-read": ABOVE},
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -379,10 +379,11 @@ CHECKER = Checker(
     promise=Promise.STORED,
     compares="announced high watermarks with one before them",
     chapter=Chapter.REPLICAS,
-    looks_for="each announcement, and the highest of earlier epochs, or of its own that had ended"
-    " before it was asked for; also the end that the final reads were told after the"
-    " recovery, and the highest of all; with transactions that end, and the highest record"
-    " that read_committed readers were given before",
+    looks_for="each announced high watermark, compared with the highest of earlier epochs, and"
+    " with the highest of its own epoch whose answer came before it was asked for. The"
+    " end that the final reads got after the recovery, compared with the highest of"
+    " all. With transactions, that end is compared with the highest record that"
+    " read_committed readers got before",
     meanwhile=Proof.TOLD,
     excuses=TAKES_RECORDS,
 )

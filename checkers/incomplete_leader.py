@@ -264,8 +264,10 @@ CHECKER = Checker(
     words=Words(
         one="leader was elected without all committed records",
         many="leaders were elected without all committed records",
-        means="A new leader's log ended below what its predecessors had announced as committed.",
-        promise="A leader begins with everything that was committed before it.",
+        means=(
+            "A new leader's log ended below the high watermark that earlier leaders had announced."
+        ),
+        promise="A new leader has all records that were committed before it.",
         explains={**OF_A_LOST_END, "high-watermark-regression": LACKING},
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -277,8 +279,8 @@ CHECKER = Checker(
     promise=Promise.LEADERS,
     compares="starts of leader epochs, compared with what earlier leaders announced",
     chapter=Chapter.REPLICAS,
-    looks_for="the smallest known start of each epoch, and the highest mark that earlier epochs"
-    " announced",
+    looks_for="the smallest known start of each epoch, compared with the highest high watermark"
+    " that leaders of earlier epochs announced",
     waits=Waits.STOPPED,
     excuses=TAKES_RECORDS,
 )

@@ -122,8 +122,8 @@ CHECKER = Checker(
     promise=Promise.EPOCHS,
     compares="starts of controllers' epochs, compared with what earlier leaders reported",
     chapter=Chapter.CONTROLLERS,
-    looks_for="where each epoch of the quorum begins, and the highest high watermark that leaders"
-    " of earlier epochs told",
+    looks_for="the offset where each epoch of the quorum begins, compared with the highest high"
+    " watermark that leaders of earlier epochs reported",
     waits=Waits.STOPPED,
     excuses=TAKES_RECORDS,
 )

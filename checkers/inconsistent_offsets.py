@@ -282,7 +282,7 @@ CHECKER = Checker(
     words=Words(
         one="offset held two values",
         many="offsets held two values",
-        means="Clients were told of two different values at one offset of a partition.",
+        means="Clients got two different values at one offset of a partition.",
         promise="An offset of a partition holds one record, for ever.",
         explains={**OF_WRITERS, **OF_READERS},
     ),
@@ -291,7 +291,7 @@ CHECKER = Checker(
             "assignments"),
     check=_check,
     promise=Promise.LOG,
-    compares="offsets that clients were given at least twice",
+    compares="offsets that clients got at least twice",
     chapter=Chapter.CLIENTS,
     of_histories=True,
     looks_for="one offset with two values, among acknowledgements and polls",

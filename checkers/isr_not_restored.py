@@ -366,10 +366,10 @@ CHECKER = Checker(
     premises=(),
     applies=_applies,
     promise=Promise.RECOVERY,
-    compares="partitions whose ISR was full, or looked at for longer than the budget",
+    compares="partitions whose ISR was full, or that were observed for longer than the budget",
     chapter=Chapter.LIVENESS,
-    looks_for="at no time until `isr_s` has the ISR all its replicas; what counts: the ISR told"
-    " last in the highest leader epoch, by ZooKeeper or by metadata",
+    looks_for="until `isr_s` the ISR never has all replicas. The ISR that counts is the last one"
+    " that ZooKeeper or metadata reported in the highest leader epoch",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )
@@ -379,5 +379,5 @@ REMADE_CHECKER = replace(
     tables=(*CHECKER.tables, "replica_records"),
     scope=Scope.REMADE,
     applies=lambda facts: bool(facts.remade),
-    looks_for="the same, of a topic that a fault made again while a broker of it was down",
+    looks_for="the same for a topic that a fault recreated while one of its brokers was down",
 )

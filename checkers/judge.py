@@ -38,13 +38,15 @@ _PREMISE_SENTENCES = {
     Premise.WELL_FORMED.value: "the history is malformed",
     Premise.WHOLE_RECORD.value: "a stream of the record is cut, so that rows may be missing",
     Premise.READABLE_LOGS.value: "a replica's files could not be read to their end",
-    Premise.KNOWN_PLAN.value: "the run's plan could not be read, so nobody knows what was promised",
+    Premise.KNOWN_PLAN.value: (
+        "the run's plan could not be read, so it is unknown what was promised"
+    ),
     Premise.WHOLE_STORY.value: (
-        "the story's run did not come to its end, and its judge is for the whole of it"
+        "the story's run did not reach its end, and its judge needs the whole story"
     ),
     Premise.KNOWN_MOVES.value: (
-        "the tables are of an early ingest, which did not tell what assignments leave out, and not"
-        " all is there to make them again"
+        "the tables come from an early ingest, which did not record what assignments leave out,"
+        " and the files to build them again are incomplete"
     ),
     Premise.AWAKE.value: (
         "for a part of that time neither clients nor observers recorded anything, as on a machine"
@@ -52,20 +54,20 @@ _PREMISE_SENTENCES = {
     ),
     Premise.KNOWN_LOSSES.value: (
         "a fault that takes records was begun on every replica and not confirmed on all, so that"
-        " nobody knows what it took"
+        " it is unknown what it took"
     ),
     Premise.KEPT_COPIES.value: (
-        "a fault took what every replica had that was last seen in sync, and so perhaps the only"
-        " copies"
+        "a fault took the data of every replica that was last seen in sync, and so perhaps the"
+        " only copies"
     ),
     Premise.KNOWN_CAUSE.value: (
-        "a client may send again what it has no answer for, but nothing is known that could have"
-        " cost it the answer"
+        "a client may resend a message that got no answer, but no known event could have cost it"
+        " the answer"
     ),
     Premise.SHOWN_CAUSE.value: (
         "something that is allowed may have caused it, and the system does not show whether it did"
     ),
-    Premise.UNDISTURBED.value: "somebody else ended or stopped a broker",
+    Premise.UNDISTURBED.value: "something outside of the run ended or stopped a broker",
     Premise.RECOVERED.value: "not every partition had a leader and a full ISR again",
 }
 

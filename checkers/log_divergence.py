@@ -418,7 +418,9 @@ CHECKER = Checker(
         explains={
             **OF_READERS,
             "inconsistent-offsets": "two leaders in turn show what each of them holds",
-            "incomplete-leader": "of two logs that differ, one lacks what the other had committed",
+            "incomplete-leader": (
+                "if two logs differ, one lacks records that the other had committed"
+            ),
             "high-watermark-regression": LACKING,
         },
     ),

@@ -229,8 +229,11 @@ CHECKER = Checker(
     words=Words(
         one="replica's log went back behind its own high watermark",
         many="replicas' logs went back behind their own high watermarks",
-        means="A broker told that its log ended below what it had called committed before.",
-        promise="No replica drops what its broker called committed.",
+        means=(
+            "A broker reported that its log ended below a high watermark that it had reported"
+            " before."
+        ),
+        promise="No replica drops records below a high watermark that its broker reported.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "replica_records", "replica_states", "truncations"),
@@ -241,9 +244,9 @@ CHECKER = Checker(
     promise=Promise.STORED,
     compares="log ends reported after a high watermark of the same replica",
     chapter=Chapter.REPLICAS,
-    looks_for="each end of its log that a broker told, and the highest high watermark that it had"
-    " told of it before; not across a reassignment, and not in stories, whose steps copy"
-    " the files",
+    looks_for="each end of its log that a broker reported, compared with the highest high"
+    " watermark that it had reported before. Not across a reassignment, and not in"
+    " stories, whose steps copy the files",
     meanwhile=Proof.OBSERVED,
     excuses=TAKES_RECORDS,
 )

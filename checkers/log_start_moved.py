@@ -81,7 +81,8 @@ def _describe(group: Group, moved: Moved) -> Anomaly:
         group,
         NAME,
         sentence=f"the log of {group.place} on {moved.node} starts at offset {moved.start}, first"
-        f" seen {when}: its records below are gone, though nobody asked for retention",
+        f" seen {when}: its records below are missing, though no retention was"
+        " configured",
         evidence={
             "node": moved.node,
             "log_start": moved.start,
@@ -97,7 +98,7 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.forgets
 
 
-_BELOW = "what lay below the new start of a log is gone"
+_BELOW = "the records below the new start of a log are deleted"
 
 
 def _why(group: Group, found: Anomaly) -> str:
@@ -189,8 +190,8 @@ CHECKER = Checker(
     words=Words(
         one="replica dropped the beginning of its log",
         many="replicas dropped the beginning of their logs",
-        means="A log starts above offset 0, though nobody asked for retention.",
-        promise="A log keeps its beginning where nobody asked for retention.",
+        means="A log starts above offset 0, though no retention was configured.",
+        promise="A log keeps its beginning if no retention is configured.",
         explains={
             **dict.fromkeys(("unseen", "torn-transaction"), _BELOW),
             "poll-skip": "readers jump to where the log begins",
@@ -206,7 +207,7 @@ CHECKER = Checker(
     promise=Promise.STORED,
     compares="log start offsets that brokers reported",
     chapter=Chapter.REPLICAS,
-    looks_for="each log start that a broker told of itself or that its files have: above 0, where"
-    " the plan asks for no retention and no compaction",
+    looks_for="each log start above 0 that a broker reported for its own replica or that its"
+    " files have, if the plan has no retention and no compaction",
     meanwhile=Proof.OBSERVED,
 )

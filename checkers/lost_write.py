@@ -327,7 +327,7 @@ def _gaps(group: Group) -> tuple[str, ...]:
     if group.final_log is not None or group.facts.snapshot != FINAL or not group.shows_logs:
         return ()  # A missing final snapshot is reported once, elsewhere.
     if group.leader is None:
-        return (f"nobody was seen to lead {group.place}, so that there is no log to judge by",)
+        return (f"no leader of {group.place} was seen, so that there is no log to judge by",)
     return (f"the log of {group.place} on {group.leader.node}, its last leader, is not there",)
 
 
@@ -338,9 +338,11 @@ def _applies(facts: RunFacts) -> bool:
 _JUMPED_OVER = Words(
     one="acknowledged write was left out by a final read",
     many="acknowledged writes were left out by final reads",
-    means="The logs hold the message, and a final read that went on behind it did not return it.",
+    means="The logs hold the message, and a final read that continued after it did not return it.",
     promise="A final read returns every message that the log holds.",
-    explains=dict.fromkeys(("poll-skip", "int-poll-skip"), "a reader that leaves it out goes past"),
+    explains=dict.fromkeys(
+        ("poll-skip", "int-poll-skip"), "a reader that skips it continues after it"
+    ),
 )
 
 
@@ -401,7 +403,7 @@ CHECKER = Checker(
             "A broker confirmed that the message was stored, and afterwards it is not in "
             "the log."
         ),
-        promise="What was acknowledged stays in the log.",
+        promise="An acknowledged message stays in the log.",
         explains={**OF_A_LOST_END, **OF_LEADERS},
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -412,8 +414,9 @@ CHECKER = Checker(
     promise=Promise.STORED,
     compares="committed sends, looked for in the last leader's log or in the final reads",
     chapter=Chapter.CLIENTS,
-    looks_for="a committed value that is not in the last leader's log; or that a complete final"
-    " read went past and did not return; or, where logs cannot be read, that one did not return",
+    looks_for="a committed value that is not in the last leader's log. Or one that a complete"
+              " final read went past and did not return. Or, where logs cannot be read, one that"
+              " a complete final read did not return",
     meanwhile=Proof.GONE,
     excuses=TAKES_ACKNOWLEDGED | {Excuse.SEQUENCE},
 )  # fmt: skip

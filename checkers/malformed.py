@@ -160,7 +160,9 @@ OPS_CHECKER = Checker(
     words=Words(
         one="entry of the record contradicts another",
         many="entries of the record contradict others",
-        means="The record itself is wrong, which is a bug of Logquake; nothing is proved by it.",
+        means=(
+            "The record itself is wrong, which is a bug of Logquake; such a record proves nothing."
+        ),
     ),
     anomaly_class=AnomalyClass.HARNESS,
     tables=("ops",),

@@ -122,8 +122,8 @@ CHECKER = Checker(
     promise=Promise.EPOCHS,
     compares="offsets of the controllers' log, compared between two nodes",
     chapter=Chapter.CONTROLLERS,
-    looks_for="every two nodes' logs, record by record, from the larger start on and below what the"
-    " quorum's leaders had told to be committed on both",
+    looks_for="the logs of any two nodes, record by record, from the larger start on and below"
+    " what the quorum's leaders had reported as committed on both",
     waits=Waits.STOPPED,
     during=During.AT_END,
 )

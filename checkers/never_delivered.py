@@ -195,7 +195,7 @@ CHECKER = Checker(
     words=Words(
         one="record was never delivered to the share group",
         many="records were never delivered to the share group",
-        means="The share group was done with all records, and no member was ever given this one.",
+        means="The share group was done with all records, and no member ever got this one.",
         promise="A share group delivers each record at least once.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -206,8 +206,8 @@ CHECKER = Checker(
     compares="records that were there at the end, and that the share group cannot have given up",
     during=During.AT_END,
     chapter=Chapter.GROUPS,
-    looks_for="a record that final reads show and no member of the share group was delivered,"
-    " though the group was done with all",
-    waits="only at its end the group is done with all",
+    looks_for="a record that final reads show, and that was delivered to no member of the share"
+    " group, though the group was done with all records",
+    waits="only at its end the group is done with all records",
     excuses=TAKES_RECORDS,
 )

@@ -77,6 +77,6 @@ CHECKER = Checker(
     applies=_applies,
     compares="comparisons of the hosts with how they were before",
     chapter=Chapter.HARNESS,
-    looks_for="what carries the run's mark on its hosts is not as it was before the run, or nobody"
-    " looked afterwards",
+    looks_for="things that carry the run's mark on its hosts are not as they were before the run,"
+    " or they were not checked afterwards",
 )

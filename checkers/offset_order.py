@@ -164,9 +164,9 @@ CHECKER = Checker(
     compares="acknowledged sends that began after another one had been acknowledged",
     chapter=Chapter.ORDER,
     of_histories=True,
-    looks_for="acknowledged sends whose op ended strictly before another one's began; times of the"
-    " record's one clock. One sort; the witness is the one that ended last, of those that"
-    " nothing excuses if there are any",
+    looks_for="acknowledged sends whose op ended strictly before another op began, by the single"
+    " clock of the run's record. The witness is the send that ended last, if possible"
+    " one that no excuse allows",
     meanwhile=Proof.TOLD,
     excuses=TAKES_ACKNOWLEDGED | {Excuse.SEQUENCE},
 )

@@ -235,7 +235,9 @@ CHECKER = Checker(
     words=Words(
         one="record was stored out of its producer's sequence",
         many="records were stored out of their producers' sequences",
-        means="A log has what does not follow on the last record of an idempotent producer.",
+        means=(
+            "A log has a record that does not follow the last record of its idempotent producer."
+        ),
         promise="An idempotent producer's records are stored in sequence, each once.",
     ),
     anomaly_class=AnomalyClass.SAFETY,

@@ -161,10 +161,10 @@ CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="value was read that nobody sent",
-        many="values were read that nobody sent",
+        one="value was read that no client sent",
+        many="values were read that no client sent",
         means="A reader got a value that no client had sent to this partition.",
-        promise="Readers get only what somebody sent.",
+        promise="Readers get only what clients sent.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=(
@@ -180,8 +180,8 @@ CHECKER = Checker(
     promise=Promise.LOG,
     compares="polled records, looked for among what was sent",
     chapter=Chapter.CLIENTS,
-    looks_for="a value read that nobody sent (with a cut stream: that lies in no range that a"
-    " worker had reserved either), or that belongs to another partition; also a record"
-    " that is none of ours",
+    looks_for="a value read that no client sent, or that belongs to another partition; also a"
+    " record that is none of ours. With a cut stream, the value also lies in no range"
+    " that a worker had reserved",
     waits="a late reader may be given what has left the window",
 )

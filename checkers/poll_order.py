@@ -416,7 +416,7 @@ SKIP_CHECKER = Checker(
     words=Words(
         one="read jumped over a committed record",
         many="reads jumped over committed records",
-        means="A reader went on behind a committed record without having got it.",
+        means="A reader continued after a committed record that it had not got.",
         promise="A reader gets every committed record between two that it gets.",
         explains={"int-poll-skip": SAME_OP},
     ),
@@ -428,8 +428,8 @@ SKIP_CHECKER = Checker(
     compares=_STEPS,
     chapter=Chapter.ORDER,
     of_histories=True,
-    looks_for="where a reader stood, and the first record of its next ok poll: a committed record"
-    " lies between, or the offset is not higher",
+    looks_for="a reader's position, and the first record of its next ok poll: a committed record"
+    " is between them, or the offset is not higher",
     waits=Waits.BEFORE,
     excuses=TAKES_RECORDS | {Excuse.REBALANCE},
 )
@@ -440,7 +440,7 @@ NONMONOTONIC_CHECKER = Checker(
         one="read went backwards",
         many="reads went backwards",
         means="A reader got an earlier offset again.",
-        promise="A reader goes forward only.",
+        promise="A reader only goes forward.",
         explains={"int-nonmonotonic-poll": SAME_OP},
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -450,8 +450,8 @@ NONMONOTONIC_CHECKER = Checker(
     compares=_STEPS,
     chapter=Chapter.ORDER,
     of_histories=True,
-    looks_for="where a reader stood, and the first record of its next ok poll: a committed record"
-    " lies between, or the offset is not higher",
+    looks_for="a reader's position, and the first record of its next ok poll: a committed record"
+    " is between them, or the offset is not higher",
     waits=Waits.BEFORE,
     excuses=TAKES_RECORDS | {Excuse.REBALANCE},
 )
@@ -482,8 +482,8 @@ INT_NONMONOTONIC_CHECKER = Checker(
     words=Words(
         one="read went backwards in itself",
         many="reads went backwards in themselves",
-        means="One poll returned a record behind one of a higher offset.",
-        promise="A reader goes forward only.",
+        means="One poll returned a record after a record of a higher offset.",
+        promise="A reader only goes forward.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=_POLLS,

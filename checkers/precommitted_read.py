@@ -101,7 +101,7 @@ CHECKER = Checker(
         one="transaction read its own uncommitted write",
         many="transactions read their own uncommitted writes",
         means="A read_committed transaction got a value that it had sent and not committed yet.",
-        promise="A read_committed transaction does not read what it has not committed.",
+        promise="A read_committed transaction does not read its own uncommitted records.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
@@ -111,6 +111,6 @@ CHECKER = Checker(
     compares="sends of transactions that read on in the same partition",
     chapter=Chapter.TRANSACTIONS,
     of_histories=True,
-    looks_for="what an op read (read_committed) with what itself sent",
+    looks_for="values that an op read (read_committed), compared with values that it sent itself",
     meanwhile=Proof.TOLD,
 )

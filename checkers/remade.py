@@ -278,8 +278,8 @@ CHECKER = replace(
     check=_check,
     tables=("leadership", "replica_records", "replica_states"),
     applies=lambda facts: bool(facts.remade),
-    compares="acknowledged records of a topic made again, looked for in the last leader's log",
-    looks_for="the same, of a topic that a fault made again: an acknowledged record of its last"
+    compares="acknowledged records of a recreated topic, looked for in the last leader's log",
+    looks_for="the same for a topic that a fault recreated: an acknowledged record of its last"
     " incarnation that is not in the last leader's log",
     meanwhile=None,
     waits=Waits.STOPPED,
@@ -291,7 +291,7 @@ COPIES_CHECKER = replace(
     check=_check_copies,
     tables=CHECKER.tables,
     applies=CHECKER.applies,
-    compares="acknowledged records of a topic made again, looked for in the logs of the last ISR",
-    looks_for="the same, of a topic that a fault made again: an acknowledged record that the last"
-    " leader has, and that is not in the log of another member of the last ISR",
+    compares="acknowledged records of a recreated topic, looked for in the logs of the last ISR",
+    looks_for="the same for a topic that a fault recreated: an acknowledged record that the last"
+    " leader has, and that another member of the last ISR lacks",
 )

@@ -457,7 +457,10 @@ INT_SKIP_CHECKER = _checker(
     Words(
         one="operation's messages lie apart",
         many="operations' messages lie apart",
-        means="Messages of others lie between those that one operation sent, as they always may.",
+        means=(
+            "Messages of other operations are between the messages of one operation, which is"
+            " always allowed."
+        ),
     ),
     name=INT_SKIP,
     looks_for="neighbouring sends of one op",

@@ -95,8 +95,8 @@ CHECKER = Checker(
     words=Words(
         one="input of a pipeline took no effect",
         many="inputs of a pipeline took no effect",
-        means="Committed transactions went on behind a record that none of them handled.",
-        promise="A pipeline that commits positions in its transactions leaves no input out.",
+        means="Committed transactions continued after a record that none of them handled.",
+        promise="A pipeline that commits positions in its transactions skips no input.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("inputs", "effects"),

@@ -216,8 +216,8 @@ def _led(group: Group, calm_ns: int) -> bool:
 def _unproven(group: Group, calm_ns: int, looks: Ints) -> str:
     looked_s = max(0, int(looks.max(initial=calm_ns)) - calm_ns) / NS_PER_S
     return (
-        f"nobody was seen to lead {group.place} after the last heal, and it was looked at for"
-        f" {looked_s:.3f} s; the budget is {group.facts.plan.budgets.election_s:g} s"
+        f"no leader of {group.place} was seen after the last heal, and the partition was observed"
+        f" for {looked_s:.3f} s; the budget is {group.facts.plan.budgets.election_s:g} s"
     )
 
 
@@ -240,10 +240,10 @@ def _describe(group: Group, vacancy: Vacancy) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"nobody led {group.place} from {seconds(vacancy.from_ns)} to"
-        f" {seconds(vacancy.to_ns)}: no broker answered as its leader, and no client was served"
-        f"{believed}; the budget is {budget:g} s from the last heal on, which was at"
-        f" {seconds(calm_ns)}",
+        sentence=f"{group.place} had no leader from {seconds(vacancy.from_ns)} to"
+        f" {seconds(vacancy.to_ns)}: no broker answered as its leader, and no client was"
+        f" served{believed}; the budget is {budget:g} s from the last heal on, which was"
+        f" at {seconds(calm_ns)}",
         evidence={
             "from_ns": vacancy.from_ns,
             "to_ns": vacancy.to_ns,
@@ -323,12 +323,12 @@ def _candidates(group: Group, epoch: int, span: tuple[int, int]) -> tuple[str, b
         return "", True
     isr = sorted(f"n{broker}" for broker in left[-1].isr)
     if not isr:
-        return ": nobody was in the ISR", False
+        return ": no broker was in the ISR", False
     if up := [node for node in isr if _was_up_to_the_end(group, node, span)]:
         who = verb(up, "was", "were")
         return f", though {who} in the ISR and answered Metadata to the end", True
     late = " to the end" * any(_was_up(group, node, span) for node in isr)
-    return f": nobody of the ISR ({', '.join(isr)}) answered Metadata{late}", False
+    return f": no broker of the ISR ({', '.join(isr)}) answered Metadata{late}", False
 
 
 def _was_up_to_the_end(group: Group, node: str, span: tuple[int, int]) -> bool:
@@ -385,11 +385,11 @@ CHECKER = Checker(
     words=Words(
         one="time a partition was without a leader for too long",
         many="times a partition was without a leader for too long",
-        means="After all faults were healed, nobody led it for longer than the plan's budget.",
+        means="After all faults were healed, it had no leader for longer than the plan's budget.",
         promise="After the last heal every partition has a leader within the budget.",
         uncounted="a partition had no leader for too long",
         explains={
-            "unavailable": "without a leader nothing is taken",
+            "unavailable": "a partition without a leader takes no messages",
             "isr-not-restored": "there is no ISR without a leader",
         },
     ),
@@ -399,11 +399,11 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     promise=Promise.RECOVERY,
-    compares="partitions that were led, or looked at for longer than the budget",
+    compares="partitions that had a leader, or that were observed for longer than the budget",
     chapter=Chapter.LIVENESS,
-    looks_for="no sign of a leader for longer than `election_s`; a good sign: a broker that"
-    " answered ListOffsets as leader (with ZooKeeper: whom it named), an acknowledged"
-    " send, a record that was polled",
+    looks_for="no sign of a leader for longer than `election_s`. Good signs: a broker that"
+    " answered ListOffsets as leader (with ZooKeeper: a broker that it named as"
+    " leader), an acknowledged send, a polled record",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

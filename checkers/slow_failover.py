@@ -119,9 +119,9 @@ def _describe(group: Group, outage: Outage, vacancy: Vacancy) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"nobody led {group.place} from {seconds(vacancy.from_ns)} to"
-        f" {seconds(vacancy.to_ns)}, while {down} ({outage.fault.kind}) and {left} left in the"
-        f" ISR; the budget is {budget:g} s",
+        sentence=f"{group.place} had no leader from {seconds(vacancy.from_ns)} to"
+        f" {seconds(vacancy.to_ns)}, while {down} ({outage.fault.kind}) and {left} left"
+        f" in the ISR; the budget is {budget:g} s",
         evidence={
             "from_ns": vacancy.from_ns,
             "to_ns": vacancy.to_ns,
@@ -152,18 +152,20 @@ def _why(group: Group, found: Anomaly) -> str:
         )
     if not decided or span[1] >= NEVER_NS:
         return f"who was elected is not recorded{believed}"
-    return Proved(f"by their log the controllers elected nobody in its place{believed}")
+    return Proved(f"by their log the controllers elected no broker in its place{believed}")
 
 
 CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="time nobody took over from a broker that was down",
-        many="times nobody took over from a broker that was down",
-        means="A broker was down, others had its records, and nobody led its partitions.",
+        one="time no broker took over from a broker that was down",
+        many="times no broker took over from a broker that was down",
+        means=(
+            "A broker was down, other brokers had its records, and its partitions had no leader."
+        ),
         promise="While a minority is down, a partition gets another leader within the budget.",
-        uncounted="nobody took over from a broker that was down",
+        uncounted="no broker took over from a broker that was down",
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("leadership", "sends", "polls"),

@@ -159,9 +159,9 @@ def _describe(group: Group, vacancy: Vacancy) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"nobody led the controllers' quorum from {seconds(vacancy.from_ns)} to"
-        f" {seconds(vacancy.to_ns)}: {away}, and {verb(vacancy.left, 'was', 'were')} a majority;"
-        f" the budget is {budget:g} s",
+        sentence=f"the controllers' quorum had no leader from {seconds(vacancy.from_ns)} to"
+        f" {seconds(vacancy.to_ns)}: {away}, and {verb(vacancy.left, 'was', 'were')} a"
+        f" majority; the budget is {budget:g} s",
         evidence={
             "from_ns": vacancy.from_ns,
             "to_ns": vacancy.to_ns,
@@ -183,19 +183,19 @@ def _why(group: Group, found: Anomaly) -> str:  # noqa: ARG001 - as the protocol
         return "the record does not have what the others of the quorum were meanwhile"
     last_ns = number_in(found, "from_ns")
     heard = ", and ".join(said)
-    return Proved(f"{heard}: nobody else was elected after {seconds(last_ns)}")
+    return Proved(f"{heard}: no other controller was elected after {seconds(last_ns)}")
 
 
 CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="time nobody led the controllers' quorum for too long",
-        many="times nobody led the controllers' quorum for too long",
-        means="A majority of the controllers was whole, and elected no leader of itself.",
-        promise="While a majority of the controllers is whole, one of them leads.",
-        uncounted="nobody led the controllers' quorum for too long",
-        explains={"slow-election": "without a controller nobody elects leaders"},
+        one="time the controllers' quorum had no leader for too long",
+        many="times the controllers' quorum had no leader for too long",
+        means="A majority of the controllers was free of faults, and elected no leader.",
+        promise="While a majority of the controllers is free of faults, one of them leads.",
+        uncounted="the controllers' quorum had no leader for too long",
+        explains={"slow-election": "without a leading controller no leader is elected"},
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("quorum_states",),
@@ -207,7 +207,7 @@ CHECKER = Checker(
     promise=Promise.RECOVERY,
     compares="times from one answer of the quorum's leader to the next",
     chapter=Chapter.LIVENESS,
-    looks_for="no controller said that it leads for longer than `election_s`, while faults took at"
-    " most a minority of them",
+    looks_for="no controller reported that it leads for longer than `election_s`, while faults"
+    " took at most a minority of them",
     waits=Waits.BUDGET,
 )

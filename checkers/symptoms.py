@@ -11,19 +11,22 @@ never listed as a symptom, because it matters most.
 """
 
 WRITTEN_AGAIN = "where a log lost its end, later writes get lower offsets than earlier ones had"
-READ_AND_GONE = "who had read what was cut off stands behind the end, and goes on elsewhere"
+READ_AND_GONE = (
+    "a reader of the cut-off records has a position after the end of the log, and"
+    " continues elsewhere"
+)
 ABOVE = "what was read and then cut off lies above what later leaders announce"
 TWICE = "an offset that was cut off is given to another value"
 MECHANISM = "it is how the brokers lost it; whether a look at them fell into that time is luck"
-SAME_OP = "it is the same step back, of which both sides fell into one operation"
-TWO_LOGS = "two leaders write two logs, of which one has to be cut off"
+SAME_OP = "it is the same step back, with both sides in one operation"
+TWO_LOGS = "two leaders write two logs, and one of these must be cut off"
 LACKING = "a leader that lacks what is committed announces less, and goes on from there"
 
 OF_WRITERS = {
     "offset-order": WRITTEN_AGAIN,
     "nonmonotonic-send": WRITTEN_AGAIN,
     "int-nonmonotonic-send": WRITTEN_AGAIN,
-    "int-send-skip": "messages of one operation lie on both sides of the cut",
+    "int-send-skip": "messages of one operation are on both sides of the cut",
 }
 """What writers see if a log lost its end, by anomaly."""
 OF_READERS = {

@@ -338,13 +338,16 @@ def _why(group: Group, found: Anomaly) -> str:
         first[name].replace("leader of", f"leader of {place} in") for name in ("server", "passed")
     )
     passed = f"; {passed}" * bool(passed)
+    left = (
+        f"final reads left the one at {first['offset']} out{never}: {broker} lists it as aborted,"
+        f" or the reader drops it{passed}"
+    )
     sibling = next((each for each in shown if _same_end(each, first)), None)
     if sibling:
         return (
             f"one marker, at offset {first['marker']} of {place}, ends both the record at"
             f" {sibling['offset']}, which was shown, and the one at {first['offset']}, so both are"
-            f" committed; final reads left the second one out{never}: {broker} lists it as aborted,"
-            f" or the reader drops it{passed}"
+            f" committed; {left}"
         )
     if first["unended"].startswith("no marker"):
         ended = next((each for each in shown if each["marker"] >= 0 and not each["unended"]), None)
@@ -354,8 +357,7 @@ def _why(group: Group, found: Anomaly) -> str:
     if twin:
         return (
             f"the marker at offset {first['marker']} of {place} is the same, by its hash, as the"
-            f" one at {twin['marker']} of {twin['place']}: both commit; final reads left the record"
-            f" out{never}: {broker} lists it as aborted, or the reader drops it{passed}"
+            f" one at {twin['marker']} of {twin['place']}: both commit; {left}"
         )
     if first["marker"] < 0:
         lacks = "no marker of its producer stands behind it"
@@ -365,7 +367,7 @@ def _why(group: Group, found: Anomaly) -> str:
     return (
         f"each part has its marker (the one of {place} at offset {first['marker']}), and readers"
         f" were given only one part{never}; the record does not keep whether a marker commits or"
-        " aborts, so it does not show whether the coordinator wrote an abort there"
+        " aborts"
     )
 
 
@@ -390,10 +392,10 @@ CHECKER = Checker(
         means="Final reads returned some records of a committed transaction, and lacked others.",
         promise="A committed transaction is read as a whole, or not at all.",
         explains={
-            "unseen": "what is not shown of the transaction nobody is given",
+            "unseen": "no reader gets the records of the transaction that are not shown",
             **dict.fromkeys(
                 ("poll-skip", "int-poll-skip"),
-                "readers jump over what is not shown of the transaction",
+                "readers jump over the records of the transaction that are not shown",
             ),
         },
     ),
@@ -405,9 +407,9 @@ CHECKER = Checker(
     promise=Promise.TRANSACTIONS,
     compares="committed transactions with two records or more, as final reads show them",
     chapter=Chapter.TRANSACTIONS,
-    looks_for="the records of each certainly committed transaction, of all partitions: some"
-    " returned by a read_committed final read, others not, though they lie below the end"
-    " that a complete one had to reach",
+    looks_for="the records of each certainly committed transaction, in all partitions."
+    " Read_committed final reads returned some of them and not others, though these lie"
+    " below the end that a complete final read had to reach",
     waits="a transaction is shown in parts until its last marker is written",
     excuses=TAKES_RECORDS,
     during=During.AT_END,

@@ -185,7 +185,8 @@ CHECKER = Checker(
     scope=Scope.RUN,
     compares="amounts of traffic that the plan asks for",
     chapter=Chapter.HARNESS,
-    looks_for="under 100 messages sent ok or 100 ok polls that returned something in the main phase"
-    " (`[minimums]` of the plan), or none before, during or after the faults; no confirmed"
-    " acknowledgement of a member of the share group in the main phase",
+    looks_for="fewer than 100 messages sent ok, or fewer than 100 ok polls with records, in the"
+    " main phase (`[minimums]` of the plan); or none before, during or after the"
+    " faults. With a share group: none of its members' acknowledgements was confirmed"
+    " in the main phase",
 )

@@ -413,9 +413,9 @@ CHECKER = Checker(
     promise=Promise.EPOCHS,
     compares="claims of an epoch that was claimed before, and records of one epoch on two replicas",
     chapter=Chapter.REPLICAS,
-    looks_for="who answered as leader, by epoch, elections in the metadata log or ZooKeeper, and"
-    " what Metadata answers name, all together; records of one epoch at one offset on two"
-    " replicas; controllers that led",
+    looks_for="the leaders of an epoch from all sources together: brokers that answered as"
+    " leader, elections in the metadata log or ZooKeeper, and Metadata answers. Also"
+    " records of one epoch at one offset on two replicas, and controllers that led",
     meanwhile=Proof.OBSERVED,
     excuses=frozenset({Excuse.REUSED}),
 )
@@ -433,7 +433,7 @@ QUORUM_CHECKER = Checker(
     promise=Promise.EPOCHS,
     compares="controllers that led, by their own files and logs",
     chapter=Chapter.CONTROLLERS,
-    looks_for="who was leader in an epoch, by files and logs",
+    looks_for="which controller led in an epoch, by files and logs",
     meanwhile=Proof.OBSERVED,
     excuses=frozenset({Excuse.REUSED}),
 )

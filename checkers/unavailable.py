@@ -390,14 +390,14 @@ CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="time a partition took nothing for too long",
-        many="times a partition took nothing for too long",
+        one="time a partition took no messages for too long",
+        many="times a partition took no messages for too long",
         means=(
             "After all faults were healed, no send to it succeeded for longer than the "
             "plan's budget."
         ),
         promise="After the last heal every partition takes messages within the budget.",
-        uncounted="a partition took nothing for too long",
+        uncounted="a partition took no messages for too long",
         explains={
             "isr-not-restored": "what keeps a partition from taking messages may keep its"
             " followers out of the ISR"
@@ -415,10 +415,11 @@ CHECKER = Checker(
     check=_check,
     applies=_applies,
     promise=Promise.RECOVERY,
-    compares="partitions that took a message, or were tried for longer than the budget",
+    compares="partitions that took a message, or that clients tried for longer than the budget",
     chapter=Chapter.LIVENESS,
-    looks_for="no send to the partition succeeds for longer than `unavailable_s`, and in so many"
-    " seconds sends were under way; a good sign: a send that was acknowledged or ended ok",
+    looks_for="no send to the partition succeeds for longer than `unavailable_s`, though sends"
+    " were in progress for that many seconds. A good sign: a send that was acknowledged"
+    " or ended ok",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

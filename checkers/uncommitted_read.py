@@ -380,8 +380,8 @@ CHECKER = Checker(
     words=Words(
         one="record was read before it was committed",
         many="records were read before they were committed",
-        means="A reader got an offset that lay at or above the high watermark.",
-        promise="Readers get only what is committed.",
+        means="A reader got an offset that was at or above the high watermark.",
+        promise="Readers get only committed records.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "polls", "sends", "assignments", "replica_records", "replica_states"),
@@ -392,7 +392,10 @@ CHECKER = Checker(
     promise=Promise.LOG,
     compares="polled records, compared with what leaders announced afterwards",
     chapter=Chapter.REPLICAS,
-    looks_for="each polled record, and what leaders announced after its poll",
+    looks_for=(
+        "each polled record, compared with the high watermarks that leaders announced after"
+        " its poll"
+    ),
     waits=Waits.LATER,
     excuses=TAKES_RECORDS,
 )

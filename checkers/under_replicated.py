@@ -442,8 +442,8 @@ CHECKER = Checker(
     words=Words(
         one="acknowledged record is on too few replicas",
         many="acknowledged records are on too few replicas",
-        means="What was acknowledged with acks=all is on fewer brokers than were promised.",
-        promise="What was acknowledged with acks=all is on min.insync.replicas brokers.",
+        means="A message acknowledged with acks=all is on fewer brokers than were promised.",
+        promise="A message acknowledged with acks=all is on min.insync.replicas brokers.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "leadership", "replica_records", "replica_states", "truncations"),
@@ -454,8 +454,8 @@ CHECKER = Checker(
     compares="acknowledged records and logs of followers in sync, looked for on enough replicas",
     chapter=Chapter.REPLICAS,
     looks_for="each record acknowledged with acks=all that the last leader has, and in how many"
-    " final logs it stands; after the recovery the end of each log in the ISR, and what"
-    " had been announced or acknowledged two seconds before",
+    " final logs it is. After the recovery: the end of each log in the ISR, compared"
+    " with what had been announced or acknowledged two seconds before",
     waits="followers may lag until the brokers stop",
     excuses=TAKES_RECORDS,
     during=During.AT_END,

@@ -258,9 +258,10 @@ UNSEEN_CHECKER = Checker(
         one="acknowledged write was never read",
         many="acknowledged writes were never read",
         means="A broker confirmed the message, the log holds it, and no reader ever got it.",
-        promise="What was acknowledged is given to every reader who reads to the end.",
+        promise="Every reader that reads to the end gets each acknowledged message.",
         explains=dict.fromkeys(
-            ("poll-skip", "int-poll-skip"), "whoever reads on jumps over what nobody is given"
+            ("poll-skip", "int-poll-skip"), ("a reader that reads on jumps over a record that no"
+                                            " reader gets")
         ),
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -272,9 +273,9 @@ UNSEEN_CHECKER = Checker(
     promise=Promise.STORED,
     compares="committed sends, looked for among what was read",
     chapter=Chapter.CLIENTS,
-    looks_for="a committed value, no `lost-write`, that no read returned, though all final reads of"
-    " its partition are complete",
-    waits="only the final reads show what nobody was given",
+    looks_for="a committed value that no read returned, though all final reads of its partition"
+              " are complete; not if it is a `lost-write`",
+    waits="only the final reads show which records no reader got",
     excuses=TAKES_ACKNOWLEDGED,
 )  # fmt: skip
 
@@ -349,7 +350,9 @@ INCOMPLETE_CHECKER = Checker(
     words=Words(
         one="partition was not read to its end",
         many="partitions were not read to their ends",
-        means="What was not read at the end may be there or not; nobody knows.",
+        means=(
+            "Records that were not read at the end may be there or not; the run does not show it."
+        ),
     ),
     anomaly_class=AnomalyClass.HARNESS,
     tables=(

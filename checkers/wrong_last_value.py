@@ -273,7 +273,7 @@ def _check(group: Group) -> Findings:
     if not cleaned or not (many := _hidden(group)):
         return found
     keys = "1 key" if many == 1 else f"{many} keys"
-    why = f"a tombstone whose place nobody knows may have deleted {keys}, so that a missing last"
+    why = f"a tombstone at an unknown offset may have deleted {keys}, so that a missing last"
     return replace(found, unshown=(*found.unshown, f"{why} value could not show there"))
 
 
@@ -355,8 +355,8 @@ CHECKER = Checker(
     words=Words(
         one="key does not end with its last value",
         many="keys do not end with their last values",
-        means="A log was compacted, and whoever reads it to its end gets an older value of a key,"
-        " or none.",
+        means="A log was compacted, and a reader that reads it to its end gets an older value of"
+              " a key, or none.",
         promise="Compaction keeps the last value of each key, and what a tombstone deleted stays"
         " deleted.",
     ),
@@ -369,10 +369,10 @@ CHECKER = Checker(
     compares="keys of compacted logs, each with its last committed record",
     during=During.AT_END,
     chapter=Chapter.CLIENTS,
-    looks_for="of a compacted log: the last committed record of a key is missing from a replica's"
-    " log, or from a complete final read, and an older one is the last there, or none; of a"
-    " tombstone: an older one is",
-    waits="a cleaner may still come by, and a later record of the key",
+    looks_for="in a compacted log: a replica's log or a complete final read lacks the last"
+              " committed record of a key, and ends with an older record of it, or with none. If"
+              " it is a tombstone: an older record is the last there",
+    waits="a cleaner may still run, and a later record of the key may still come",
     excuses=TAKES_RECORDS,
     follows={
         "lost-write": "a key whose last record is lost ends with an older one",

@@ -114,7 +114,7 @@ def comes_out(bug: Bug, line: Line) -> bool:
 
 def table(lines: Lines, bugs: Sequence[Bug] = BUGS) -> str:
     """Return how often each client's runs found each bug, as a table in Markdown."""
-    rows = ["| Bug | Anomaly | With it | Mended | Java | Command | The verdict says |",
+    rows = ["| Bug | Anomaly | With it | Fixed | Java | Command | The verdict says |",
             "|---|---|---|---|---|---|---|"]  # fmt: skip
     for bug in bugs:
         pull = f"[#{bug.pull}](https://github.com/confluentinc/librdkafka/pull/{bug.pull})"

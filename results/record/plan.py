@@ -253,8 +253,8 @@ class Plan(Part):
         members = {"groups": self.workers + 1} | dict.fromkeys(OF_ONE_GROUP, 2 * self.workers)
         if self.concurrency < (needed := members.get(self.workload, 0)):
             return (
-                f"concurrency: {self.concurrency} processes in {self.workers} workers would all be"
-                f" members of groups, and no process would send: {needed} are needed at least"
+                f"concurrency: {self.concurrency} processes in {self.workers} workers would all"
+                f" be members of groups, and none would send: at least {needed} are needed"
             )
         of_groups = pipeline_refusal(self) or (self.is_grouped and protocol_refusal(self))
         if refusal := of_groups or keys_refusal(self) or shares_refusal(self):

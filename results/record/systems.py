@@ -37,10 +37,10 @@ _FORMS = (
     re.compile(r"(?:attached|command):(?P<path>.+)"),
 )
 FORMS = (
-    "name a version, as kafka:4.3.1, and if you like who keeps the metadata, as"
-    f" kafka:3.9.1:{KNOWN_MODES[0]}; a folder with a Kafka of yours, as kafka:/path/to/a/kafka, or"
-    " jars of yours in front, as kafka:4.3.1+A.jar,B.jar (paths without a colon); reference;"
-    " attached:FILE.toml, or command:FILE.toml"
+    "name a version, as kafka:4.3.1, and if you like the mode of its metadata, as"
+    f" kafka:3.9.1:{KNOWN_MODES[0]}. Or name a folder with your own Kafka, as"
+    " kafka:/path/to/a/kafka, or add your own jars, as kafka:4.3.1+A.jar,B.jar (paths without a"
+    " colon). Or name reference, attached:FILE.toml or command:FILE.toml"
 )
 
 

@@ -229,8 +229,8 @@ _SHARES: Mapping[str, str] = MappingProxyType({
     "share/rejected": "A member of a share group rejected a record.",
     "share/again-after-release": "A share group delivered a record again after its release.",
     "share/again-unacknowledged": (
-        "A share group delivered an unacknowledged record again: its lock ran out, or"
-        " its member left."
+        "A share group delivered a record again that no member had acknowledged: its lock ran"
+        " out, or its member left."
     ),
     "share/again-after-refusal": (
         "A share group delivered a record again whose acknowledgement had not been confirmed."

@@ -352,7 +352,7 @@ def _slow_disks(effect: Json) -> str:
 
 def _quick_disks(effect: Json) -> str:
     took = [f"{node} up for {seconds:.3f} s" for node, seconds in effect["flushes_s"].items()]
-    return f"a flush holds {', '.join(took) or 'no broker runs there'}"
+    return f"a flush holds {', '.join(took) or 'no broker up: none runs there'}"
 
 
 def _back(effect: Json) -> str:

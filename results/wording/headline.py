@@ -83,7 +83,7 @@ def _interrupted(verdict: Verdict) -> str:
 def _stopped(verdict: Verdict) -> str:
     """Return a sentence on the violation that stopped the run, or on the end of live judging."""
     if (until_s := verdict.stats.get("watched_until_s")) is not None:
-        return f" From {until_s} s on no process watched the run (watcher.log says why)."
+        return f" From {until_s} s on the run was not watched (watcher.log has the reason)."
     told = verdict.stats.get("stopped_on_violation")
     if not isinstance(told, dict):
         return ""

@@ -297,7 +297,7 @@ def test_a_look_that_ended_before_the_budget_without_a_leader_is_a_gap() -> None
     assert gap(belief(4, 1), sends=[send(1, 3, ok=True)]) == ()
     assert gap(belief(16, 1)) == (), "that long it is an anomaly"
     (nothing,) = gap()
-    assert "looked at for 0.000 s" in nothing
+    assert "observed for 0.000 s" in nothing
 
 
 def test_it_lasts_from_the_last_sign_to_the_next_question_that_was_answered() -> None:
