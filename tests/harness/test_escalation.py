@@ -57,7 +57,7 @@ def test_levels_are_played_until_one_breaks_and_the_last_that_held_again(tmp_pat
     assert plans[4].seed != 7
     for plan in plans:  # But for that, one plan.
         assert plan.model_copy(update={"level": 0, "seed": 7}) == plans[0]
-    assert said[1].startswith("level 1: denser")
+    assert said[1].startswith("level 1: more often")
     assert said[4] == f"level 2 once more, with another seed: {LEVELS[2].says}"
     assert worst_of(steps) is INVALID
     again, more, _ = climbed(tmp_path, {3: INVALID})
@@ -156,7 +156,7 @@ def test_in_virtual_time_a_broken_cluster_is_found_and_the_table_is_printed(
     assert code == {"valid": 0, "invalid": 1, "unknown": 2}[told["valid"]]
     assert levels[0] == 1
     assert told["valid"] != "valid"
-    assert "level 1: denser" in shown.err
+    assert "level 1: more often" in shown.err
     for each in told["levels"]:
         assert each["run_id"] in shown.err
         assert (tmp_path / each["run_id"] / "verdict.json").is_file()
