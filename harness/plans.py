@@ -31,7 +31,7 @@ _LINES = (
     "",
     'name = "log"                 # The run\'s folder in the store.',
     'system = "kafka:4.3.1"       # Any version from 0.11 on that Maven Central has.',
-    "                             # A mode may follow, as in kafka:3.9.1:zookeeper. The modes:",
+    "                             # A mode may follow, after a colon. The modes:",
     "                             # @MODES@.",
     "                             # Or reference: Logquake's own cluster, without Java or network.",
     '# bug = "ack-before-commit"  # A bug of the reference cluster: truncate-to-high-watermark,',

@@ -103,7 +103,7 @@ def lead_night(
         suite_file: The suite's.
         store: The folder of runs.
         mode: As `Resumption` has it; None: auto.
-        before: Of a hunt: journals of parts that other stores have.
+        before: The journals of a hunt's parts in other stores.
         changed: The suite with what options change of its file; None: nothing.
     """
     console, how = _progress_of(), Resumption(mode or Resumption.AUTO)

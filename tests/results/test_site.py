@@ -388,7 +388,7 @@ def test_a_run_is_watched_while_it_is_under_way(tmp_path: Path) -> None:
         for words in (words_of(page), words_of(part)):
             assert "Clients and faults side by side" in words
             assert "operations 990 ok 891 info 99 under way 10 faults in force 1" in words
-            assert "pause n2, n3 in force 4.0 s - kill n1 over 1.0 s 3.0 s" in words
+            assert "pause n2, n3 in force 4 s - kill n1 over 1 s 3 s" in words
     over = text_of(site(tmp_path), f"/live/{paths.run_id}")
     assert "refresh" not in over
     assert "It died" in words_of(over)
