@@ -30,6 +30,7 @@ from checkers.announcements import (
     latest,
 )
 from checkers.changes import NEVER_NS
+from checkers.cleaned import may_lack_marker
 from checkers.columns import NONE, Ints, equal, ints, select
 from checkers.disk_losses import all_lost, first_known_ns, lost_on_disks
 from checkers.epoch_starts import epoch_starts
@@ -37,7 +38,17 @@ from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proof, Proved
+from checkers.protocol import (
+    Chapter,
+    Checker,
+    Excuse,
+    Findings,
+    Labels,
+    Premise,
+    Promise,
+    Proof,
+    Proved,
+)
 from checkers.replica_reasons import (
     began_short,
     holders,
@@ -236,13 +247,16 @@ def _labels(group: Group, regression: Regression) -> Labels:
     earlier, later = regression.earlier, regression.later
     unclean = unclean_elections(group).between(earlier.epoch, later.epoch)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
+    broken: tuple[str, ...] = ()
     if isinstance(earlier, Reading):  # A lost marker does not affect the records before it.
         gone, known_ns = [earlier.offset], first_known_ns(group, earlier.offset)
+        if may_lack_marker(group, later.high_watermark):
+            broken = (Premise.SHOWN_CAUSE.value,)
     else:
         gone = [earlier.high_watermark - 1, later.high_watermark]
         known_ns = earlier.observed_ns
     lost = [lost_on_disks(group, offset, known_ns) for offset in gone]
-    return (*excuses, *all_lost(lost)), ()
+    return (*excuses, *all_lost(lost)), broken
 
 
 def _describe(group: Group, regression: Regression) -> Anomaly:

@@ -39,7 +39,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from checkers.acknowledger import moved
-from checkers.cleaned import holes, keys_in, latest, may_stand
+from checkers.cleaned import holes, keys_in, latest, may_stand, retention_ns
 from checkers.client_reasons import final_server, hold, nodes_at
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select, within
 from checkers.disk_losses import lost_on_disks
@@ -62,12 +62,10 @@ from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_acknowledged
 from results.record.keys import are_tombstones
 from results.record.terms import AnomalyClass
-from results.record.tuning import number_of
 from results.record.verdict import Anomaly, Words
 
 NAME = "wrong-last-value"
 READ = "the final read"
-_RETENTION, _DAY_MS = "log.cleaner.delete.retention.ms", 86_400_000
 _FAR = int(np.iinfo(np.int64).max)
 
 
@@ -233,14 +231,8 @@ def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
     sends = group.committed
     at = first_match(values, ints(sends, "value"))
     sent_ns = np.append(ints(sends, "invoke_ns"), NONE)[at]
-    until_ns = sent_ns + _retention_ns(facts)
+    until_ns = sent_ns + retention_ns(facts)
     return np.asarray(reached[np.searchsorted(times[order], until_ns)] > offsets, np.bool_)
-
-
-def _retention_ns(facts: RunFacts) -> int:
-    """Return the minimum time for which tombstones stay, in nanoseconds."""
-    told = (number_of(each.get(_RETENTION, "")) for each in facts.plan.settings)
-    return min((each for each in told if each is not None), default=_DAY_MS) * 1_000_000
 
 
 def _found(group: Group) -> tuple[int, list[Wrong]]:
