@@ -96,7 +96,7 @@ def test_who_has_it_open_is_told_by_the_leader() -> None:
 def test_one_that_may_still_end_is_a_gap(rows: list[Row]) -> None:
     sentences, (gap,) = of(*rows)
     assert sentences == []
-    assert gap.startswith("a transaction was still open in log-0-0 at the last look at it")
+    assert gap.startswith("a transaction was still open in log-0-0 at the last observation")
 
 
 @pytest.mark.parametrize(
