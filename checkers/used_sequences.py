@@ -74,9 +74,8 @@ def reason_of(group: Group, value: int) -> str:
         return ""
     return (
         f"librdkafka gave it the sequence number {found.sequence} of producer {found.producer} in"
-        f" epoch {found.epoch}, which {group.facts.name_of(found.held)} of op {found.op_id} had:"
-        " librdkafka had aborted that one unanswered, but it was written; so the broker took this"
-        " one for a copy"
+        f" epoch {found.epoch} again: {group.facts.name_of(found.held)} of op {found.op_id} had it"
+        " and was written, though aborted unanswered; so the broker took this one for a copy"
     )
 
 

@@ -362,8 +362,8 @@ CHECKER = Checker(
     during=During.AT_END,
     chapter=Chapter.CLIENTS,
     looks_for="in a compacted log: a replica's log or a complete final read lacks the last"
-              " committed record of a key, and ends with an older record of it, or with none. If"
-              " it is a tombstone: an older record is the last there",
+              " committed record of a key, and ends with an older one or none. If it is a"
+              " tombstone: an older record is the last there",
     waits="a cleaner may still run, and a later record of the key may still come",
     excuses=TAKES_RECORDS,
     follows={
