@@ -65,7 +65,7 @@ def test_containers_are_shaken_judged_kept_and_gone(tmp_path: Path, image: str) 
     try:
         ran = logquake(store, "run", str(plan), "--image", image, "--keep", "--engine", "local")
         paths = newest(store)
-        assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
+        assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:] + errors_of(paths)
         assert f"containers of {image}, with its own Kafka 4.3.1" in ran.stdout
         (audited,) = [each for each in load_milestones(paths.milestones) if each.name == "audited"]
         assert audited.detail == {}, "the daemon is as it was before"
@@ -78,6 +78,16 @@ def test_containers_are_shaken_judged_kept_and_gone(tmp_path: Path, image: str) 
         assert logquake(store, "heal").stdout == "nothing to heal\n"
     finally:
         logquake(store, "heal")
+
+
+def errors_of(paths: RunPaths) -> str:
+    """Return the first errors that each broker logged: a refusal by UNKNOWN has its reason there."""
+    found = []
+    for log in sorted(paths.nodes.glob("*/logs/server.log")):
+        lines = log.read_text(errors="replace").splitlines()
+        at = [number for number, line in enumerate(lines) if " ERROR " in line][:2]
+        found += [f"{log.parts[-3]}: {line}" for each in at for line in lines[each : each + 6]]
+    return "\n".join(["", *found])
 
 
 def look_inside(store: Path, paths: RunPaths) -> None:
