@@ -81,7 +81,7 @@ def test_containers_are_shaken_judged_kept_and_gone(tmp_path: Path, image: str) 
 
 
 def errors_of(paths: RunPaths) -> str:
-    """Return the first errors that each broker logged: a refusal by UNKNOWN has its reason there."""
+    """Return the first errors that each broker logged, such as the reason for UNKNOWN."""
     found = []
     for log in sorted(paths.nodes.glob("*/logs/server.log")):
         lines = log.read_text(errors="replace").splitlines()
