@@ -4,6 +4,7 @@ import json
 import shutil
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,15 @@ RUN = "samples/leader-epoch-1-high-watermark"
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+def numbers_of(verdict: dict[str, Any]) -> dict[str, Any]:
+    """Return an anomaly's numbers, and the places of its examples, by its name."""
+    return {
+        name: (each["count"], each["allowed"], each["trusted"], each["class"],
+               [(at["topic"], at["partition"], at["offset"]) for at in each["examples"]])
+        for name, each in verdict["anomalies"].items()
+    }  # fmt: skip
 
 
 def test_a_run_goes_by_a_bundle_to_another_store_and_is_judged_there(
@@ -42,7 +52,7 @@ def test_a_run_goes_by_a_bundle_to_another_store_and_is_judged_there(
     assert exit_code(["check", "--engine", "local", f"other/{RUN}", "--json"]) == 1
     (judged,) = json.loads(capsys.readouterr().out)
     stored = json.loads((find_sample(SAMPLE) / "verdict.json").read_text(encoding="utf-8"))
-    assert judged["anomalies"] == stored["anomalies"]
+    assert numbers_of(judged) == numbers_of(stored), "its texts may be newer"
     # Nothing of it was ever on this machine.
     assert heal_store(Path("other")).done == ()
 

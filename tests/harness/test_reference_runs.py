@@ -137,7 +137,7 @@ def test_what_the_reference_cluster_cannot_do_is_refused(
     [
         ({"bug": "ack-before-commit"}, "take the system reference"),
         ({"system": "reference", "workload": "txn"}, "no transactions"),
-        ({"system": "reference:zookeeper"}, "; reference;"),
+        ({"system": "reference:zookeeper"}, "Or name reference, attached:"),
     ],
 )
 def test_plans_that_contradict_themselves_are_refused(
