@@ -88,7 +88,7 @@ def guard() -> None:
 
 
 def kill_session() -> None:
-    """Kill all processes of this session, in any process group, and this process last.
+    """Kill all processes of our process session (setsid), and this process last.
 
     A process that received SIGKILL cannot fork. So the session is empty once a scan finds only
     killed processes.
@@ -103,7 +103,7 @@ def kill_session() -> None:
 
 
 def _session() -> set[int]:
-    """Return the ids of all processes in this session."""
+    """Return the ids of all processes of our process session (setsid)."""
     ours, found = os.getsid(0), set[int]()
     for folder in Path("/proc").iterdir():
         with suppress(ValueError, ProcessLookupError, PermissionError):

@@ -82,7 +82,7 @@ class _Visits:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Moves:
-    """Rows of `assignments` by process and op, after one dummy entry that precedes all rows."""
+    """Rows of `assignments` by process and op, after one empty entry that precedes all rows."""
 
     key: Ints
     start: Ints

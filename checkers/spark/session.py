@@ -277,7 +277,7 @@ def _settings(master: str, scratch: Path, flags: Sequence[str]) -> list[tuple[st
         settings["spark.python.daemon.module"] = "checkers.spark.daemon"
         # The tasks are processes on this machine and import the same modules.
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-        # Spark creates a secret, so that its loopback ports answer only this session.
+        # Spark creates a secret, so that its loopback ports answer only the driver.
         settings["spark.authenticate"] = "true"
     if cores(master) is not None or _loopback(master):
         settings |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
