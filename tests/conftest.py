@@ -35,9 +35,13 @@ settings.register_profile("logquake", settings.get_profile("search"), derandomiz
 settings.load_profile("logquake")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator["Reader"]:
-    """Return a reader with a real browser, started once for all tests that look at pages."""
+    """Return a reader with a real browser, started once for a file of tests that look at pages.
+
+    Playwright keeps its event loop running in this thread as long as the browser is there, so tests
+    that run a loop of their own have to find it ended.
+    """
     from tests.results.browser import reader  # noqa: PLC0415 - sessions inside of hubs need none
 
     machine.require("chromium")
