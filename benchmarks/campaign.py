@@ -150,7 +150,10 @@ def _played(plan: Plan, store: Path) -> Played:
 
 
 def _all_played(plans: Iterator[Plan], store: Path, *, jobs: int) -> Generator[Played]:
-    """Yield runs in the order of their plans. If the caller stops, waiting runs are cancelled."""
+    """Yield ended runs in the order of their plans.
+
+    If the caller stops, waiting runs are cancelled.
+    """
     if jobs == 1:
         yield from (_played(plan, store) for plan in plans)
         return

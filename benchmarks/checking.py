@@ -1,4 +1,4 @@
-"""Measures how long `logquake check` takes, and how long plain numpy and DuckDB take for the same.
+"""Measures how long `logquake check` takes, and compares it with plain numpy and DuckDB.
 
 For each size the benchmark writes a seeded run record with `benchmarks/seeded.py`. The record has
 the streams of clients and observers, and the logs of three replicas. Each of these ways is measured
@@ -14,8 +14,8 @@ as a process of its own, together with its child processes:
 If replicas' logs are segments of real brokers, reading the segments takes additional time: see
 `docs/checkers.md`.
 
-    python -m benchmarks.checking [--ops 20000 200000 1000000] [--partitions 8] [--runs 1]
-        [--only from-streams ...] [--store FOLDER]
+    python -m benchmarks.checking [--ops 20000 200000 1000000] [--partitions 8] [--runs 1] [--only
+        from-streams ...] [--store FOLDER]
 
 Wall-clock seconds are meaningful on an idle machine only. Each line shows the load at its start.
 """

@@ -38,7 +38,7 @@ _OF_ALL_ENTRIES = ("axes", "configurations", "entries", "exclude", "hosts", "pla
 
 
 def covering(legal: Collection[Entry], *, seed: int) -> list[Entry]:
-    """Return few entries that together contain each pair of values that a legal entry contains."""
+    """Return few entries that together contain every pair of values of the legal entries."""
     waiting = [(each, pairs(each)) for each in legal]
     Random(seed).shuffle(waiting)
     left = set[Pair]().union(*(found for _, found in waiting))

@@ -1,4 +1,4 @@
-"""Kills Logquake at random moments, on all kinds of hosts, and lists what `heal` did not clean up.
+"""Kills Logquake at random moments, on all kinds of hosts, and lists the remains after `heal`.
 
 Run it from the repository, as root for containers and ssh hosts:
 
@@ -63,7 +63,10 @@ class _Asked:
 
 
 def main() -> None:
-    """Do the requested crashes, and print a line for each. Exit with 1 if anything is left."""
+    """Crash Logquake as requested, and print a line for each crash.
+
+    Exit with 1 if anything is left.
+    """
     with ExitStack() as undo:
         asked = _asked(undo)
         failed = _crashed(asked)
@@ -106,8 +109,8 @@ def _crashed_run(asked: _Asked, hosts: str, rng: Random, *, family: str) -> bool
         asked: The options of the command.
         hosts: The kind of hosts of the run.
         rng: The source of the random moment.
-        family: The run is killed while a fault of this family is active. If empty, the run has no
-            such condition.
+        family: The run is killed while a fault of this family is active. If empty, the run is
+            killed at any time.
     """
     with tempfile.TemporaryDirectory(prefix="logquake-crashes-", dir=asked.store) as name:
         folder = Path(name)

@@ -1,11 +1,12 @@
-"""Measures the cost of the transaction-cycle checks, beside networkx and scipy on the same graph.
+"""Measures the cost of the transaction-cycle checks, compared with networkx and scipy.
 
 The benchmark builds a seeded history of transactions in memory. Sixteen transactions run at a time,
-with two to four micro-operations each, on eight partitions. They interleave as on real brokers. Two
-later transactions read each record. Two transactions also read each other, which is an anomaly. The
-benchmark times the dependencies of each partition, and then all six checks across partitions.
-networkx gets the smaller sizes only, because it needs minutes and gigabytes for the largest. Ratios
-and growth are of CPU seconds, because wall-clock seconds are meaningful on an idle machine only.
+with two to four micro-operations each, on eight partitions. The transactions interleave as on real
+brokers. Two later transactions read each record. In one place, two transactions read each other's
+sends, which is an anomaly. The benchmark times the dependencies of each partition, and then all six
+checks across partitions. networkx gets the smaller sizes only, because it needs minutes and
+gigabytes for the largest. Ratios and growth are of CPU seconds, because wall-clock seconds are
+meaningful on an idle machine only.
 
     python -m benchmarks.cycles [--transactions 10000 100000 1000000]
 """

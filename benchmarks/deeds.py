@@ -25,7 +25,8 @@ _HITS = {"kill": "kill", "lose_power": "power-loss", "pause": "pause", "ask_to_s
 _CUT_OFF = {(True, True): "isolate", (True, False): "one-way-in", (False, True): "one-way-out"}
 """The kind of network partition, by two facts about a node.
 
-The first fact: the node cannot hear most others. The second fact: most others cannot hear it.
+The first fact: the node cannot hear most other nodes. The second fact: most other nodes cannot hear
+it.
 """
 _DOWN = ("kill", "power-loss", "stop")
 _ENDS = {"start": _DOWN, "resume": ("pause",)}
@@ -72,7 +73,7 @@ class Deeds:
         return seen
 
     def _hits(self, name: str, on: Host | Process) -> bool:
-        """Return whether the call hits a process. A kill of an idle machine does not."""
+        """Return whether the call hits a process. A kill of an idle machine hits none."""
         return name == "lose_power" or isinstance(on, Process) or on.process is not None
 
     def _machine(self, name: str, node: str) -> None:

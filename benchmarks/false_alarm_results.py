@@ -2,8 +2,8 @@
 
 `docs/night/false-alarms.jsonl` gets a line for each run, and another line each time the run is
 judged again. No line is ever changed. The page beside it counts, for each part of the series, the
-runs with the expected result. The page lists all other runs. A person explains these runs in the
-page's last column, which later updates keep.
+runs with the expected result. The page lists all other runs. People explain these runs in the
+page's last column. Later updates keep the explanations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class Line(BaseModel):
     Attributes:
         part, step: The part of the series, and the step in it.
         of: The number of steps in the part.
-        run: The run's folder in the store. Empty if there is no run.
+        run: The run's folder in the store; an empty string if there is no run.
         command: The command that repeats the run.
         begun_at: The wall-clock time of the start, `20261124T104500Z`.
         load: The machine's one-minute load average before and after the step.
@@ -55,7 +55,7 @@ class Line(BaseModel):
         judged_at: The time at which this line's verdict was reached.
         judge: The commit of the code that judged the run.
         judging: A hash of the code that judges runs.
-        before: The verdict of the previous judgement. Empty for the first judgement.
+        before: The verdict of the previous judgement; an empty string for the first judgement.
         verdict: `valid`, `unknown`, `invalid`, `none`.
         expected: Whether the run is valid, or ended as its scenario declares.
         sentence: Why the result is not as expected.

@@ -114,7 +114,7 @@ def steps_of(running: str) -> Iterator[Step]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """The code of the series: its commit, and hashes of the running part and the judging part."""
+    """The version of the series' code: its commit, and hashes of the running and judging code."""
 
     commit: str
     running: str

@@ -1,11 +1,11 @@
-"""Draws forty sentences of the project at random, for readers to mark.
+"""Chooses forty sentences of the project at random, for readers to mark.
 
     python -m benchmarks.forty_sentences             # with seed 1
     python -m benchmarks.forty_sentences --seed 2
 
-It prints 10 sentences of the README, 12 of the other pages, 12 of docstrings, and 6 messages. A
-reader who has not seen the code marks each sentence that had to be read twice. The goal is that no
-reader marks more than 2 of 40.
+The program prints 10 sentences of the README, 12 of the other pages, 12 of docstrings, and 6
+messages. A reader who has not seen the code marks each sentence that had to be read twice. The goal
+is that no reader marks more than 2 of 40.
 """
 
 import argparse
@@ -28,7 +28,7 @@ README = ROOT / "README.md"
 
 
 def drawn(seed: int) -> list[tuple[str, Block, str]]:
-    """Return the kind of each sentence, its block, and the sentence itself."""
+    """Return forty random sentences, each with its kind and its block."""
     rng = Random(seed)
     of_code = [each for each in modules() if "benchmarks" not in each.parts]
     sources: tuple[tuple[str, int, Iterable[Block]], ...] = (

@@ -1,8 +1,8 @@
-"""Runs a command in a session of its own, which ends when this process ends, however it ends.
+"""Runs a command in a process session of its own, which always ends when this process ends.
 
 The session contains all processes that the command starts, except those that begin a new session.
 Brokers and client workers begin a new session, so `logquake heal` ends them. The guard process
-imports nothing else.
+imports no other module.
 """
 
 import os
@@ -47,7 +47,9 @@ def run(argv: Sequence[str], log: Path, *, limit_s: float) -> int | None:
 
 @contextmanager
 def beside(argv: Sequence[str], log: Path) -> Iterator[None]:
-    """Run a command in the background of the block. Its session is killed when the block ends.
+    """Run a command in the background of the block.
+
+    Its process session is killed at the block's end.
 
     The session is also killed if this process ends.
     """

@@ -12,7 +12,7 @@ other. Odd pairs begin with the guided hunt, even pairs with the blind hunt.
 - `kafka`: four pairs of 30 minutes on Kafka 4.3.1.
 - `bugs`: five pairs for each of the reference cluster's optional bugs, up to 2 hours of virtual
   time each. The hunt ends with the first run that has the bug's anomaly. A hunt that does not find
-  the bug counts as the whole 2 hours.
+  the bug counts as 2 hours.
 
 When a hunt is over, the program appends a line to `docs/hunt/guided.jsonl`, with the commit at its
 start. A killed hunt resumes. After a hunt, only its invalid runs stay in the store.
@@ -69,14 +69,14 @@ class Line(BaseModel):
         series: simulated, kafka or bugs.
         pair: The number of the pair, from 1.
         way: guided or blind.
-        bug: The bug that the reference cluster has. Empty if it has none.
+        bug: The bug that the reference cluster has; an empty string if it has none.
         commit: The commit of the code when the hunt began. A + follows if there were local changes.
         catalogue: A hash of the names of all transitions.
         begun_at: The wall-clock time of the start, `20261121T104500Z`.
         took_s: The seconds that the hunt took, without the time during which it was stopped.
         load: The machine's one-minute load average before and after the hunt.
-        runs: The number of runs that were drawn and judged.
-        outcomes: The numbers of valid, invalid and unknown runs, among all drawn runs.
+        runs: The number of runs that were chosen at random and judged.
+        outcomes: The numbers of valid, invalid and unknown runs, among these runs.
         growth: For each run: minutes of main phases so far, transitions so far, and pairs of
             successive transitions so far.
         found: Minutes of main phases until a run had the bug's anomaly. None if no run had it.

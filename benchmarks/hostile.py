@@ -146,7 +146,7 @@ def _stored(nodes: NodeProcesses) -> set[bytes]:
 
 
 def _send(port: int, frames: list[tuple[str, bytes]], seen: Counter[str]) -> None:
-    """Send frames to a node. Each invalid frame gets a connection that ends after it.
+    """Send frames to a node. After each invalid frame, its connection ends.
 
     So the next frame arrives on a new connection.
     """

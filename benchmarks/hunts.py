@@ -130,9 +130,10 @@ class Step:
     Attributes:
         name: The name of the hunt.
         system: A release with a bug, or several releases with spaces between.
-        control: The nearest release without the bug. Empty if there is none.
-        workload, nemesis: The workload, and the families of faults to choose from. Empty for all.
-        ticket: The known bug that is the reason for this hunt. Empty if no bug is known.
+        control: The nearest release without the bug; an empty string if there is none.
+        workload, nemesis: The workload, and the families of faults to choose from; an empty string
+            for all.
+        ticket: The known bug that is the reason for this hunt; an empty string if no bug is known.
         least_s: The hunt needs no further part after this total time, in seconds.
     """
 
@@ -244,7 +245,10 @@ _LINE = TypeAdapter(Line)
 
 
 def is_due(step: Step) -> bool:
-    """Return whether a hunt has no part yet, or its parts took less than `least_s` in total."""
+    """Return whether a hunt needs another part.
+
+    This is the case if it has no part yet, or if its parts took less than `least_s` in total.
+    """
     took_s = [each.took_s for each in load_lines(RESULTS, _LINE) if each.name == step.name]
     return not took_s or sum(took_s) < step.least_s
 
@@ -311,9 +315,9 @@ def shown(state: NightState, store: Path) -> dict[str, dict[str, tuple[str, ...]
 
 
 def shows(mechanism: Mechanism, run: RunPaths) -> tuple[str, ...]:
-    """Return those anomalies of a run that the mechanism can cause.
+    """Return the anomalies of a run that the mechanism can cause.
 
-    Return nothing if no file of the run contains the mechanism's pattern.
+    The result is empty if no file of the run contains the mechanism's pattern.
     """
     verdict = read_verdict(run.verdict)
     anomalies = verdict.anomalies if verdict else {}
@@ -391,7 +395,7 @@ def _rows(
 
 
 def _times(failure: Failure, items: Iterable[Item], runs: Collection[str] | None) -> str:
-    """Return a text on how often runs failed and show the ticket: `3 of 5 (1 failed without it)`.
+    """Return the number of runs that show the ticket, as text: `3 of 5 (1 failed without it)`.
 
     Only runs with a conclusive verdict count.
 

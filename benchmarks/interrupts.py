@@ -1,4 +1,4 @@
-"""Interrupts real runs in every phase, and prints each wrong behaviour afterwards.
+"""Interrupts real runs in every phase, and prints each wrong behaviour that follows.
 
     python -m benchmarks.interrupts                       # starts, or resumes, the series
     python -m benchmarks.interrupts --only reference/main
@@ -77,7 +77,8 @@ PARTS = {"reference": REFERENCE, "simulated": SIMULATED, "kafka": KAFKA}
 SPARK = ("--engine", "spark")
 SIGINT, SIGTERM = signal.SIGINT, signal.SIGTERM
 CUT, UNJUDGED, UNDRAWN, NOTHING = "cut", "unjudged", "undrawn", "nothing"
-"""The due result: an interrupted verdict, no verdict yet, a verdict without a page, or no run."""
+"""The expected results: an interrupted verdict, no verdict yet, a verdict without a page,
+no run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,7 +389,7 @@ class Step:
 
 
 def doubled(said: Sequence[str]) -> list[str]:
-    """Return the verdict's sentences that are a line of their own and also part of another line."""
+    """Return verdict sentences that are printed twice: as a line and as a part of another line."""
     begin = next((number for number, each in enumerate(said) if BEGINS in each), len(said))
     lines = [each.strip().casefold().rstrip(".") for each in said[begin:] if " " in each.strip()]
     return [each for each in lines if sum(each in other for other in lines) > 1]

@@ -57,7 +57,7 @@ class DumpedRecord:
 
 
 def disagreements(run: Path, *, java: Java, distribution: Distribution) -> list[str]:
-    """Return a sentence for each segment of a run that the two readers read differently.
+    """Return a sentence for each segment of a run for which the two readers disagree.
 
     Args:
         run: The folder of a run.
@@ -106,7 +106,7 @@ def dump(
 ) -> Mapping[str, tuple[DumpedRecord, ...]]:
     """Return the records that Kafka's tool reads from segments, by path. Java starts only once.
 
-    In versions whose records lack the leader epoch, the tool runs a second time for the batches.
+    In versions in which records lack the leader epoch, the tool runs a second time for the batches.
 
     Raises:
         ClusterError: The tool failed to run.

@@ -45,7 +45,7 @@ def _records(data: bytes) -> list[_Record]:
 
 
 class _Answer(NamedTuple):
-    """The acknowledgement of a value by a broker.
+    """A broker's acknowledgement of a value.
 
     Attributes:
         isr: The in-sync replicas that the leader knew at that time.
@@ -80,7 +80,7 @@ class Ledger:
         self.logs: defaultdict[tuple[str, str], list[_Record]] = defaultdict(list)
 
     def over(self, boot: Boot) -> Boot:
-        """Return a node factory that puts the ledger between the simulator and each node."""
+        """Return a factory of nodes that places the ledger between the simulator and each node."""
 
         def seen(disk: SimulatedDisk) -> Booted:
             booted = boot(disk)
@@ -186,7 +186,7 @@ class _Seen:
         return self._ledger.logs[self._name, folder]
 
     def _found(self, partition: Partition, effects: Sequence[Effect]) -> None:
-        """Compare the log that a starting node found with the log that was written."""
+        """Compare the log that a starting node found on disk with the log that was written."""
         folder = partition.log.folder
         fresh = [each.data for each in effects if isinstance(each, Append)
                  and each.folder == folder]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Measures messages a second under heavy load, beside Kafka's own producer-perf-test.
+"""Measures messages per second under heavy load, compared with Kafka's producer-perf-test.
 
 Both send to the same idle cluster: three nodes, with twelve partitions on all of them. Both use
 acks=all and idempotent producers. For each payload size, two programs take turns on fresh topics:
@@ -133,7 +133,7 @@ def pair(
     fresh_topics(plan, bootstrap, plan.replication)
     tool = tool_rate(tool_argv(plan, bootstrap, batch_bytes=batch_bytes), seconds=seconds)
     topics = fresh_topics(plan, bootstrap, plan.replication)
-    pause_until(stopwatch_s() + LEAD_IN_S)  # Brokers delete the tool's messages meanwhile.
+    pause_until(stopwatch_s() + LEAD_IN_S)  # During this time, brokers delete the tool's messages.
     ours = harness_rate(plan, bootstrap, topics, seconds=seconds, paths=RunPaths(scratch))
     shutil.rmtree(scratch)
     return tool, ours

@@ -23,8 +23,8 @@ class Cost:
     Attributes:
         wall_s: Wall-clock seconds from its start to its end.
         cpu_s: CPU seconds of the command's process and all processes below it.
-        peak_mib: The highest total of resident memory in any sample, in MiB. A page shared by two
-            processes counts twice.
+        peak_mib: The highest total of resident memory in any sample, in MiB. A memory page that two
+            processes share counts twice.
         load: The machine's one-minute load average at the start. With 2 cores, 2 is full load.
         busy: The share of samples in which the processes used more than 1.5 cores.
         said: The output of the command.
@@ -39,7 +39,7 @@ class Cost:
 
 
 class _Watch:
-    """Samples a process and all processes below it.
+    """Samples the CPU time and memory of a process and all processes below it.
 
     The samples are needed because some processes end while their parents do not wait for them.
     """

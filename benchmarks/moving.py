@@ -25,7 +25,7 @@ _PRODUCE, _FETCH, _FETCHED, _PRODUCED = 250, 290, 560, 70
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Operations a second, and CPU microseconds of the nodes for each operation."""
+    """The operations per second, and the nodes' CPU microseconds for each operation."""
 
     ops: float
     cpu_us: float

@@ -78,7 +78,7 @@ class LeaveOneOut(Operator):  # type: ignore[misc]  # It has no types.
 class Decide(Operator):  # type: ignore[misc]  # It has no types.
     """An operator that sets the condition of an `if` to True or False.
 
-    The `if` is a statement, a conditional expression, or part of a comprehension.
+    The `if` may be a statement, a conditional expression, or part of a comprehension.
     """
 
     def mutation_positions(self, node: Node) -> Iterator[Span]:
@@ -180,7 +180,7 @@ _NOWHERE = (0, 0)
 
 
 class _Spans(Visitor):  # type: ignore[misc]  # It has no types.
-    """The positions where an operator can change a syntax tree, in the order of `_Change`."""
+    """Finds the positions at which an operator can change a syntax tree, in `_Change`'s order."""
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
@@ -219,7 +219,7 @@ def _left_alone(node: Node) -> bool:
 
 
 def _shelters(inner: Node, outer: Node) -> bool:
-    """Return whether the position of `inner` in `outer` excludes it from mutation."""
+    """Return whether code at this position in `outer` must not be changed."""
     if outer.type == "annassign":  # `: type = value`, or without a value.
         return "=" not in outer.children or inner is not outer.children[-1]
     return (

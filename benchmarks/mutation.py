@@ -10,7 +10,7 @@ of a second, instead of the seconds of a separate pytest run. Hypothesis uses fe
 the same, and does not shrink them.
 
 The program prints the surviving mutants, and then killed / all and the share for each module. With
-`--json FILE` it also writes both there.
+`--json FILE` it also writes both to FILE.
 """
 
 import argparse
@@ -154,7 +154,7 @@ def _cpu_s() -> float:
 
 
 def _draw_little(item: pytest.Item) -> None:
-    """Limit a Hypothesis test to few examples, always the same."""
+    """Limit a Hypothesis test to few examples, always the same ones."""
     test = getattr(item, "obj", None)
     old = getattr(test, "_hypothesis_internal_use_settings", None)
     if test is not None and old is not None:
@@ -166,9 +166,9 @@ def _draw_little(item: pytest.Item) -> None:
 
 
 def _tests_of(path: Path, mutant: Mutant, reaches: Sequence[Reach]) -> list[pytest.Item]:
-    """Return the tests that reach a mutant's lines.
+    """Return the tests that execute a mutant's lines.
 
-    For code that runs at import, return all tests that reach the module.
+    For code that runs at import, return all tests that execute code of the module.
     """
     first, last = _statement(path, mutant)
     at_import = not any(

@@ -1,4 +1,4 @@
-"""Runs all tests that need hours, as one command that resumes after a kill and keeps each result.
+"""Runs all tests that need hours, the nightly tests, in one command that resumes after a kill.
 
     python -m benchmarks.night                        # starts, or resumes, a night
     python -m benchmarks.night --only fuzz --only mutation/checkers/calm.py
@@ -7,11 +7,12 @@
     python -m benchmarks.night --small                # a night of minutes, to try the program
     python -m benchmarks.night --table                # only writes the table in docs/night.md
 
-A night belongs to one commit and one state of the work tree, and is small or full. The night's id
-is its start time. All seeds are computed from that id. Only one night at a time can use a store. A
-night has parts, and each part has steps. Each finished step is one line in
-`docs/night/results.jsonl`. The line is on disk before the next step begins, so a kill loses at most
-one step. `false-alarms` and `covering` lose less, because they resume from their own journals.
+A night is one execution of all these tests. It belongs to one commit and one state of the work
+tree, and is small or full. The night's id is its start time, and each result is kept. All seeds are
+computed from that id. Only one night at a time can use a store. A night has parts, and each part
+has steps. Each finished step is one line in `docs/night/results.jsonl`. The line is on disk before
+the next step begins, so a kill loses at most one step. `false-alarms` and `covering` lose less,
+because they resume from their own journals.
 
 Runs and logs stay in the store (`--store`). Ctrl-C ends the current step, and then the night. If
 the command is killed, the process session of the current step is killed too. Brokers have sessions
@@ -91,7 +92,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A unit of work of a night: one command.
+    """One command of the nightly tests.
 
     Attributes:
         part, name: The part of the night, and the name of the step.
@@ -120,7 +121,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The end of a step: whether it passed, its figures, and the reason of a failure."""
+    """The result of a step: whether it passed, its figures, and the reason of a failure."""
 
     passed: bool
     figures: Figures = field(default_factory=dict)
@@ -192,7 +193,7 @@ def test_files(word: str) -> list[Path]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Night:
-    """One night, with its store and its results file."""
+    """One execution of the nightly tests, with its store and its results file."""
 
     begun: Begun
     store: Path
@@ -249,7 +250,7 @@ class Night:
 
 
 def suite_judged(last: NightFolder | None, *, log: Path) -> Ended:
-    """Return how a suite ended. It passes only if each entry was run and is valid."""
+    """Return the result of a suite. The suite passes only if each entry was run and is valid."""
     if last is None:
         return Ended(passed=False, reason=f"the suite did not begin; see {log}")
     state = last.state()
@@ -260,7 +261,7 @@ def suite_judged(last: NightFolder | None, *, log: Path) -> Ended:
 
 
 def judged(step: Step, said: str, *, status: int | None, log: Path) -> Ended:
-    """Return how a step ended, from its output and its exit code (None if it hung)."""
+    """Return the result of a step, from its output and its exit code (None if it hung)."""
     found = [re.compile(each, re.MULTILINE) for each in FIGURES[step.part]]
     rows = [each.groupdict() for pattern in found for each in pattern.finditer(said)]
     numbers = [{key: float(text.replace(",", "")) for key, text in row.items()} for row in rows]
@@ -275,7 +276,7 @@ def judged(step: Step, said: str, *, status: int | None, log: Path) -> Ended:
 
 
 def _lost_score(score: Score, figures: Figures) -> str:
-    """Return why a kernel's score is lower than recorded. Return an empty text if it is not."""
+    """Return why a kernel's score is lower than recorded, or an empty text if it is not lower."""
     killed, tried = int(figures["killed"]), int(figures["tried"])
     least = score.least(tried)
     if tried and killed / tried >= least:
@@ -307,7 +308,7 @@ def file_name(step: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Start or resume a night."""
+    """Start or resume a night of tests."""
     options = _options(arguments)
     if options.table:
         write_table(options.results)

@@ -1,4 +1,4 @@
-"""The results of nights (`benchmarks/night.py`): a line for each step, and a table of results.
+"""The results of nightly tests (`benchmarks/night.py`): a line for each step, and a table.
 
 Lines are only appended to `docs/night/results.jsonl`. If a crash cut off the last line, its step is
 not done, and the line is left out.
@@ -30,7 +30,7 @@ class _Line(BaseModel):
     Attributes:
         night: The night's id, which is its start time. So ids sort by time.
         commit: The last commit of the code, without commits of results only.
-        changes: A hash of the uncommitted changes. Empty if the work tree was clean.
+        changes: A hash of the uncommitted changes; an empty string if the work tree was clean.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -167,7 +167,7 @@ def _row(part: str, done: Sequence[Done], small: Collection[str]) -> str:
 
 
 def _steps(done: Sequence[Done], *, small: bool) -> str:
-    """Return how many of a part's steps passed: `1 of 42 (41 not yet played)`."""
+    """Return the number of a part's steps that passed, as text: `1 of 42 (41 not yet played)`."""
     of = done[-1].of
     passed = sum(each.passed for each in done)
     counts = {"failed": len(done) - passed, "not yet played": of - len(done)}

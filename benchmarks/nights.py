@@ -6,7 +6,7 @@
 
 The program needs root, a Docker daemon and Java. It prints these results:
 
-- runs that are lost, judged twice or left half (the exit code is 1 if there are any);
+- runs that are lost, judged twice or left incomplete (the exit code is 1 if there are any);
 - whether the JUnit file is valid by the schema of Jenkins' xunit plugin;
 - the share of the night that was outside the runs' main phases;
 - the time that each section of a run takes.
@@ -136,7 +136,7 @@ def _killed(suite: Path, store: Path, *, judged: int, later_s: float) -> None:
 
 
 def _wrong(folder: NightFolder, store: Path, planned: int) -> Iterator[str]:
-    """Yield a sentence for each run or process that was lost, judged twice, or left half."""
+    """Yield a sentence for each run or process that was lost, judged twice, or left incomplete."""
     state = folder.state()
     if not state.ended or len(state.items) != planned:
         yield f"the night has {len(state.items)} items of {planned}, ended: {state.ended}"

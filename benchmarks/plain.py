@@ -7,7 +7,7 @@ does not describe, excuse or weigh them. `CHECKS` lists the checks that this pro
 - checks without rows in a run of the workload `log` (transactions, cycles);
 - checks over a few rows only (final reads, quorum, faults, availability);
 - `committed-truncation`, because the record has no copies of earlier moments;
-- the statistics that the pipeline computes beside the checks.
+- the statistics that the pipeline computes in addition to the checks.
 
     python -m benchmarks.plain RUN
 """
@@ -43,7 +43,9 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 
 
 def read(root: Path, name: str, *columns: str) -> Columns:
-    """Read columns of a table as integers. A word becomes its index in `WORDS`, a null becomes -1.
+    """Read columns of a table as integers.
+
+    A word is replaced by its index in `WORDS`, a null by -1.
 
     Rows of the controllers' log are left out.
     """

@@ -1,4 +1,4 @@
-"""Measures the cost of recording: messages a second of Logquake's clients, and of a plain loop.
+"""Measures the cost of recording: messages per second of Logquake's clients, and of a plain loop.
 
 Both run at full speed on the cluster of a default run: three nodes with each partition on all of
 them. `--nodes 1` uses one broker. This is the worst case for the clients, because hardly any other
@@ -117,7 +117,7 @@ class PlainLoop:
             self._free.append(consumer)
 
     def work(self, seconds: float) -> None:
-        """Run for some seconds. The counters continue from their previous values."""
+        """Run for some seconds. The counters continue from their values before the call."""
         deadline_s = stopwatch_s() + seconds
         while stopwatch_s() < deadline_s:
             busy = False

@@ -1,4 +1,4 @@
-"""Measures the cost of the HTML page of a large failed run, beside a plain read of the same tables.
+"""Measures the cost of the HTML page of a large failed run, compared with reading its tables.
 
 A seeded record (`benchmarks/seeded.py`) with faults gets a verdict with losses in every partition.
 Each broker gets a log of some hundred thousand lines. `logquake report` writes the page in a

@@ -1,7 +1,7 @@
 """The recorded mutation scores of kernels (checker modules), read from a table in the docs.
 
 The table in `docs/checkers.md` has each kernel, the numbers of killed and tried mutants, and the
-share of mutants that was tried. A night (`benchmarks/night.py`) fails a kernel whose tests kill a
+share of mutants that was tried. A night (`benchmarks/night.py`) fails a kernel if its tests kill a
 smaller share than the table records.
 """
 
@@ -36,7 +36,7 @@ class Score:
     rough: bool
 
     def least(self, tried: int) -> float:
-        """Return the share of mutants that the kernel's tests must kill at least.
+        """Return the smallest share of mutants that the kernel's tests must kill.
 
         This is the recorded share. The lower end of its 95 % interval counts instead in two cases:
         if the score is rough, or if the module now has another number of mutants.

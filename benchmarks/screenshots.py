@@ -1,6 +1,6 @@
 """Takes the screenshots in `docs/screenshots`: `python -m benchmarks.screenshots [FOLDER]`.
 
-The store is the artificial one of the tests: three nights of a broken build, and the new failures
+The store is the artificial store of the tests: three nights of a broken build, and the new failures
 of the last night. `logquake serve` serves it, and a real browser takes the pictures. Run this
 program again when pages change, and look at the new pictures.
 """

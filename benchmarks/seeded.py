@@ -166,7 +166,10 @@ def _place(partition: object) -> dict[str, object]:
 
 
 def _write_ops(streams: Streams, shape: Shape, ops: Ints) -> None:
-    """Write some ops of the main phase. Even ops send, odd ops read."""
+    """Write some ops of the main phase.
+
+    Ops with even numbers send, and ops with odd numbers read.
+    """
     width = 2 * shape.partitions
     begins = ops * OP_NS + np.abs(_hashes(ops, shape.seed)) % (OP_NS // 4)
     ends = begins + (width - 1) * OP_NS + np.abs(_hashes(ops, shape.seed + 1)) % (OP_NS // 2)

@@ -1,4 +1,4 @@
-"""Checks that Kafka's own segment reader and Logquake's read every segment of stored runs alike.
+"""Checks that Kafka's own segment reader and Logquake's agree on every segment of stored runs.
 
 For each run, DumpLogSegments of the same Kafka version reads the segments of all nodes. It also
 reads all copies that the steps of a scenario made. The program compares each record, leader epoch,

@@ -1,4 +1,4 @@
-"""Makes pairs of a cause sentence and the record that must prove it, for people to judge.
+"""Makes pairs of a sentence on a cause and the record that must prove it, for people to judge.
 
     python -m benchmarks.sentences OUT --seed 5     # two of each anomaly
     python -m benchmarks.sentences OUT --seed 5 --each 1 lost-write duplicate
@@ -8,7 +8,7 @@ them. It writes a folder for each. `sentence.txt` has the sentence. `record/` ha
 tables as CSV (times in nanoseconds since the run's start), the milestones, the plan, and the nodes'
 files. New wordings come first. A reader opens `sentence.txt`, and writes down the statement that
 they conclude from it. Then the reader searches the record for two answers: does the record show
-that statement (right), and does it show more of who, when and why (sufficient)?
+that statement (right), and is a node, a time or a reason missing in the sentence (sufficient)?
 """
 
 import argparse

@@ -5,8 +5,8 @@ There are three figures, each for one core's CPU time:
 1. Messages a second between machines that only answer.
 2. Simulated seconds a second of the reference cluster, with three replicas of each partition and 50
    sends a second with acks=all. Only brokers read.
-3. Simulated seconds a second of a whole run, which is not judged. The run has 50 operations a
-   second, the default faults, an observer for each broker, and readers. The time is from the first
+3. Simulated seconds a second of a whole run, which is not judged. The run has 50 operations per
+    second, the default faults, an observer for each broker, and readers. The time is from the first
    start to the last file.
 
 A message is a request, an answer, or the end of a connection that the network delivered to a

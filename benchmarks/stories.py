@@ -61,14 +61,14 @@ SORTS: Mapping[str, tuple[int, Mapping[str, object]]] = {
     "ack-before-commit": (7, _bug("ack-before-commit")),
     "truncate-to-high-watermark": (7, _bug("truncate-to-high-watermark")),
 }  # fmt: skip
-"""The sorts of runs: the number of runs, and the plan keys of the sort, by name."""
+"""The kinds of runs: by name, the number of runs and the plan keys."""
 
 
 class Line(BaseModel):
     """A run, and the results of its stories.
 
     Attributes:
-        run: Its sort and its seed: `acks-1/3`.
+        run: The run's kind and seed: `acks-1/3`.
         commit: The commit of the code. A `+` follows if there were local changes.
         counts: Numbers of anomalies, stories, named candidates, and proving lines.
         wrong: The wrong statements.

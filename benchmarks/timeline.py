@@ -1,4 +1,4 @@
-"""Measures the cost of the whole timeline page of a large run: to write it, and to look at it.
+"""Measures the cost of the timeline page of a large run: of writing the page, and of viewing it.
 
 The local engine makes the tables of a seeded record (`benchmarks/seeded.py`) with faults. A
 separate process writes the page. A headless Chromium opens the page. Real wheel and drag events
@@ -12,7 +12,7 @@ zoom and move the chart, as fast as a person can. The program prints these figur
 
     python -m benchmarks.timeline [--ops 1000000] [--faults 1000] [--run RUN] [--shots DIR]
 
-Gaps depend on the whole machine, so use an idle one. The load at the start is printed.
+Gaps depend on the whole machine, so use an idle machine. The load at the start is printed.
 """
 
 import argparse
@@ -145,7 +145,7 @@ def hand(page: Page, shots: Path | None) -> Iterator[str]:
 
 
 def main() -> None:
-    """Make or take a run, write its timeline, and measure it in a browser."""
+    """Make or use a run, write its timeline, and measure the page in a browser."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ops", type=int, default=1_000_000)
     parser.add_argument("--faults", type=int, default=1000)

@@ -3,11 +3,11 @@
     python -m benchmarks.watching [--minutes 30] [--rate 500]           faster than real time
     python -m benchmarks.watching --real [--minutes 31] [--rate 500]    a run of Kafka, in real time
 
-The first way writes the record of a correct default run (three nodes, eight partitions, the given
-rate) step by step. The watcher checks it as often as in a real run. The cost of a check is its CPU
-time. The second way executes a run with faults, and also prints the CPU time of all other processes
-of the run. Both print the first minute, the last minute, and the highest memory. The exit code is 1
-if the watcher used more than a tenth of a core in any minute.
+The first command writes the record of a correct default run (three nodes, eight partitions, the
+given rate) step by step. The watcher checks it as often as in a real run. The cost of a check is
+its CPU time. The second command executes a run with faults, and also prints the CPU time of all
+other processes of the run. Both print the cost in the first minute, the last minute, and the
+highest memory. The exit code is 1 if the watcher used more than a tenth of a core in any minute.
 """
 
 import argparse

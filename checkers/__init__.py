@@ -1,9 +1,9 @@
-"""The checkers: they find what is wrong with a recorded run.
+"""The checkers, which find anomalies in a recorded run.
 
 A checker is a pure function. Its input is the rows of one group: one partition of one run, or the
 whole run. Its output is a list of anomalies. Inputs are Arrow tables and numpy arrays, outputs are
-`Anomaly` objects. A checker does not depend on Spark, files, clusters or plots. So the same
-checkers judge stored runs, live runs and simulated runs.
+`Anomaly` objects. A checker does not depend on Spark, files, clusters or plots. So one checker can
+check stored runs, live runs and simulated runs.
 
 * `protocol.py` defines a checker, `group.py` defines its input, `registry.py` lists all checkers.
 * Each family of anomalies has its own module.
@@ -16,8 +16,8 @@ checkers judge stored runs, live runs and simulated runs.
 Only `harness` imports this package. The package imports `results.record`. `checkers.spark` also
 imports `cluster.files`. Only `checkers/spark` imports pyspark, and only when pyspark is used.
 
-To add a checker, touch three files: the checker's module, its test in `tests/checkers`, and one
-line in `registry.py`. The module's docstring has three sections: the definition, why it proves
+To add a checker, edit three files: the checker's module, its test in `tests/checkers`, and one line
+in `registry.py`. The module's docstring has three sections: the definition, why it proves
 something, and what would not prove it. A new anomaly also needs a definition in the oracle,
 `tests/oracle`. Write that definition without reading the checker's code.
 """

@@ -8,8 +8,8 @@ to a broker. A transaction counts as aborted if its client decided to abort and 
 commit. No coordinator may commit such a transaction. Brokers must hide its records from
 read_committed readers.
 
-What would not prove it: a read_uncommitted reader may get records that are aborted later. A
-transaction proves nothing once its commit was asked for, whatever the answer (`info`). If a
+What would not prove it: a read_uncommitted reader may get records that are aborted later. If the
+client asked for a commit, the transaction proves nothing, even without an answer (`info`). If a
 transaction reads its own write, `precommitted-read` reports that, and this check does not.
 """
 
@@ -99,7 +99,7 @@ def _aborted_reads(group: Group) -> list[AbortedRead]:
 
 
 def _could_be_read(group: Group) -> int:
-    """Return how many failed sends some reader could have got by mistake."""
+    """Return the number of failed sends that a reader could have received by mistake."""
     sends, polls = group.table("sends"), group.table("polls")
     failed = select(sends, equal(sends, "outcome", Outcome.FAIL.value) & present(sends, "value"))
     in_txn = int(present(failed, "txn_id").sum())
@@ -151,7 +151,7 @@ def _describe(group: Group, read: AbortedRead) -> Anomaly:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return which broker or client delivered a value although its send failed."""
+    """Explain, for a report, which broker or client delivered a value although its send failed."""
     value, offset = number_in(found, "value"), number_in(found, "offset")
     if found.evidence.get("transactional"):
         return _why_aborted(group, found)
@@ -190,7 +190,7 @@ def _error(group: Group, value: int) -> str:
 
 
 def _why_aborted(group: Group, found: Anomaly) -> str:
-    """Return a sentence on which broker may have shown a record of an aborted transaction.
+    """Explain, for a report, which broker may have exposed a record of an aborted transaction.
 
     The sentence also gives the number of read_committed reads that correctly skipped the record.
     """
@@ -219,7 +219,7 @@ def _why_aborted(group: Group, found: Anomaly) -> str:
 
 
 def _coordinator(group: Group, value: int, readers: Set[int]) -> str:
-    """Return, for a report, which coordinator may have ended a value's transaction."""
+    """Return the coordinator that may have ended a value's transaction, for a report."""
     sends, polls = group.table("sends"), group.table("polls")
     mine = select(sends, (ints(sends, "value") == value) & present(sends, "transactional_id"))
     read_ns = ints(polls, "complete_ns")[np.isin(ints(polls, "op_id"), list(readers))]

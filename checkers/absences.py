@@ -1,6 +1,6 @@
-"""Times when a fault's own observation shows that a broker was down or stopped.
+"""Periods in which a broker was down or paused, as observed by the fault that caused this.
 
-Such a broker answers no request.
+A broker answers no request in such a period.
 """
 
 import json
@@ -13,17 +13,17 @@ from checkers.disk_losses import heal_begun_ns
 from checkers.facts import Absence, Disturbance
 
 _AWAY = frozenset({None, "T", "Z", "X"})
-"""Process states of a broker that answers nothing, as in `/proc/PID/stat`. None: it ended."""
+"""States (as in `/proc/PID/stat`) of a process that answers no request. None: it has ended."""
 _ENDED = _AWAY - {"T"}
-"""The states in `_AWAY` of a process that has ended. A stopped process (`T`) can continue."""
+"""The states in `_AWAY` that mean an ended process. A stopped process (`T`) can continue."""
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError)
 
 
 def absences(faults: pa.Table) -> tuple[Absence, ...]:
-    """Return the times in which a broker was certainly away, according to the faults' observations.
+    """Return the periods in which a broker was certainly down or paused, as the faults observed.
 
-    An absence begins when the fault was confirmed. Before that, the broker may still have been
-    alive. An absence ends when the heal began. After that, the broker may have come back.
+    A period begins when the fault was confirmed. Before that, the broker may still have been alive.
+    A period ends when the heal began. After that, the broker may have come back.
     """
     seen = select(faults, present(faults, "confirmed_ns") & present(faults, "healed_ns"))
     rows = zip(
@@ -36,7 +36,9 @@ def absences(faults: pa.Table) -> tuple[Absence, ...]:
 def answers_around(
     leadership: pa.Table, faults: Iterable[Disturbance]
 ) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return `RunFacts.answers`: when the targets of unconfirmed faults answered before and after.
+    """Return the last answer before, and the first answer after, each unconfirmed fault of a node.
+
+    The result is the value of `RunFacts.answers`.
 
     Args:
         leadership: Rows with `observer`, `asked_ns` and `observed_ns`. Rows from files have no

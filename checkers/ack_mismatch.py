@@ -1,8 +1,8 @@
 """ack-mismatch: an acknowledgement named an offset that does not hold its record.
 
 Definition: the acknowledged offset does not hold the value, and another offset of the partition
-does. The check uses the last leader's final log. If that log was not read, the check uses what
-readers got.
+does. The check uses the last leader's final log. If that log was not read, the check uses the
+records that readers got.
 
 Why it proves something: the offset in an acknowledgement is the offset at which the leader appended
 the record. An application that continues from a wrong offset makes mistakes: for example an
@@ -10,10 +10,10 @@ exactly-once application.
 
 What would not prove it: a value that is at no offset is a `lost-write`. An offset below the log's
 start proves nothing. With acks=1 or an unclean election, the record may have been truncated at the
-acknowledged offset while an earlier try of the same send was kept. One wrong answer can match
-several definitions. If a reader got another value at the offset, `inconsistent-offsets` reports it
-too. If the value is at several offsets, `duplicate` reports it too. The evidence lists these checks
-under `also`.
+acknowledged offset, while another try of the send was kept at another offset. One wrong answer can
+match several definitions. If a reader got another value at the offset, `inconsistent-offsets`
+reports it too. If the value is at several offsets, `duplicate` reports it too. The evidence lists
+these checks under `also`.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ NAME = "ack-mismatch"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Places:
-    """The offsets that hold each value: distinct pairs, sorted by value and then by offset."""
+    """The known offsets of each value: distinct pairs, sorted by value and then by offset."""
 
     value: Ints
     offset: Ints
@@ -53,11 +53,11 @@ class _Places:
         return offsets
 
     def knows(self, values: Ints) -> Mask:
-        """Return which of the values are at any offset."""
+        """Return a mask of the given values that have a known offset."""
         return within(values, self.value)
 
     def holds(self, values: Ints, offsets: Ints) -> Mask:
-        """Return, for each pair of a value and an offset, whether the offset holds the value."""
+        """Return a mask: whether the offset of each pair (value, offset) holds the value."""
         if not len(self.value):
             return np.zeros(len(values), dtype=np.bool_)
         first = np.minimum(np.searchsorted(self.value, values), len(self.value) - 1)
@@ -161,7 +161,7 @@ def _describe(group: Group, places: _Places, row: int) -> Anomaly:
 
 
 def _held(group: Group, offset: int) -> int | None:
-    """Return the value that an offset holds, or None if the offset holds none."""
+    """Return the value at an offset, or None if the offset holds no value."""
     log = group.final_log
     if log is None:
         return next(iter(_read_at(group, offset)), None)

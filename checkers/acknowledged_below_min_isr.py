@@ -5,13 +5,13 @@ small. Each send began and ended while every broker's answer named an ISR smalle
 `min.insync.replicas`. No answer within four seconds of a send named a larger ISR.
 
 Why it proves something: with acks=all, a leader must refuse a send if fewer than
-`min.insync.replicas` replicas are in sync. An acknowledgement with a smaller ISR is a promise that
-one broker's failure can break. That holds even if no broker failed in this run.
+`min.insync.replicas` replicas are in sync. With a smaller ISR, the failure of one broker can lose
+an acknowledged record. That holds even if no broker failed in this run.
 
 What would not prove it: a few acknowledgements prove nothing, because a replica may have joined and
 left the ISR between two observations. Acknowledgements close to an answer with a larger ISR prove
 nothing, because brokers report changes up to two seconds late. Sends with acks=1 do not count.
-Times of more than three seconds without an answer do not count.
+Periods of more than three seconds without an answer do not count.
 """
 
 from collections.abc import Iterator
@@ -38,15 +38,18 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "acknowledged-below-min-isr"
 SLACK_NS = 2 * TOLD_LATE_NS
-"""The margin at each end of a stretch: two answers may each be two seconds late."""
+"""The margin at each end of a low-ISR period. The first and last answer may be two seconds late."""
 LASTING_NS = 5 * NS_PER_S
-"""Acknowledgements must last longer than this.
+"""The anomaly is reported only if acknowledgements continue for longer than this.
 
 No replica joins and leaves an ISR unseen for so long, because each broker is asked four times a
 second.
 """
 _REPEATED_NS = 3 * NS_PER_S
-"""The largest gap between answers of a stretch. Equal answers are recorded every two seconds."""
+"""The largest gap between two answers of one low-ISR period.
+
+Unchanged answers are recorded only every two seconds.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +59,8 @@ class Accepted:
     Attributes:
         from_ns, to_ns: The times of the first and of the last acknowledgement.
         count: The number of acknowledgements.
-        isr: The ISR in the last answer of that time.
-        low_from_ns, low_to_ns: The time in which every answer named an ISR that was too small.
+        isr: The ISR in the last answer of that period.
+        low_from_ns, low_to_ns: The period in which every answer named an ISR that was too small.
     """
 
     from_ns: int
@@ -69,7 +72,7 @@ class Accepted:
 
 
 def _stretches(group: Group) -> Iterator[list[Told]]:
-    """Yield the answers of each stretch of time in which every answer named too small an ISR."""
+    """Yield, for each low-ISR period, its answers. All of them name an ISR that is too small."""
     stretch: list[Told] = []
     for told in told_isrs(group):
         low = len(told.isr) < group.facts.plan.least_insync
@@ -83,15 +86,15 @@ def _stretches(group: Group) -> Iterator[list[Told]]:
 
 
 def _lasting(group: Group) -> list[list[Told]]:
-    """Return the stretches that are still long enough after a margin is removed at both ends."""
+    """Return the low-ISR periods that are long enough after both margins are subtracted."""
     least_ns = 2 * SLACK_NS + LASTING_NS
     return [each for each in _stretches(group) if each[-1].asked_ns - each[0].seen_ns > least_ns]
 
 
 def _inside(stretch: list[Told], sends: pa.Table) -> Mask:
-    """Return which sends began and ended while the ISR was certainly too small.
+    """Return a mask of the sends that began and ended while the ISR was certainly too small.
 
-    A send without an end counts if it began in that time.
+    A send without an end counts if it began in that period.
     """
     begun, ended = ints(sends, "invoke_ns"), ints(sends, "complete_ns")
     from_ns, to_ns = stretch[0].seen_ns + SLACK_NS, stretch[-1].asked_ns - SLACK_NS
@@ -180,7 +183,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _taken_in(group: Group, from_ns: int, to_ns: int) -> dict[int, int]:
-    """Return, by leader epoch, how many of the sends acknowledged in a time are in the final log.
+    """Count, by leader epoch, the sends acknowledged in a period that are in the final log.
 
     A send does not count if its offset now holds another record, which a later leader wrote.
     """
@@ -197,7 +200,7 @@ def _taken_in(group: Group, from_ns: int, to_ns: int) -> dict[int, int]:
 
 
 def _told(group: Group, between_ns: tuple[int, int]) -> pa.Table:
-    """Return the rows in which brokers' metadata named an ISR in a time."""
+    """Return the rows of brokers' Metadata answers in a period that name an ISR."""
     rows = group.table("leadership")
     told = equal(rows, "source", Source.METADATA) & present(rows, "isr")
     told &= (ints(rows, "observed_ns") >= between_ns[0]) & (ints(rows, "asked_ns") <= between_ns[1])
@@ -205,7 +208,7 @@ def _told(group: Group, between_ns: tuple[int, int]) -> pa.Table:
 
 
 def _told_itself(group: Group, node: str, epoch: int, between_ns: tuple[int, int]) -> bool:
-    """Return whether a leader's own metadata always named too small an ISR for its epoch."""
+    """Return whether every Metadata answer of a leader, for its epoch, names too small an ISR."""
     told = _told(group, between_ns)
     own = select(told, equal(told, "observer", node) & (ints(told, "leader_epoch") == epoch))
     needed = group.facts.plan.least_insync
@@ -213,7 +216,7 @@ def _told_itself(group: Group, node: str, epoch: int, between_ns: tuple[int, int
 
 
 def _undecided(group: Group, epochs: set[int], between_ns: tuple[int, int]) -> list[str]:
-    """Return the ISRs that brokers named in a time, but that the controllers never logged.
+    """Return the ISRs that brokers named in a period, but that the controllers never logged.
 
     The controllers' last ISRs are ignored if they are too small and brokers named a larger ISR
     later.

@@ -1,12 +1,16 @@
-"""Find the leaders that may have acknowledged a record, from everything that the run recorded.
+"""Find the leaders that may have acknowledged a record, from all data of the run.
 
-An acknowledgement names no broker. Each recorded pair of broker and leader epoch is a candidate. A
-candidate is excluded by any of these facts: the broker knew a later epoch before the send, or only
-an earlier epoch after it; the broker was down during the send; its complete log lost nothing and
-holds another record at the offset; its log ended elsewhere while it led; the producer's sequences
-name another leader; or all copies have another epoch, and the client had no time to retry. If two
-candidates remain, both are named. A log excludes nothing if replicas may have been recreated or
-files were not read.
+An acknowledgement names no broker. Each recorded pair of broker and leader epoch is a candidate.
+Any of these facts excludes a candidate:
+
+- The broker knew a later epoch before the send, or only an earlier epoch after the send.
+- The broker was down during the send.
+- Its complete log lost nothing, and holds another record at the offset.
+- Its log had another end while it led.
+- The producer's sequences name another leader.
+- All copies have another epoch, and the client had no time to retry.
+
+If two candidates remain, both are named. A log excludes nothing if replicas may be recreated ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,17 +32,17 @@ from results.record.terms import Source
 from results.record.verdict import Evidence
 
 KNOWN_NS = 500_000_000
-"""A broker's answer about a leader may be this much older or newer than what the broker does."""
+"""The maximum delay between a change of leader and a broker's answer about it."""
 ZOOKEEPER = "zk"
-"""ZooKeeper's name as an observer. There the controller writes a new leader before it leads."""
+"""The observer's name for ZooKeeper. The controller writes a leader there before it leads."""
 _REMAKE = frozenset({"reassignment", "wipe"})
-"""Faults after which a replica is copied from its beginning."""
+"""Faults that make a broker copy its replica from the beginning again."""
 LOOK_NS = 2_000_000_000
-"""A log end offset may be this much older than its recorded time: the timeouts of two requests."""
+"""A recorded log end offset may be older than its time by this much: two request timeouts."""
 _GAP = 8
-"""In a gap of epochs without any report, this many epochs may each have had a leader."""
+"""The maximum number of candidate epochs in a gap of epochs that no source reported."""
 _OF_TIME = 2
-"""The first rules, this many, test when a broker led. The later rules test what its log holds."""
+"""The number of rules about time. They come first; the later rules test the content of logs."""
 FILES = (Source.METADATA_LOG, Source.STATE_CHANGE_LOG)
 """Sources whose rows come from a broker's files, not from its answers."""
 
@@ -48,8 +52,7 @@ class Acked:
     """A record that was acknowledged, or that a reader got without an acknowledgement.
 
     Attributes:
-        value: The record's value.
-        offset: The record's offset, -1 if unknown.
+        value, offset: The record's value and its offset; offset -1 if unknown.
         sent_ns, acked_ns: When the send began and ended, -1 if unknown.
         weak: Whether the send asked for less than acks=all.
         acked: Whether the record was acknowledged.
@@ -64,7 +67,7 @@ class Acked:
 
     @property
     def took(self) -> str:
-        """The verb for what the leader is known to have done: `acknowledged` or `wrote`."""
+        """The verb for a report: `acknowledged`, or `wrote` for an unacknowledged record."""
         return "acknowledged" if self.acked else "wrote"
 
 
@@ -81,15 +84,15 @@ class Acknowledger(Leader):
 
 
 _UNTOLD = Acknowledger(broker=NONE, epoch=NONE)
-"""A leader that no source reported. It is a candidate if all known leaders are excluded by time."""
+"""A leader that no source reported. It is a candidate if time excludes all known leaders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reign:
-    """The time in which a broker itself answered as the leader of one epoch.
+    """The period in which a broker's own answers named it as the leader of one epoch.
 
     Attributes:
-        from_ns, until_ns: When the first answer came, and when the last answer was asked for.
+        from_ns, until_ns: When the first answer arrived, and when the last request was sent.
         life: The process (incarnation) that gave the answers; -1 if there were several.
     """
 
@@ -103,9 +106,9 @@ class _Answers:
     """One broker's answers about the leader of a partition.
 
     Attributes:
-        seen_ns, knew: The sorted times of answers, and the highest epoch up to each.
-        asked_ns, learned: The sorted times of requests, and the lowest epoch from each on.
-        reigns: The broker's own answers as leader, by epoch.
+        seen_ns, knew: The sorted times of answers, each with the highest epoch up to then.
+        asked_ns, learned: The sorted times of requests, each with the lowest epoch from then on.
+        reigns: The periods in which the broker named itself as leader, by epoch.
     """
 
     seen_ns: Ints
@@ -115,18 +118,18 @@ class _Answers:
     reigns: Mapping[int, _Reign]
 
     def highest_before(self, time_ns: int) -> int:
-        """Return the highest epoch in answers that came before a time, or -1."""
+        """Return the highest epoch in answers that arrived before a time, or -1."""
         at = int(np.searchsorted(self.seen_ns, time_ns))
         return int(self.knew[at - 1]) if at else NONE
 
     def lowest_after(self, time_ns: int, *, otherwise: int) -> int:
-        """Return the lowest epoch in answers that were asked for after a time."""
+        """Return the lowest epoch in answers to requests that were sent after a time."""
         at = int(np.searchsorted(self.asked_ns, time_ns, side="right"))
         return int(self.learned[at]) if at < len(self.learned) else otherwise
 
 
 def leads_on(group: Group, before: Leader, after: Leader) -> bool:
-    """Return whether one process of a broker led in two successive epochs: its log only grew."""
+    """Return whether one process led in two successive epochs, so that its log only grew."""
     if before.broker != after.broker or before.epoch + 1 != after.epoch:
         return False
     told = group.view(_answers).get(before.node)
@@ -171,8 +174,8 @@ def _may_have_dropped(
 ) -> bool:
     """Return whether a leader may have acknowledged a record that its log lost without a trace.
 
-    The leader led during the whole send, and no other candidate is known to have done so. Either it
-    wrote another record at the offset, or another broker was also reported as leader of the epoch.
+    Only this candidate is known to have led during the whole send. Either it wrote another record
+    at the offset, or another broker was also reported as leader of the epoch.
     """
     if not _reigned(group, record, who) or any(_reigned(group, record, each) for each in others):
         return False
@@ -181,9 +184,9 @@ def _may_have_dropped(
 
 
 def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[int]) -> bool:
-    """Return whether a leader may have acknowledged a record when only other epochs' copies remain.
+    """Return whether a leader may have acknowledged a record although all copies have other epochs.
 
-    A copy may come from another try of the send, taken by an earlier or a later leader.
+    A copy may come from another try of the send, which an earlier or a later leader appended.
     """
     if not written or who.epoch < 0:
         return True
@@ -236,7 +239,7 @@ def _claims(group: Group) -> list[Acknowledger]:
 
 
 def _between(told: Ints) -> list[int]:
-    """Return the epochs that no row names between two known epochs, up to `_GAP` for each gap."""
+    """Return the epochs that no row names between two known epochs: at most `_GAP` in each gap."""
     epochs = np.unique(told[told >= 0]).tolist()
     return [
         epoch for one, two in pairwise(epochs) for epoch in range(one + 1, min(two, one + 1 + _GAP))
@@ -260,7 +263,7 @@ def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
 
 
 def overwritten_in(group: Group, record: Acked, epoch: int) -> bool:
-    """Return whether a final log holds another record of the given epoch at the same offset."""
+    """Return whether a final log holds another record of the given epoch at the record's offset."""
     logs = group.logs.get(FINAL, {}).values()
     places = ((log, log.at(record.offset)) for log in logs)
     return any(
@@ -270,22 +273,22 @@ def overwritten_in(group: Group, record: Acked, epoch: int) -> bool:
 
 
 def moved(group: Group) -> bool:
-    """Return whether replicas may have been recreated: then logs do not show earlier records."""
+    """Return whether replicas may have been recreated. If so, logs do not show earlier records."""
     return any(each.kind in _REMAKE for each in group.facts.disturbances)
 
 
 def read_whole(group: Group, node: str) -> bool:
-    """Return whether all files of a node were read, so that its log lacks nothing by mistake."""
+    """Return whether all files of a node were read, so that no record is missing by mistake."""
     return node in group.facts.collected_nodes - group.facts.unreadable_nodes
 
 
 def shrank(group: Group, record: Acked, node: str) -> bool:
-    """Return whether a log was seen to end above a record, and later at or below it."""
+    """Return whether a log end was observed above a record, and later at or below it."""
     return any(one > record.offset >= two for one, two in group.view(_shrinkings).get(node, ()))
 
 
 def _shrinkings(group: Group) -> dict[str, list[tuple[int, int]]]:
-    """Return, by node, the pairs of log end offsets between which the log became shorter."""
+    """Return, by node, each decrease of the log end offset: the offsets before and after."""
     return {
         node: list(zip(ends[:-1][less].tolist(), ends[1:][less].tolist(), strict=True))
         for node, (_, ends) in group.view(looks).items()
@@ -294,7 +297,7 @@ def _shrinkings(group: Group) -> dict[str, list[tuple[int, int]]]:
 
 
 def cut_at(group: Group, record: Acked, node: str) -> int | None:
-    """Return the lowest offset from which a node may have lost the record, or None."""
+    """Return the lowest offset from which a node may have lost the record; None if none."""
     cuts = group.view(_cuts).get(node, ())
     hit = [
         from_offset
@@ -313,7 +316,7 @@ def cut_at(group: Group, record: Acked, node: str) -> int | None:
 
 
 def _cuts(group: Group) -> dict[str, list[tuple[int, int]]]:
-    """Return, by node, the offset and the time of each truncation of its log; time -1: unknown."""
+    """Return, by node, the offset and the time of each truncation; time -1 if unknown."""
     cuts = group.table("truncations")
     columns = (ints(cuts, name).tolist() for name in ("from_offset", "observed_ns"))
     found: dict[str, list[tuple[int, int]]] = {}
@@ -323,13 +326,13 @@ def _cuts(group: Group) -> dict[str, list[tuple[int, int]]]:
 
 
 def _epoch_before(log: ReplicaLog, offset: int) -> int:
-    """Return the epoch of the last record before an offset. Later records had no older epoch."""
+    """Return the epoch of the last record before an offset. Epochs never decrease in a log."""
     before = int(np.searchsorted(log.offsets, offset)) - 1
     return int(log.epochs[before]) if before >= 0 else NONE
 
 
 def _led_then(group: Group, record: Acked, who: Acknowledger) -> bool:
-    """Return whether a broker may have led in its epoch at some time during the send."""
+    """Return whether a candidate may have led in its epoch at some time during the send."""
     if who.epoch < 0 or record.acked_ns < 0:
         return True
     told = group.view(_answers)
@@ -354,7 +357,7 @@ def _may_know(group: Group, record: Acked, node: str, epoch: int) -> bool:
 
 
 def _reigned(group: Group, record: Acked, who: Acknowledger) -> bool:
-    """Return whether a leader's own answers, before the send and after it, name it as leader."""
+    """Return whether a leader named itself as leader both before the send and after it."""
     reign = _reign(group, who)
     return reign is not None and (
         reign.from_ns <= record.sent_ns and record.acked_ns <= reign.until_ns
@@ -362,7 +365,7 @@ def _reigned(group: Group, record: Acked, who: Acknowledger) -> bool:
 
 
 def led_itself(group: Group, who: Acknowledger, span: tuple[int, int]) -> bool:
-    """Return whether a broker's own answers as leader of an epoch overlap a given time span."""
+    """Return whether a broker named itself as leader of an epoch during some of a time span."""
     reign = _reign(group, who)
     return reign is not None and reign.from_ns <= span[1] and span[0] <= reign.until_ns
 
@@ -375,8 +378,7 @@ def _reign(group: Group, who: Acknowledger) -> _Reign | None:
 def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
     """Return whether a leader's log may have grown beyond the record during its send.
 
-    The log of a leader only grows. So before the send, the log ends at the record's offset or
-    below. After the send, the log ends above the offset.
+    The log ends at the record's offset or below before the send, and above the offset after it.
     """
     reign = _reign(group, who)
     known = min(record.offset, record.sent_ns, record.acked_ns) >= 0
@@ -393,7 +395,7 @@ def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
 
 
 def looks(group: Group) -> dict[str, tuple[Ints, Ints]]:
-    """Return, by node, the times at which a replica's log end offset was seen, and the offsets."""
+    """Return, by node, the observed log end offsets of a replica, each with its time."""
     states = group.table("replica_states")
     told = present(states, "observed_ns") & present(states, "log_end_offset")
     seen = select(states, told)
@@ -404,7 +406,7 @@ def looks(group: Group) -> dict[str, tuple[Ints, Ints]]:
 
 
 def looks_at(group: Group, node: str) -> list[tuple[int, int]]:
-    """Return (time in ns, log end offset) of each observation of a node's log, by time."""
+    """Return (time in ns, log end offset) of each observation of a node's log, sorted by time."""
     columns = group.view(looks).get(node)
     return [] if columns is None else list(zip(*(each.tolist() for each in columns), strict=True))
 
@@ -412,8 +414,8 @@ def looks_at(group: Group, node: str) -> list[tuple[int, int]]:
 def _answers(group: Group) -> dict[str, _Answers]:
     """Return each broker's answers about leader epochs, by node.
 
-    With ZooKeeper, only a broker's own leadership counts. Such a broker can know a new leader while
-    it still leads in an earlier epoch.
+    With ZooKeeper, an answer counts only if the broker names itself as leader. Such a broker can
+    know a new leader while it still leads in an earlier epoch.
     """
     rows = group.table("leadership")
     told = (ints(rows, "leader_epoch") >= 0) & (ints(rows, "observed_ns") >= 0)
@@ -449,7 +451,7 @@ def _answers_of(rows: pa.Table) -> _Answers:
 
 
 def _was_there(group: Group, record: Acked, who: Acknowledger) -> bool:
-    """Return whether a broker can have been up as leader during at least some of a send."""
+    """Return whether a broker may have been running as leader during at least some of a send."""
     known = min(record.sent_ns, record.acked_ns) >= 0
     return not known or not any(
         each.node == who.node
@@ -460,7 +462,7 @@ def _was_there(group: Group, record: Acked, who: Acknowledger) -> bool:
 
 
 def _ended_with(group: Group, who: Acknowledger, away: Absence) -> bool:
-    """Return whether a leader's epoch was over when its broker came back from an absence.
+    """Return whether a leader's epoch had ended when its broker returned from an absence.
 
     A restarted broker leads in a later epoch. ZooKeeper may not notice a short absence.
     """
@@ -471,7 +473,7 @@ def _ended_with(group: Group, who: Acknowledger, away: Absence) -> bool:
 
 
 def _first_told(group: Group) -> dict[int, int]:
-    """Return, by epoch, when that epoch or a later one was first reported."""
+    """Return, for each epoch, the time at which any source first reported it or a later epoch."""
     rows = group.table("leadership")
     rows = select(rows, (ints(rows, "observed_ns") >= 0) & (ints(rows, "leader_epoch") >= 0))
     times, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
@@ -479,12 +481,12 @@ def _first_told(group: Group) -> dict[int, int]:
 
 
 def led_between(group: Group, from_ns: int, until_ns: int) -> tuple[Acknowledger, ...]:
-    """Return the leaders that may have led a partition, and answered clients, in a time span."""
+    """Return the brokers that may have led a partition, and answered clients, in a time span."""
     return acknowledgers(group, Acked(value=NONE, offset=NONE, sent_ns=from_ns, acked_ns=until_ns))
 
 
 def named(found: Sequence[Acknowledger]) -> str:
-    """Return the leaders for a report: `n2, leader of epoch 1, or n3, leader of epoch 2`."""
+    """Return leaders as text for a report: `n2, leader of epoch 1, or n3, leader of epoch 2`."""
     return ", or ".join(each.text for each in found) or "no leader was seen"
 
 

@@ -2,10 +2,10 @@
 
 Only a leader answers ListOffsets. The answer names the leader's epoch. For read_uncommitted
 readers, the latest offset in the answer is the leader's high watermark. Records below the high
-watermark are committed, and every later leader has them. Since 2.2 (KIP-207), a new leader waits
-with its answer until its high watermark reaches the start of its epoch. So its answers never lag
-behind answers of earlier epochs. Older brokers announce nothing: before 2.1 (KIP-320) their answers
-name no epoch, and in 2.1 the answers lag.
+watermark are committed, and every later leader has them. Since 2.2 (KIP-207), a new leader delays
+its answer until its high watermark reaches the start of its epoch. So its answer is never below an
+answer of an earlier epoch. Older brokers announce nothing: before 2.1 (KIP-320) their answers name
+no epoch, and in 2.1 the high watermark can be lower than an earlier one.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Announcement:
 
     @property
     def text(self) -> str:
-        """The announcement in words, for a report.
+        """The announcement as a phrase for a report.
 
         Example: `broker 1 announced the high watermark 3 of epoch 0 at 31.204 s`.
         """
@@ -51,7 +51,7 @@ class Announcement:
         )
 
     def evidence(self, word: str) -> Evidence:
-        """Return the announcement as evidence. Each name begins with `word`: `announced_epoch`."""
+        """Return the announcement as evidence. `word` begins all keys: `announced_epoch`."""
         return {
             f"{word}_by": self.broker,
             f"{word}_epoch": self.epoch,
@@ -96,13 +96,13 @@ class Announcements:
         )
 
     def highest_before(self, epochs: Ints) -> Ints:
-        """Return, for each epoch, the index of the highest mark in earlier epochs, or -1."""
+        """Return, for each epoch, the index of the highest watermark in earlier epochs, or -1."""
         below = np.searchsorted(self.epochs, epochs, side="left")
         return latest(first_highest(self.marks), below)
 
 
 def first_highest(marks: Ints) -> Ints:
-    """Return, for each index, where the highest mark up to that index first occurs."""
+    """Return, for each index, the index at which the running maximum was first reached."""
     top = np.maximum.accumulate(marks)
     fresh = np.ones(len(marks), dtype=np.bool_)
     fresh[1:] = top[1:] > top[:-1]

@@ -1,7 +1,7 @@
 """The basis of a verdict: what was compared for each promise, and what could not be checked.
 
 Each check counts the comparisons that could have failed. If a check compared nothing, it reports
-what the run lacked (`Findings.unshown`). This module only collects these sentences from all
+the data that the run lacked (`Findings.unshown`). This module collects these sentences from all
 partitions for the verdict.
 """
 
@@ -21,7 +21,7 @@ from results.record.terms import QUORUM_TOPIC
 from results.record.verdict import Basis, Compared
 
 _PLACES = 3
-"""The maximum number of partitions to name if a sentence is not true of all."""
+"""The maximum number of partitions to name in a sentence that is not true of all partitions."""
 _BEGINNINGS = ("warmup", "main")
 _STOPPED = "final-reads"
 
@@ -31,7 +31,7 @@ def bases(
     results: Mapping[Place, Sequence[CheckResult]],
     checked: Mapping[str, int | None],
 ) -> tuple[Basis, ...]:
-    """Return what was compared for each guarantee of a run.
+    """Return the comparisons behind each guarantee of a run.
 
     For an imported history, which Logquake did not record, the result is empty.
 
@@ -69,7 +69,7 @@ def bases(
 
 
 def unseen_by(facts: RunFacts, *, promise: Promise | None = None) -> frozenset[Sight]:
-    """Return the observations that checks need for the plan, but that the system does not provide.
+    """Return the kinds of observation that checks need, but that the system does not provide.
 
     Args:
         facts: The run's context.
@@ -80,7 +80,7 @@ def unseen_by(facts: RunFacts, *, promise: Promise | None = None) -> frozenset[S
 
 
 def _blind(facts: RunFacts) -> list[Checker]:
-    """Return the checks that apply to a plan, but need something that the system does not show."""
+    """Return the checks that apply to a plan, but need an observation that the system lacks."""
     return [each for each in checkers_of(facts) if each.applies(facts) and not each.fits(facts)]
 
 
@@ -92,9 +92,10 @@ def _not_looked_for(facts: RunFacts, promise: Promise) -> Iterator[str]:
 
 
 def says_why(results: Mapping[Place, Sequence[CheckResult]], name: str) -> bool:
-    """Return whether a check that compared nothing gives a reason for each place with sends.
+    """Return whether a check gives a reason for each partition in which it could compare nothing.
 
-    The reason is a sentence in `unshown`, or a gap. A gap has its own sentence in the verdict.
+    Partitions without sends need no reason. The reason is a sentence in `unshown`, or a gap. A gap
+    has its own sentence in the verdict.
     """
     told = [
         bool(each.unshown or each.gaps)
@@ -135,7 +136,7 @@ def _at(facts: RunFacts, name: str) -> int:
 
 
 def _unshown(results: Mapping[Place, Sequence[CheckResult]]) -> dict[str, tuple[str, ...]]:
-    """Return, by check, the sentences on what could not be checked, with their partitions."""
+    """Return, for each check, sentences about data it could not check, with their partitions."""
     by_check: defaultdict[str, list[tuple[str, Place]]] = defaultdict(list)
     places: defaultdict[str, set[Place]] = defaultdict(set)
     for place in sorted(results):

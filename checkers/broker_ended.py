@@ -9,8 +9,8 @@ ended by another signal or in an unseen way, or was paused (SIGSTOP) without a f
 Why it proves something: a server runs until it is stopped. A server that exits, halts, crashes or
 runs out of memory makes its share of the cluster unavailable. Kafka halts itself if it cannot
 continue. Such an end alone breaks no promise on records, so `broker-ended` is a liveness anomaly.
-The kernel's OOM killer and people send signals that no program sends itself by accident. Such a
-signal shows nothing about the broker.
+The other signals come from outside, for example from the kernel's OOM killer or from a person. Such
+a signal shows nothing about the broker.
 
 What would not prove it: the following ends are explained.
 
@@ -22,13 +22,13 @@ What would not prove it: the following ends are explained.
   recover from half a batch on its disk. A short write explains nothing, because write(2) allows it.
 - The harness's own file system below the broker's data had failed. The broker is not to blame.
 - The process exits while a fault leaves it no file handles, or shortly after. Its last error must
-  be too many open files, or failed log folders for that reason.
+  be too many open files, or log folders that failed because of this.
 - The process gets SIGKILL while a fault leaves it little memory, and the kernel counted a kill in
   the node's control group. The next process has its normal limits and no excuse.
-- A fault ended the broker, and its restart fell into another fault that lasted until Kafka gave
-  up: the broker found no controller, or a late one. Any last words must be about giving up. A stall
-  must be confirmed on links to its controllers. A slow disk or a lack of a resource must be on its
-  own node or on a controller's.
+- A fault ended the broker, and its restart happened during another fault, which lasted until Kafka
+  gave up: the broker found no controller, or found it too late. If the broker logged last errors,
+  they must be about giving up. A stall must be confirmed on links to its controllers. A slow disk
+  or a lack of a resource must be on its own node or on a controller's.
 
 A disk fault does not explain a signal from outside.
 """
@@ -56,14 +56,14 @@ GONE = "gone"
 """The `disk` detail of a broker's end if Logquake's file system below its data had failed."""
 _HEAP = "OutOfMemoryError: Java heap space"
 _MISSED_NS = NS_PER_S
-"""The delay until an ended process is noticed. An election comes about as late."""
+"""The maximum delay until an ended process is noticed. An election comes about as late."""
 _NAMED = 3
 _BY_SIGNAL = 128
-"""Shells, Docker and Java's own shutdown add this to the signal's number for the exit code."""
+"""Shells, Docker and Java's shutdown add this to a signal's number to make an exit code."""
 
 
 def _lives(facts: RunFacts) -> int:
-    """Return the number of watched processes, or 0 in old records without this number."""
+    """Return the number of processes that were watched; 0 if an old run did not record it."""
     noted = facts.milestone(NOTED)
     lives = noted.detail.get("lives", "") if noted else ""
     return int(lives) if lives.isascii() and lives.isdigit() else 0
@@ -76,7 +76,7 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def ends(facts: RunFacts) -> list[End]:
-    """Return the ends of cluster processes that no fault caused, in the order of the record."""
+    """Return the ends of cluster processes that no fault caused, in recorded order."""
     found = []
     for each in facts.milestones:
         if each.name == ENDED:
@@ -176,7 +176,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _led(facts: RunFacts, node: str, at_ns: int) -> str:
-    """Return a clause with the partitions that a broker led at its end, or "" if that is unsure."""
+    """Return a clause that lists the partitions a broker led when it ended; "" if unsure."""
     span = (at_ns - _MISSED_NS, at_ns - _MISSED_NS)
     then = {place: between(facts.reigns, place, span) for place in sorted(facts.numbers)}
     unsure = [each for each in then.values() if not each or len({one.node for one in each}) > 1]
@@ -188,7 +188,7 @@ def _led(facts: RunFacts, node: str, at_ns: int) -> str:
 
 
 def _last_fault(group: Group, node: str, seen_ns: int) -> str:
-    """Return a sentence on the last fault that hit a broker before its end was found."""
+    """Return a sentence about the last fault that hit a broker before its end was noticed."""
     hits = [
         each
         for each in group.facts.disturbances

@@ -1,8 +1,8 @@
-"""When the last fault was over, and when the whole machine was silent.
+"""Find when the last fault was healed, and when the whole machine was silent.
 
 Time limits for brokers count only from the moment at which all faults are healed. A silence is a
-time in which brokers and clients did nothing, because the machine was asleep or overloaded. Such a
-silence is not a failure of the brokers.
+period in which neither brokers nor clients did anything, because the machine was asleep or
+overloaded. Such a silence is not a failure of the brokers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from results.record.milestones import Milestone
 from results.record.plan import Plan
 
 SILENT_NS = 5 * NS_PER_S
-"""A longer time without any row is a silence. Polls end and answers come more often than this."""
+"""A longer period without any row is a silence. Polls end and answers come more often than this."""
 Span = tuple[int, int]
 
 
@@ -26,10 +26,10 @@ def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) 
     """Return when the last fault was healed, in nanoseconds since the run's start.
 
     A fault that never began needs no heal. If a fault's own heal was not confirmed, the time of the
-    `healed` milestone counts, provided that it succeeded. That milestone also counts if the only
-    thing missing is that running brokers register. The milestone also counts if the plan has faults
-    but no fault is recorded, because the rows may be missing. Without faults in the plan, the
-    result is the start of the main phase. The same holds for a scenario without recorded faults.
+    `healed` milestone counts, provided that it succeeded. That milestone also counts if it failed
+    only because running brokers did not register. The milestone also counts if the plan has faults
+    but no fault is recorded, because the rows may be missing. If the plan has no faults, the result
+    is the start of the main phase. A scenario without recorded faults also has this result.
 
     Args:
         faults: Rows of `faults`.
@@ -54,7 +54,7 @@ def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) 
 
 
 def silences(times: Iterable[Ints], from_ns: int | None) -> tuple[Span, ...]:
-    """Return the times in which nothing at all was recorded of a run, by any process.
+    """Return the periods of a run in which no process recorded anything.
 
     Args:
         times: When ops began and ended, and when brokers answered, in any order.
@@ -79,5 +79,5 @@ def silences(times: Iterable[Ints], from_ns: int | None) -> tuple[Span, ...]:
 
 
 def silent_ns(spans: Iterable[Span], from_ns: int, to_ns: int) -> int:
-    """Return how much of a time span falls into silences, in nanoseconds."""
+    """Return the part of a time span that falls into silences, in nanoseconds."""
     return sum(max(0, min(end, to_ns) - max(begin, from_ns)) for begin, end in spans)

@@ -1,15 +1,16 @@
 """Explain in one sentence why an acknowledged record is missing.
 
-The sentence reports which broker had the record, which fault hit that broker, and which leader came
-next. Each clause needs its own evidence. Without the evidence, the clause is left out.
+The sentence names the broker that had the record, the fault that hit that broker, and the next
+leader. Each clause needs its own evidence. Without the evidence, the clause is left out.
 
 - "Only n2 had it" needs three facts. No copy of another replica has the record. No other replica
   lost anything at that offset. No other replica gave the record to a reader.
-- "Without it", of a leader, needs one of three facts. The leader never had the record. Or it wrote
-  another record at the offset in its epoch. Or it led last, and its log only grew.
+- "Without it" is a clause about a leader. It needs one of three facts. The leader never had the
+  record. Or it wrote another record at the offset in its epoch. Or it led last, and its log only
+  grew.
 - A fault is named as the reason of an election only if it was confirmed before the election.
 
-The sentence also names the facts that the record does not show.
+The sentence also lists the facts that the run did not record.
 """
 
 import re
@@ -64,7 +65,7 @@ BEFELL = {
     "stall": "had connections stall",
     "connections": "had connections reset or blocked",
 }  # fmt: skip
-"""The effect of a fault that can cost a leader its leadership, by the fault's kind or family.
+"""Phrases for faults after which a leader may lose its leadership, by fault kind or family.
 
 A fault is listed only if it hits all its targets at once.
 """
@@ -72,7 +73,7 @@ _DOUBTFUL = {
     Excuse.UNCONFIRMED.value: "a fault that was never confirmed may have taken it",
     Excuse.LAST_COPIES.value: "a fault may have taken its only copies",
 }
-"""Disk losses that are possible but not proven."""
+"""Phrases for disk losses that are possible but not proven."""
 _MEANWHILE = {
     "isolate": "while it was cut off", "halves": "while it was cut off",
     "one-way-in": "while it could not receive from the others",
@@ -80,9 +81,9 @@ _MEANWHILE = {
     "stall": "while connections of its own stalled",
     "connections": "while connections of its own were reset or blocked",
 }  # fmt: skip
-"""Faults during which a leader can still acknowledge records."""
+"""Phrases for faults during which a leader can still acknowledge records."""
 _FOLLOWED = re.compile(r"follower of broker (\d+)\b")
-"""The beginning of a broker's reason for a truncation (`cluster.kafka`)."""
+"""Matches a broker's logged reason for a truncation (`cluster.kafka`) that names its leader."""
 _AWAY = frozenset({"kill", "stop", "pause", "power-loss", "isolate"})
 """Faults during which a broker follows no leader."""
 _ALIVE = frozenset({"pause", "isolate"})
@@ -120,7 +121,7 @@ def cause_of_loss(
 
 
 def _on_disks(group: Group, record: Acked) -> str:
-    """Return a clause if disk faults took the record, or may have taken it, from every replica."""
+    """Return a clause if disk faults removed, or may have removed, every copy; else ""."""
     since_ns = max(record.sent_ns, record.acked_ns)
     disks = lost_on_disks(group, record.offset, since_ns)
     if disks and _replaced_ns(group, record) < _first_loss_ns(group, record, since_ns):
@@ -132,7 +133,7 @@ def _on_disks(group: Group, record: Acked) -> str:
 
 
 def _below_the_starts(group: Group, record: Acked) -> str:
-    """Return a clause if every log starts above the record although retention was not asked for."""
+    """Return a clause if every log starts above the record although the plan has no retention."""
     logs = group.logs.get(FINAL, {}).values()
     below = bool(logs) and not group.facts.forgets
     below &= all(0 <= record.offset < log.start for log in logs)
@@ -141,7 +142,7 @@ def _below_the_starts(group: Group, record: Acked) -> str:
 
 
 def _first_loss_ns(group: Group, record: Acked, since_ns: int) -> int:
-    """Return when the first fault began that may have taken a record from a disk."""
+    """Return when the first fault began that may have removed a record from a disk; -1 if none."""
     begun = [
         each.began_ns
         for each in group.facts.disk_losses
@@ -166,10 +167,10 @@ def _replaced_ns(group: Group, record: Acked) -> int:
 
 
 def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
-    """Return a clause if a leader wrote another record at the offset of one that it acknowledged.
+    """Return a clause if the acknowledging leader itself wrote another record at the offset.
 
-    The leader's own log shows that if it lost nothing there. Otherwise the leader may have copied a
-    wrong record.
+    The leader's own log shows that if the log lost nothing at the offset. Otherwise the leader may
+    have copied a wrong record.
     """
     epoch, node = by[0].epoch, by[0].node
     if cut_at(group, record, node) is not None or moved(group) or not read_whole(group, node):
@@ -188,7 +189,7 @@ def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
 
 
 def _at_stop(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
-    """Return a clause if the last leader lost the record between its last log end and its stop."""
+    """Return a clause if the last leader lost the record between its last probe and its stop."""
     last, logs = group.leader, group.logs.get(FINAL, {})
     if last is None or record.offset < 0 or moved(group):
         return ""
@@ -259,7 +260,7 @@ def _by_election(
 
 
 def _later_led(group: Group, epoch: int) -> bool:
-    """Return whether any source named the leader of a later epoch."""
+    """Return whether any source named a leader of a later epoch."""
     rows = group.table("leadership")
     return bool(((ints(rows, "leader_epoch") > epoch) & (ints(rows, "leader") >= 0)).any())
 
@@ -276,11 +277,11 @@ def _goes_on_without(group: Group, record: Acked) -> str:
 
 
 def _isr_around(group: Group, record: Acked, leader: Acknowledger) -> set[int]:
-    """Return the ISR around a send if it stayed the same; otherwise an empty set.
+    """Return the ISR around a send if the ISR did not change; otherwise an empty set.
 
     The last ISR reported before the send and the first one after it must be equal, without another
-    ISR in between. If the ISR is the leader alone, the controllers must not have added a replica
-    then.
+    ISR in between. If the ISR is the leader alone, the controllers must not have added a replica in
+    that period.
     """
     told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
     before = [each for each in told if each[1] <= record.sent_ns][-1:]
@@ -296,7 +297,7 @@ def _isr_around(group: Group, record: Acked, leader: Acknowledger) -> set[int]:
 
 
 def _lacked(brokers: set[int]) -> str:
-    """Return a clause that followers in the ISR lacked a record acknowledged with acks=all."""
+    """Return a clause if followers in the ISR lacked a record acknowledged with acks=all."""
     *most, last = (f"n{each}" for each in sorted(brokers)) if brokers else ("",)
     names = f"{', '.join(most)} and {last} were" if most else f"{last} was"
     return f" though {names} in the ISR and did not have it" if brokers else ""
@@ -304,7 +305,7 @@ def _lacked(brokers: set[int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Befell:
-    """The clauses on what a fault did to the leader that acknowledged the record.
+    """Clauses about the fault that hit the leader which acknowledged the record.
 
     Attributes:
         meanwhile: The fault was in force while the leader acknowledged the record.
@@ -322,10 +323,10 @@ class _Befell:
 
 
 def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _Befell:
-    """Return the last fault that hit the leader before the next leader led.
+    """Return clauses about the last fault that hit the leader before the next leader was elected.
 
-    Only a fault that was confirmed counts, from its confirmation on. A reported leader may be older
-    than the op.
+    Only a fault that was confirmed counts, from its confirmation on. The report of a leader may be
+    older than the op.
     """
     if then.told_ns == NEVER_NS or min(record.sent_ns, record.acked_ns) < 0:
         return _Befell()
@@ -367,9 +368,10 @@ def _word(fault: Disturbance) -> str:
 
 
 def _when(group: Group, record: Acked, fault: Disturbance) -> str:
-    """Return a phrase on when a fault hit after an acknowledgement, or "" if it may have been over.
+    """Return a phrase that says when a fault hit, relative to an acknowledgement.
 
-    An op with several sends ends with its last send. A transaction ends with its commit.
+    The phrase is "" if the fault may have been over by then. An op with several sends ends with its
+    last send. A transaction ends with its commit.
     """
     if fault.begun_ns > record.acked_ns:
         send = sent(group, record.value)
@@ -388,13 +390,13 @@ def _when(group: Group, record: Acked, fault: Disturbance) -> str:
 
 
 def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:
-    """Return whether no replica except the acknowledging leader's ever had the record."""
+    """Return whether only the acknowledging leader's replica ever had the record."""
     replicas = set(replicas_of(group)) - {leader.node}
     return bool(replicas) and all(never_had(group, record, node) for node in replicas)
 
 
 def _holders(group: Group, record: Acked, leader: Acknowledger, then: Next) -> Iterator[str]:
-    """Yield the other replicas that had the record, each with the reason why it was not elected."""
+    """Yield a clause for each other replica that had the record: why it was not elected."""
     if then.rivals:
         return
     isr = isr_before(group, then.epoch)
@@ -418,14 +420,14 @@ def _holders(group: Group, record: Acked, leader: Acknowledger, then: Next) -> I
 
 
 def _later(group: Group, record: Acked, node: str, then: Next) -> bool:
-    """Return whether a replica can only have got the record from the next leader."""
+    """Return whether a replica can have got the record only from the next leader."""
     return not never_had(group, record, then.node) and not reached(
         group, record, node, then.not_before_ns
     )
 
 
 def _was_down(group: Group, node: str, then: Next) -> bool:
-    """Return whether a broker was down during the whole time in which an election may have come."""
+    """Return whether a broker was down all the time in which an election may have come."""
     return then.not_before_ns >= 0 and any(
         each.node == node and each.from_ns <= then.not_before_ns and then.told_ns <= each.until_ns
         for each in group.facts.absences
@@ -435,7 +437,7 @@ def _was_down(group: Group, node: str, then: Next) -> bool:
 def _truncated(
     group: Group, record: Acked, leader: Acknowledger, then: Next, *, until_ns: int
 ) -> Iterator[str]:
-    """Yield a note if the acknowledging leader truncated the record only under a later epoch."""
+    """Yield a note if the acknowledging leader truncated the record in a still later epoch."""
     node, log = leader.node, group.logs.get(FINAL, {}).get(leader.node)
     sure = log is not None and was_spared(group) and not moved(group)
     if not sure or had(group, record, node) or cut_at(group, record, node) is None:

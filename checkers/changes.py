@@ -14,18 +14,18 @@ from results.record.milestones import ENDED
 
 NEVER_NS: Final = int(np.iinfo(np.int64).max)
 SETTLED_NS = 10_000_000_000
-"""After the last heal, every process knows the newest leader after this time."""
+"""The maximum delay after the last heal until every process knows the newest leader."""
 TOLD_LATE_NS = 5_000_000_000
-"""An election or a restart may be reported this much later than it happened, on a busy machine."""
+"""The maximum delay until an election or a restart is reported, on a busy machine."""
 FOUND_LATE_NS = 5_000_000_000
-"""The delay until an ended server is recorded: a check every two seconds must see it twice."""
+"""The maximum delay until an ended server is recorded: two successive checks must see it."""
 
 
 _ENDS = frozenset({"kill", "stop", "pause", "rolling-restart"})
 _IN_TURN = {"rolling": "rolling-restart"}
-"""Faults that end their targets one after the other, so that no two targets are down together."""
+"""Name parts of rolling faults, which end their targets in turn: never two targets at once."""
 HANDLES, PROCESSOR, MEMORY = "handles", "processor", "memory"
-"""Resources of which a fault left a broker too little, by the kind of the measured effect."""
+"""Resources that a fault took from a broker, named by the kind of the measured effect."""
 _DEEDS = _ENDS | {HANDLES, PROCESSOR, MEMORY}
 _OF_KEEPER = frozenset({"keeper", "keeper-links"})
 """The families of faults that hit ZooKeeper."""
@@ -34,10 +34,10 @@ _OF_CLIENTS = "client-connections"
 
 
 def deeds(faults: pa.Table) -> list[str]:
-    """Return what each fault did to servers: its kind, or one of `_DEEDS` if that was measured.
+    """Return the effect of each fault on servers: the measured one (`_DEEDS`), or the fault's kind.
 
-    If a fault began but was not confirmed, its name counts as its effect. A fault that kills or
-    pauses ZooKeeper keeps its kind: no broker is down then, so no broker takes over from another.
+    If a fault began but was not confirmed, its name gives its effect. A fault that kills or pauses
+    ZooKeeper keeps its kind: no broker is down then, so no broker takes over from another.
     """
     did = [str(json_object(effect).get("kind")) for effect in texts(faults, "effect")]
     kinds, of_keeper = texts(faults, "kind"), takes_keeper(faults)
@@ -51,16 +51,16 @@ def deeds(faults: pa.Table) -> list[str]:
 
 
 def _words(kind: str) -> list[str]:
-    """Return the words of a fault kind's name.
+    """Return the parts of a fault kind's name.
 
-    For a rolling fault, return only the whole effect.
+    For a rolling fault, return only its effect, `rolling-restart`.
     """
     first, *others = kind.split("-")
     return [_IN_TURN[first]] if first in _IN_TURN else [first, *others]
 
 
 def takes_keeper(faults: pa.Table) -> list[bool]:
-    """Return which faults hit ZooKeeper, by their family."""
+    """Return, for each fault, whether it belongs to a family that hits ZooKeeper."""
     return [str(json_object(spec).get("family")) in _OF_KEEPER for spec in texts(faults, "spec")]
 
 
@@ -99,7 +99,7 @@ def _place(told: object) -> tuple[str, int] | None:
 
 
 def _led_controllers(roles: object) -> bool:
-    """Return whether a target led the controllers when the fault began, according to its row."""
+    """Return whether the fault's row shows that a target was the active controller at its start."""
     return isinstance(roles, dict) and roles.get("controller") is True
 
 
@@ -112,8 +112,8 @@ def _ends(links: object) -> frozenset[str]:
 def _strikes(spec: Json, heal: Json) -> int:
     """Return how often a fault broke connections of clients; -1 if unknown.
 
-    A heal's row lists the strikes of a fault that resets connections again and again. Other faults
-    have no such list. Without a heal's row, any fault of this family may be one with strikes.
+    For a fault that resets connections repeatedly, the heal's row lists the resets. Without that
+    row, the number is unknown. Faults of other families never break single connections: 0.
     """
     strikes = heal.get("strikes", [])
     if spec.get("family") != _OF_CLIENTS:
@@ -122,10 +122,7 @@ def _strikes(spec: Json, heal: Json) -> int:
 
 
 def ended_meanwhile(facts: RunFacts, beside: frozenset[str], from_ns: int, until_ns: int) -> bool:
-    """Return whether a server outside `beside` ended in a time without a fault.
-
-    Then fewer servers were left.
-    """
+    """Return whether a server that is not in `beside` ended in a period without a fault."""
     return any(
         each.name == ENDED
         and each.detail.get("node") not in beside
@@ -135,11 +132,12 @@ def ended_meanwhile(facts: RunFacts, beside: frozenset[str], from_ns: int, until
 
 
 def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
-    """Return whether nothing is known that may have delayed or lost answers in a time.
+    """Return whether no known event may have delayed or lost answers in a period.
 
-    The time must be in the main phase or later, with no fault in force or just over. All observers
-    report one leader epoch, and one process of each broker. No broker was later found to have ended
-    by itself, and the machine was awake. If times or epochs were not reported, the result is false.
+    The period must be in the main phase or later, with no fault in force or just over. All
+    observers must report one leader epoch, and one process of each broker. No broker may have ended
+    by itself, and the machine must have been awake. If times or epochs were not reported, the
+    result is false.
     """
     late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
     return was_left_alone(group.facts, since_ns, until_ns) and not (
@@ -149,7 +147,7 @@ def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
 
 
 def seemed_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
-    """Return whether a time was quiet, like `was_quiet`, but only by what the system can show.
+    """Return whether a period was quiet, as in `was_quiet`, but as far as the system can show.
 
     If the system never reports epochs or restarts, these are not checked.
     """
@@ -163,7 +161,7 @@ def seemed_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
 
 
 def was_left_alone(facts: RunFacts, since_ns: int, until_ns: int) -> bool:
-    """Return whether no fault was in force in a time, or just over, in the main phase or later.
+    """Return whether no fault was in force in a period, or just over, in the main phase or later.
 
     Also, no broker was later found to have ended by itself, and the machine was not asleep.
     """
@@ -177,7 +175,7 @@ def was_left_alone(facts: RunFacts, since_ns: int, until_ns: int) -> bool:
 
 
 def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
-    """Return whether a leader epoch was first reported in a time; true if none is reported.
+    """Return whether a leader epoch was first reported in a period; true if no epoch is known.
 
     Epochs that only logs show have no times. If such an epoch is above all epochs in brokers'
     answers, it began after the last answer of some broker. A broker's stop at the run's end also
@@ -194,9 +192,9 @@ def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
 
 
 def first_told_ns(group: Group, epoch: int) -> int:
-    """Return when a leader epoch was first reported.
+    """Return when a leader epoch was first reported; -1 if unknown.
 
-    For an epoch that only logs show, return a time after which it began.
+    For an epoch above all reported ones, which only logs show, return a time before its start.
     """
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")[ints(rows, "leader_epoch") == epoch]
@@ -207,7 +205,10 @@ def first_told_ns(group: Group, epoch: int) -> int:
 
 
 def last_word_ns(group: Group) -> int:
-    """Return until when every broker reported a partition's leader; -1: one broker never did."""
+    """Return the time of each broker's last report on the leader: the earliest of these times.
+
+    The result is -1 if a broker never reported the leader.
+    """
     rows = group.table("leadership")
     observers, seen_ns = np.array(texts(rows, "observer")), ints(rows, "observed_ns")
     nodes = [f"n{broker}" for broker in group.facts.brokers]
@@ -215,12 +216,15 @@ def last_word_ns(group: Group) -> int:
 
 
 def tells_restarts(facts: RunFacts) -> bool:
-    """Return whether the system shows that a broker's process was restarted."""
+    """Return whether the system can show that a broker's process was restarted."""
     return {Sight.HIGH_WATERMARKS, Sight.ENDS} <= facts.declared.sees
 
 
 def restarted(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
-    """Return whether a broker's restart was first reported in a time; true if none is reported."""
+    """Return whether a broker's restart was first reported in a period.
+
+    The result is also true if the system cannot show restarts.
+    """
     if not tells_restarts(group.facts):
         return True
     states = group.table("replica_states")
@@ -233,7 +237,7 @@ def restarted(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
 
 
 def disturbed(facts: RunFacts, since_ns: int, until_ns: int, *, kind: str | None = None) -> bool:
-    """Return whether a fault (of one kind, or of any) was in force in a time or just before it."""
+    """Return whether a fault (of any kind, or of one) was in force in a period or before it."""
     return any(
         kind in {None, each.kind}
         and each.begun_ns <= until_ns
@@ -243,7 +247,7 @@ def disturbed(facts: RunFacts, since_ns: int, until_ns: int, *, kind: str | None
 
 
 def _changed(numbers: Ints, seen_ns: Ints, span: tuple[int, int]) -> bool:
-    """Return whether an increasing number grew in a time, or at an unknown time."""
+    """Return whether a number increased in a period, or at an unknown time."""
     told = numbers >= 0
     numbers, seen_ns = numbers[told], seen_ns[told]
     since_ns, until_ns = span

@@ -1,9 +1,9 @@
-"""Which records the log cleaner may have removed from a partition, and which it must keep.
+"""Find the records that the log cleaner may have removed from a partition, and must have kept.
 
 A cleaner keeps the last record of each key and removes others. It removes a record in two cases: a
-later record of its key stays in the log, or the record is an old tombstone. A tombstone goes some
-time after it was cleaned (`delete.retention.ms`). Records of aborted transactions go too. They
-never count as the last of a key.
+later record of its key stays in the log, or the record is an old tombstone. A tombstone is removed
+some time after it was cleaned (`delete.retention.ms`). Records of aborted transactions are removed
+too. They never count as the last record of a key.
 
 So a check cannot expect a committed record if a later record of its key may have committed:
 
@@ -22,7 +22,7 @@ open transactions (KAFKA-13194). Unclean elections and disk faults remove commit
 these cases, a tombstone may have been anywhere.
 
 Any other later record was truncated, or a still later record of its key replaced it. Without the
-final log, every later record counts that was reported or read. Sends that certainly failed never
+final log, every later record that was reported or read counts. Sends that certainly failed never
 count, and values that were never sent do not count. If the keys are unknown (`Plan.keys`) or the
 run's streams are cut, a cleaner may have removed any record.
 """
@@ -53,14 +53,14 @@ from results.record.tuning import number_of
 _RETENTION, _DAY_MS = "log.cleaner.delete.retention.ms", 86_400_000
 _FAR = int(np.iinfo(np.int64).max)
 _FIRST_BOUNDED = (3, 1)
-"""The first version with cleaners that never remove records above the high watermark."""
+"""The first version in which cleaners never remove records above the high watermark."""
 _TELL = ("sends", "polls")
-"""Tables that report which value an offset held at some time."""
+"""Tables that report the value that an offset held at some time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Latest:
-    """For each key, the highest offset at which a record may be that stays in the log.
+    """For each key, the highest offset that may have held a record which stays in the log.
 
     Attributes:
         offsets: By key number: the highest offset of such a record, -1 if there is none.
@@ -75,20 +75,23 @@ class Latest:
 
 
 def kept(group: Group) -> Mask:
-    """Return which rows of `committed` no cleaner may have removed."""
+    """Return a mask of the rows of `committed` that no cleaner may have removed."""
     return group.view(_kept)
 
 
 def uncleaned(group: Group) -> Mask:
-    """Return which rows of `committed` were never removed: kept, or still in all final logs."""
+    """Return a mask of the rows of `committed` that no cleaner removed.
+
+    No cleaner may have removed them, or all final logs still hold them.
+    """
     return np.asarray(~within(ints(group.committed, "value"), taken(group)), dtype=np.bool_)
 
 
 def taken(group: Group) -> Ints:
-    """Return the committed values that a cleaner may have removed before a reader came.
+    """Return the committed values that a cleaner may have removed before a reader read them.
 
-    Each replica is cleaned on its own, and each replica may have led. So only values in all final
-    logs were certainly there all the time.
+    Each broker cleans its own replica, and each replica may have led. So only values in all final
+    logs were certainly readable all the time.
     """
     return group.view(_taken)
 
@@ -104,14 +107,14 @@ def keys_in(group: Group, values: Ints) -> Ints:
 
 
 def may_stand(group: Group, values: Ints) -> Mask:
-    """Return which values were sent and may have committed."""
+    """Return a mask of the values that were sent and may have committed."""
     sends = group.table("sends")
     open_sends = present(sends, "value") & ~equal(sends, "outcome", Outcome.FAIL.value)
     return within(values, ints(sends, "value")[open_sends])
 
 
 def latest(group: Group) -> Latest:
-    """Return the highest possible offset of records that stay, for each key."""
+    """Return, for each key, the highest possible offset of a record that stays in the log."""
     return group.view(_latest)
 
 
@@ -137,7 +140,7 @@ def _latest(group: Group) -> Latest:
 
 
 def _adrift(group: Group) -> Ints:
-    """Return, by key, the highest offset at which an unreported tombstone may have been."""
+    """Return, by key, the highest offset that a tombstone of unknown offset may have had."""
     sends = group.table("sends")
     values, offsets = ints(sends, "value"), ints(sends, "offset")
     lost = may_stand(group, values) & are_tombstones(values)
@@ -152,7 +155,7 @@ def _adrift(group: Group) -> Ints:
 
 
 def _may_stand_twice(group: Group) -> Mask:
-    """Return which sends may have two copies that are both missing from the final log."""
+    """Return a mask of the sends that may have two copies, both missing from the final log."""
     sends, log, facts = group.table("sends"), group.final_log, group.facts
     again = equal(sends, "outcome", Outcome.INFO.value)
     if not facts.idempotent:
@@ -163,7 +166,7 @@ def _may_stand_twice(group: Group) -> Mask:
 
 
 def _last_gap(group: Group) -> int:
-    """Return the highest offset at which an unreported record may have been."""
+    """Return the highest offset that an unreported record may have had."""
     log = group.final_log
     if (
         log is None
@@ -182,7 +185,7 @@ def _last_gap(group: Group) -> int:
 
 
 def _places(group: Group) -> tuple[Ints, Ints]:
-    """Return pairs of offset and value: everything that was reported, read or found in a log."""
+    """Return all known pairs of offset and value, from acknowledgements, reads and logs."""
     return group.view(_all_places)
 
 
@@ -217,7 +220,7 @@ def _taken(group: Group) -> Ints:
 
 
 def _in_all_logs(group: Group) -> Ints:
-    """Return the values in the final logs of all replicas; none if a log was not read."""
+    """Return the values that the final logs of all replicas hold; none if a log was not read."""
     logs = list(group.logs.get(FINAL, {}).values())
     if len(logs) < group.facts.plan.replication:
         return np.empty(0, np.int64)
@@ -228,20 +231,20 @@ def _in_all_logs(group: Group) -> Ints:
 
 
 def holes(group: Group, log: ReplicaLog) -> int:
-    """Return how many committed records below its end a log lacks because of the cleaner."""
+    """Return the number of committed records below a log's end that the cleaner removed from it."""
     offsets, values = ints(group.committed, "offset"), ints(group.committed, "value")
     here = (offsets >= log.start) & (offsets < log.read_end) & ~within(values, log.values)
     return int(here.sum())
 
 
 def retention_ns(facts: RunFacts) -> int:
-    """Return the minimum time for which tombstones and markers stay, in nanoseconds."""
+    """Return the minimum time for which a log keeps tombstones and markers, in nanoseconds."""
     told = (number_of(each.get(_RETENTION, "")) for each in facts.plan.settings)
     return min((each for each in told if each is not None), default=_DAY_MS) * 1_000_000
 
 
 def may_lack_marker(group: Group, offset: int) -> bool:
-    """Return whether the last leader may have come too late for the marker of a transaction.
+    """Return whether the last leader may have returned too late to fetch a transaction's marker.
 
     A cleaner removes a marker `delete.retention.ms` after the records of its transaction. A replica
     that is away for longer may keep such a record, and never get the marker. Then the transaction
@@ -260,7 +263,7 @@ def may_lack_marker(group: Group, offset: int) -> bool:
 
 
 def _was_away(group: Group, node: str, offset: int) -> bool:
-    """Return whether a log that had an offset did not grow for longer than markers stay."""
+    """Return whether a log beyond an offset stopped growing for longer than markers stay."""
     states = group.table("replica_states")
     told = equal(states, "node", node) & present(states, "observed_ns")
     rows = select(states, told & present(states, "log_end_offset")).sort_by("observed_ns")

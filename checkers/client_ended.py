@@ -1,12 +1,12 @@
-"""client-ended: a process of clients crashed.
+"""client-ended: a client process crashed.
 
 Definition: a crash signal ended a worker process: SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP
 or SIGSYS.
 
 Why it proves something: a client library must report every broker answer and every failure. If the
-library crashes, its program cannot continue. No fault of a run hits a worker. So the workers' side
-is to blame, never the brokers. Only native code crashes this way: librdkafka, or another library
-that the worker uses. The worker's last words, such as a failed assertion, name the file.
+library crashes, its program cannot continue. No fault of a run hits a worker. So the cause is in
+the worker, never in the brokers. Only native code crashes this way: librdkafka, or another library
+that the worker uses. The worker's last output, such as a failed assertion, names the file.
 
 What would not prove it: an end by another signal (the kernel's OOM killer sends SIGKILL), or with
 an exit code. Such an end prevents a verdict on the run, but shows nothing about the client library.

@@ -1,8 +1,8 @@
-"""Find the broker, log or client library behind a wrong answer to a client.
+"""Find the broker, log or client library that caused a wrong answer to a client.
 
 An answer names no broker, but the leaders' own answers leave few candidates. A record's leader
-epoch names its writer. If every log was read to its end and lost nothing from an offset on, only
-the values in these logs were ever there.
+epoch names its writer. If every log was read to its end and lost nothing from an offset on, the
+logs show all values that were ever at these offsets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ def sent(group: Group, value: int) -> Sent | None:
 
 
 def record_at(group: Group, value: int, offset: int) -> Acked:
-    """Return a value as a record at an offset. Without a row of its send, its times are unknown."""
+    """Return a value as a record at an offset. Its times are unknown if no send row has it."""
     mine = sent(group, value)
     times = (mine.sent_ns, mine.acked_ns) if mine else (NONE, NONE)
     return Acked(value=value, offset=offset, sent_ns=times[0], acked_ns=times[1])
@@ -95,20 +95,20 @@ def _sends_by_value(group: Group) -> Ints:
 
 
 def final_logs(group: Group) -> list[ReplicaLog]:
-    """Return the replicas' logs from after the stop, or from after a crash, sorted by node."""
+    """Return the replicas' logs that were read after the stop or a crash, sorted by node."""
     logs = group.logs.get(FINAL) or group.logs.get(CRASH, {})
     return [log for _, log in sorted(logs.items())]
 
 
 def nodes_at(group: Group, offset: int, value: int) -> list[str]:
-    """Return the nodes with a last log that holds a value at an offset."""
+    """Return the nodes whose final log holds a value at an offset."""
     logs = final_logs(group) if value >= 0 else []
     places = ((log, log.at(offset)) for log in logs)
     return [log.node for log, at in places if at is not None and int(log.values[at]) == value]
 
 
 def log_with(group: Group, offset: int, value: int) -> tuple[ReplicaLog, int] | None:
-    """Return a log that holds a value at an offset (the last leader's first), and the index."""
+    """Return a log with a value at an offset (the last leader's if possible), and the index."""
     logs = [group.final_log, *final_logs(group)]
     for log in logs:
         at = log.at(offset) if log is not None else None
@@ -127,14 +127,14 @@ def offset_of(group: Group, value: int) -> int:
 
 
 def hold(nodes: Sequence[str], verb: str = "hold") -> str:
-    """Return a phrase such as `the logs of n1 and n2 hold`; empty without nodes."""
+    """Return a phrase such as `the logs of n1 and n2 hold`; "" without nodes."""
     if len(nodes) <= 1:
         return "".join(f"the log of {node} {verb}s" for node in nodes)
     return f"the logs of {', '.join(nodes[:-1])} and {nodes[-1]} {verb}"
 
 
 def doubt(group: Group, offset: int, since_ns: int) -> str:
-    """Return why an offset may once have held a record that no log holds there now.
+    """Return why an offset may once have held another record, which no log holds there any more.
 
     Args:
         group: The partition.
@@ -142,7 +142,7 @@ def doubt(group: Group, offset: int, since_ns: int) -> str:
         since_ns: The earliest time at which the record can have been written.
 
     Returns:
-        The first reason, for a report. Empty: no other record was ever at the offset.
+        The first reason, for a report. "" if the offset never held another record.
     """
     logs = group.logs.get(FINAL, {})
     record = Acked(value=NONE, offset=offset, sent_ns=since_ns, acked_ns=NONE)
@@ -169,7 +169,7 @@ def _doubt_of(group: Group, log: ReplicaLog, record: Acked) -> str:
 
 
 def marker_doubt(group: Group, offset: int, since_ns: int, *, below: int = _LAST) -> str:
-    """Return why a transaction's marker may have been written behind an offset and lost again.
+    """Return why a transaction's marker may have been written after an offset and lost again.
 
     Args:
         group: The partition.
@@ -178,7 +178,7 @@ def marker_doubt(group: Group, offset: int, since_ns: int, *, below: int = _LAST
         below: The marker's offset was below this offset.
 
     Returns:
-        The first reason, for a report. Empty: no marker was lost.
+        The first reason, for a report. "" if no marker was lost.
     """
     own = _of_one_writer(group, offset, below)
     record = Acked(value=NONE, offset=below, sent_ns=since_ns, acked_ns=NONE)
@@ -192,7 +192,7 @@ def marker_doubt(group: Group, offset: int, since_ns: int, *, below: int = _LAST
 
 
 def _of_one_writer(group: Group, first: int, last: int) -> ReplicaLog | None:
-    """Return the log of the one leader that wrote all records between two offsets, or None."""
+    """Return the log of the leader that wrote all records between two offsets, or None."""
     log, unclean = group.final_log, group.facts.plan.unclean_elections or group.facts.unclean_orders
     if log is None or log.at(last) is None or moved(group) or unclean or group.facts.disk_losses:
         return None
@@ -203,7 +203,7 @@ def _of_one_writer(group: Group, first: int, last: int) -> ReplicaLog | None:
 
 
 def never_reached(group: Group, offset: int) -> bool:
-    """Return whether no observation shows a replica's log that reaches an offset."""
+    """Return whether no observed replica's log ever reached an offset."""
     return all(
         log.end <= offset and all(end <= offset for _, end in looks_at(group, log.node))
         for log in final_logs(group)
@@ -244,7 +244,7 @@ def answerer(group: Group, from_ns: int, until_ns: int, *, otherwise: str = "its
 
 
 def in_words(led: Sequence[Acknowledger], *, otherwise: str = "a broker") -> str:
-    """Return leaders for a report, with a comma behind names: `n2, leader of epoch 0,`."""
+    """Return leaders as text for a report, with a trailing comma: `n2, leader of epoch 0,`."""
     nodes = list(dict.fromkeys(each.node for each in led if each.broker >= 0))
     if not nodes or len(nodes) > 2 or any(each.broker < 0 for each in led):  # noqa: PLR2004 - a pair
         return otherwise
@@ -258,16 +258,16 @@ def in_words(led: Sequence[Acknowledger], *, otherwise: str = "a broker") -> str
 
 
 def server(group: Group, value: int, reads: Mapping[int, int], *, behind: int = NONE) -> str:
-    """Return the brokers that may have answered some polls, for a report; see `servers`."""
+    """Return the brokers that may have answered the given polls, for a report; see `servers`."""
     return in_words(servers(group, value, reads, behind=behind))
 
 
 def servers(
     group: Group, value: int, reads: Mapping[int, int], *, behind: int = NONE, by_epoch: bool = True
 ) -> tuple[Acknowledger, ...]:
-    """Return the leaders that may have answered some polls; empty: followers may have, too.
+    """Return the leaders that may have answered the given polls; none if followers may have, too.
 
-    A client may fetch before its poll, but only after the value was sent and its partition
+    A client may fetch before its poll, but only after the value was sent and its partition was
     assigned.
 
     Args:
@@ -305,14 +305,14 @@ def _placed_ns(group: Group, op_id: int, until_ns: int) -> int:
 
 
 def passed_over(group: Group, values: Sequence[int], op_id: int, *, behind: int, epoch: int) -> str:
-    """Return the brokers that may have given a reader an answer without some records.
+    """Return the brokers that may have given a reader an answer without the given records.
 
     The broker may have led long before the op, because a client fetches ahead of its polls.
 
     Args:
         group: The partition.
         values: The values that the reader did not get.
-        op_id: The first op that got a value behind them.
+        op_id: The first op that got a later value.
         behind: The value that the op got.
         epoch: The epoch of the record before them. The broker that answers knows that epoch.
     """
@@ -327,7 +327,7 @@ def passed_over(group: Group, values: Sequence[int], op_id: int, *, behind: int,
 
 
 def misplaced(group: Group, value: int, offset: int, there: int) -> str:
-    """Return why a value is at another offset than the one in its acknowledgement.
+    """Explain why a value is at another offset than the one in its acknowledgement.
 
     Args:
         group: The partition.
@@ -375,12 +375,12 @@ def _first_told_ns(group: Group, epoch: int) -> int:
 
 
 def _instead(group: Group, offset: int, mine: Sent | None, *, there: int, why: str) -> str:
-    """Return the end of a sentence: what the logs hold at an offset, and since when.
+    """Return the end of a sentence: the content of the logs at an offset, and since when.
 
     Args:
         group: The partition.
         offset: The offset.
-        mine: The send whose record is at another offset.
+        mine: The send with a record at another offset.
         there: The offset of that record.
         why: Why that record was never at `offset`.
     """
@@ -401,7 +401,7 @@ def _instead(group: Group, offset: int, mine: Sent | None, *, there: int, why: s
 
 
 def _whose_marker(log: ReplicaLog, at: int, there: int) -> str:
-    """Return, for a report, whether a marker ends the transaction of a given record."""
+    """Return a phrase for a marker: the marker of a given record's transaction, or of another."""
     own, producers = log.at(there), log.producer_ids
     if own is None or own >= at or not producers[own] == producers[at] >= 0:
         return "a transaction's marker"
@@ -410,7 +410,7 @@ def _whose_marker(log: ReplicaLog, at: int, there: int) -> str:
 
 
 def value_at(group: Group, offset: int) -> int:
-    """Return the value that some final log (the last leader's first) has at an offset, or -1."""
+    """Return the value at an offset in a final log (the last leader's if possible), or -1."""
     for log in (group.final_log, *final_logs(group)):
         at = log.at(offset) if log is not None else None
         if log is not None and at is not None and int(log.values[at]) >= 0:
@@ -419,7 +419,7 @@ def value_at(group: Group, offset: int) -> int:
 
 
 def held_at(group: Group, offset: int) -> str:
-    """Return the name of the value that a log has at an offset; empty: no value."""
+    """Return the name of the value that a final log holds at an offset; "" if no log holds one."""
     value = value_at(group, offset)
     return group.facts.name_of(value) if value >= 0 else ""
 
@@ -433,7 +433,7 @@ def final_server(group: Group) -> str:
 
 
 def marker_behind(group: Group, offset: int, value: int) -> str:
-    """Return a clause with the offset of a transaction's marker; empty if unknown."""
+    """Return a clause with the offset of a transaction's marker; "" if the offset is unknown."""
     found, mine = log_with(group, offset, value), sent(group, value)
     if found is None or mine is None or not mine.in_txn:
         return ""
@@ -469,7 +469,7 @@ def _gave_up(group: Group, op_id: int) -> str:
 
 
 def _who_ends(group: Group, op_id: int, offset: int) -> str:
-    """Return a clause on who left out a transaction's marker: its coordinator, or the leader."""
+    """Return a clause that blames a missing marker on the coordinator, the leader, or both."""
     sends, span = group.table("sends"), op_span(group, "sends", op_id)
     ids = texts(select(sends, ints(sends, "op_id") == op_id), "transactional_id")
     by = coordinators(group.facts, TRANSACTIONS, ids[0], span)
@@ -488,7 +488,7 @@ def written_by(log: ReplicaLog, at: int) -> tuple[int, int, int]:
 
 
 def fetched_after_ns(group: Group, value: int, op_id: int, until_ns: int) -> int:
-    """Return the earliest time at which a client may have fetched what an op returned.
+    """Return the earliest time at which a client may have fetched the value that an op returned.
 
     Args:
         group: The partition.

@@ -1,4 +1,4 @@
-"""Helpers that read Arrow columns as numpy arrays, and the set operations that checkers share."""
+"""Read Arrow columns as numpy arrays, and provide set operations that checkers share."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -15,14 +15,14 @@ NONE = -1
 """The integer that replaces a null; offsets, epochs and times are never negative."""
 _LARGEST = np.iinfo(np.int64).max
 _FEW = 127
-"""The maximum number of distinct words that can be numbered in a byte."""
+"""The maximum number of distinct strings that one byte can number."""
 PIECE_ROWS = 4_000_000
-"""Checkers process big tables in pieces of about this many rows, where they can."""
+"""Checkers process big tables in chunks of about this many rows, where they can."""
 _SOME = 10_000
-"""The edges of pieces are estimated from a sample of this many keys."""
+"""The sample size from which the key ranges of the chunks are estimated."""
 _PIECE = 1 << 18
 _DENSE = 4
-"""Use a lookup table if the range of numbers has at most this many places for each number."""
+"""A lookup table may have at most this many places for each number; else the code sorts."""
 
 
 def array_of(table: pa.Table, name: str) -> "pa.Array[Any]":
@@ -43,9 +43,9 @@ def ints(table: pa.Table, name: str) -> Ints:
 
 
 def codes(table: pa.Table, name: str) -> tuple[npt.NDArray[Any], list[str]]:
-    """Return a string column as word numbers (-1 for nulls), and the sorted distinct words.
+    """Return a string column as integer codes (-1 for nulls), and the sorted distinct strings.
 
-    Big tables keep their words in dictionaries: a few words, and one number for each row.
+    Big tables store such a column as a dictionary: a few strings, and one number for each row.
     """
     column = array_of(table, name)
     if not isinstance(column, pa.DictionaryArray):
@@ -60,7 +60,7 @@ def codes(table: pa.Table, name: str) -> tuple[npt.NDArray[Any], list[str]]:
 
 
 def _looked_up(words: npt.NDArray[Any], at: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return `words[at]` in pieces, because numpy turns each small index into eight bytes."""
+    """Return `words[at]`, in chunks, because numpy turns each small index into eight bytes."""
     if len(at) <= _PIECE:
         return np.asarray(words[at])
     found = np.empty(len(at), dtype=words.dtype)
@@ -91,7 +91,7 @@ def present(table: pa.Table, name: str) -> Mask:
 
 
 def equal(table: pa.Table, name: str, *words: object) -> Mask:
-    """Return a mask that is true where the column holds one of some values. Nulls are false."""
+    """Return a mask that is true where the column holds one of the words. Nulls are false."""
     column = array_of(table, name)
     if isinstance(column, pa.DictionaryArray):
         numbers, known = codes(table, name)
@@ -107,7 +107,7 @@ def select(table: pa.Table, mask: Mask) -> pa.Table:
 
 
 def slices(table: pa.Table, names: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield some columns of a table in slices of `PIECE_ROWS` rows.
+    """Yield the named columns of a table in slices of `PIECE_ROWS` rows.
 
     An empty table gives one slice.
     """
@@ -117,10 +117,12 @@ def slices(table: pa.Table, names: Sequence[str]) -> Iterator[pa.Table]:
 
 
 def pieces(table: pa.Table, names: Sequence[str], keys: Ints) -> Iterator[pa.Table]:
-    """Yield some columns of a table in pieces. All rows of a key are in one piece, keys ascending.
+    """Yield the named columns of a table in chunks of whole keys, in ascending order of the keys.
+
+    All rows of a key are in one chunk.
 
     Args:
-        table: A table of at most `PIECE_ROWS` rows is one piece.
+        table: A table of at most `PIECE_ROWS` rows is one chunk.
         names: The names of the columns.
         keys: The key of each row.
     """
@@ -138,7 +140,7 @@ def pieces(table: pa.Table, names: Sequence[str], keys: Ints) -> Iterator[pa.Tab
 
 
 def runs_of(*columns: npt.NDArray[Any]) -> Ints:
-    """Return the first row of each run of equal rows, and then the number of rows."""
+    """Return the index of the first row of each run of equal rows, and then the number of rows."""
     length = len(columns[0])
     if not length:
         return np.zeros(1, dtype=np.int64)
@@ -152,23 +154,23 @@ def runs_of(*columns: npt.NDArray[Any]) -> Ints:
 def distinct(numbers: Ints) -> Ints:
     """Return the distinct numbers of a column in ascending order.
 
-    `np.unique` hashes every number. For millions of numbers that are mostly sorted, sorting takes a
-    fiftieth of that time.
+    `np.unique` hashes every number. For millions of numbers that are mostly sorted, sorting takes
+    one fiftieth of the time.
     """
     ranked = ascending(numbers)
     return ranked[runs_of(ranked)[:-1]]
 
 
 def ascending(numbers: Ints) -> Ints:
-    """Return the numbers sorted; the same array if it is sorted already."""
+    """Return the numbers in ascending order; the array itself if it is sorted already."""
     return numbers if (numbers[1:] >= numbers[:-1]).all() else np.sort(numbers)
 
 
 def within(numbers: Ints, among: Ints) -> Mask:
-    """Return which numbers are among others.
+    """Return a mask of the numbers that also occur in `among`.
 
-    `np.isin` hashes if one number lies far from the rest, such as the `NONE` of a control record's
-    value. That is thirty times slower than sorting.
+    `np.isin` uses a hash table if one number lies far from the rest, such as the `NONE` of a
+    control record's value. That is thirty times slower than sorting.
     """
     if not len(numbers):
         return np.zeros(0, dtype=np.bool_)
@@ -183,7 +185,7 @@ def within(numbers: Ints, among: Ints) -> Mask:
 
 
 def first_match(keys: Ints, among: Ints) -> Ints:
-    """Return, for each key, the first index at which `among` holds the key, or -1."""
+    """Return, for each key, the index of its first occurrence in `among`, or -1."""
     if not len(among):
         return np.full(len(keys), NONE, dtype=np.int64)
     low, high = int(among.min()), int(among.max())
@@ -199,7 +201,7 @@ def first_match(keys: Ints, among: Ints) -> Ints:
 
 
 def _first_in_table(keys: Ints, among: Ints, *, low: int, width: int) -> Ints:
-    """Return the result of `first_match` with a lookup table, at a tenth of a search's cost."""
+    """Do the work of `first_match` with a lookup table, which costs a tenth of a search."""
     table = np.full(width + 1, NONE, dtype=np.int64)
     # Reversed, so the first index wins.
     table[among[::-1] - low] = np.arange(len(among) - 1, -1, -1)
@@ -208,9 +210,9 @@ def _first_in_table(keys: Ints, among: Ints, *, low: int, width: int) -> Ints:
 
 
 def shared(one: Ints, other: Ints) -> tuple[Ints | slice, Ints | slice]:
-    """Return which rows of two ascending columns hold the same numbers, each number once.
+    """Return the positions at which two ascending columns hold equal numbers, each number once.
 
-    Equal columns are neither searched nor copied. The offsets of replicas are mostly equal.
+    Equal columns are neither searched nor copied. The offsets of two replicas are mostly equal.
     """
     if np.array_equal(one, other) and (one[1:] > one[:-1]).all():
         return slice(None), slice(None)
@@ -243,7 +245,7 @@ def _paired(first: Ints, second: Ints) -> tuple[Ints, Ints]:
 
 
 def order_of(*keys: Ints) -> Ints:
-    """Return the order that sorts rows by some keys, the first key first. The sort is stable.
+    """Return the order that sorts rows by the given keys, the first key first. The sort is stable.
 
     If the keys and the row number fit in one integer, the rows are sorted as integers. That is many
     times faster.
@@ -263,7 +265,7 @@ def order_of(*keys: Ints) -> Ints:
 
 
 def repeated(ordered: Ints) -> Ints:
-    """Return the values that an ordered column holds more than once, each value once."""
+    """Return the values that occur more than once in a sorted column, each value once."""
     return distinct(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
@@ -273,23 +275,23 @@ def stack(columns: Sequence[Ints]) -> Ints:
 
 
 def rows_at(table: pa.Table, name: str, at: Ints) -> "pa.Array[Any]":
-    """Return a column's values at some row numbers; null where the row number is -1."""
+    """Return a column's values at the given row numbers; null where the row number is -1."""
     rows = pa.array(at, pa.int64(), mask=at < 0)
     return array_of(table, name).take(rows)
 
 
 def take(table: pa.Table, at: Ints) -> pa.Table:
-    """Return some rows of a table, in the given order."""
+    """Return the given rows of a table, in the given order."""
     return table.take(pa.array(at, pa.int64()))
 
 
 def repeat(word: str, times: int) -> "pa.StringArray":
-    """Return a column with the same word in every row."""
+    """Return a column with the same string in every row."""
     return pa.repeat(pa.scalar(word, pa.string()), times)
 
 
 def coded(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> "pa.Array[Any]":
-    """Return a column as one chunk; strings are dictionary-coded, with byte indices if they fit."""
+    """Return a column as one chunk. Strings are dictionary-coded, with byte indices if possible."""
     if pa.types.is_string(column.type):
         column = column.dictionary_encode()
     if isinstance(column, pa.ChunkedArray):
@@ -301,7 +303,7 @@ def coded(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> "pa.Array[Any]":
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return tables with the same columns end to end, with each column coded as one chunk."""
+    """Join tables with equal columns end to end. Each column becomes one dictionary-coded chunk."""
     names = tables[0].column_names
     return pa.table({name: _joined([table[name] for table in tables]) for name in names})
 
@@ -320,7 +322,7 @@ def _joined(columns: "Sequence[pa.ChunkedArray[Any]]") -> "pa.Array[Any]":
 
 
 def nullable(numbers: Ints) -> "pa.Int64Array":
-    """Return integers as an Arrow column; `NONE` becomes null."""
+    """Return integers as an Arrow column, with `NONE` as null."""
     return pa.array(numbers, pa.int64(), mask=numbers == NONE)
 
 

@@ -9,7 +9,7 @@ that starts from the wrong offset never reads the records before it. The group h
 records.
 
 What would not prove it: a commit without an answer may have succeeded, so it counts as tried. If
-part of the record is cut, commits may be missing from it.
+some of the run's data is missing, commits may be missing.
 """
 
 from checkers.client_reasons import LIBRARY
@@ -106,7 +106,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _commits_of(group: Group, op_id: int) -> list[tuple[int, int]]:
-    """Return (process, offset) of each position of the partition that an op tried to commit."""
+    """Return (process, offset) of each commit of an op to this partition, successful or not."""
     table = group.table("commits")
     rows = select(table, equal(table, "act", GroupAct.COMMIT.value) & equal(table, "op_id", op_id))
     return list(zip(*(ints(rows, name).tolist() for name in ("process", "offset")), strict=True))

@@ -177,7 +177,7 @@ def _why_told(group: Group, found: Anomaly) -> str:
 
 
 def _kept(group: Group, found: Anomaly) -> str:
-    """Return a clause if a later answer named the forgotten offset, so that it had been stored."""
+    """Return a clause if a later answer named the forgotten offset, so it had been stored."""
     last = number_in(found, "last_op_id")
     later = [
         each.told_ns
@@ -200,7 +200,7 @@ def _hit(group: Group, node: str, acked_ns: int, missed_ns: int) -> str:
 
 
 def _was_cut(group: Group, reign: Reign) -> str:
-    """Return a clause with the offset from which the coordinator's log was truncated, or ""."""
+    """Return a clause if a coordinator truncated its log of the offsets topic; otherwise ""."""
     starts = [
         each.from_offset
         for each in group.facts.inner_cuts

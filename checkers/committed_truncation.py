@@ -7,18 +7,20 @@ record of a later epoch below the announced high watermark, or ends below it, th
 committed records. If the replica lost power, the evidence reports that.
 
 Why it proves something: a leader announces a high watermark only when every in-sync replica holds
-all records below it. Such a record must stay in every log that has it. A replica that dropped the
-record can fetch it again. But until then the replica can be elected without it, and acknowledged
-messages are lost that way.
+all records below it. Every log that has such a record must keep it. A replica that dropped the
+record can fetch it again. But until then the replica can be elected without the record, and
+acknowledged messages are lost.
 
 What would not prove it: a follower may truncate records that its leader never had. A record may
 seem dropped because the log's beginning was deleted, or because the replica was moved away and came
-back. In both cases no truncation is recorded. An announcement proves nothing if the leader's log at
-that time is unknown. The check takes that log from the first copy after the announcement. In a
-scenario, the copies of a step are made after all brokers were asked. If the leader held another
-record before that copy, it dropped that record, which was committed too. The announcement must be
-older than the copy that still has the record. The anomaly is allowed after an unclean election of a
-later epoch, and after a power loss of that replica.
+back. In both cases no truncation is recorded.
+
+An announcement proves nothing if the leader's log at that time is unknown. The check takes that log
+from the first copy after the announcement. In a scenario, the copies of a step are made after all
+brokers were asked. If the leader held another record before that copy, it dropped that record,
+which was committed too. The announcement must be older than the copy that still has the record. The
+anomaly is allowed after an unclean election of a later epoch, and after a power loss of that
+replica.
 """
 
 import re
@@ -61,7 +63,7 @@ _FOLLOWED = re.compile(r"^follower of broker (?P<leader>\d+): epoch (?P<epoch>\d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """One copy of a replica's log, from its files.
+    """A copy of a replica's log, made from its files at one time.
 
     Attributes:
         asked_ns: The brokers had answered by this time, before the files were copied; -1 if none
@@ -97,7 +99,7 @@ class Dropped:
 
 
 def _same(log: ReplicaLog, other: ReplicaLog) -> Mask:
-    """Return which records of a log are also in another log, at the same offsets."""
+    """Return a mask of the records of one log that another log holds at the same offsets."""
     if not len(other.offsets):
         return np.zeros(len(log.offsets), dtype=np.bool_)
     at = np.minimum(np.searchsorted(other.offsets, log.offsets), len(other.offsets) - 1)
@@ -125,7 +127,7 @@ def _copies(group: Group) -> dict[str, list[Copy]]:
 
 
 def _lost_between(group: Group, one: Copy, other: Copy) -> Mask:
-    """Return which records of a copy the replica's next copy lacks or replaces.
+    """Return a mask of the records of a copy that the replica's next copy lacks or replaces.
 
     A record counts only if a truncation or a disk loss is recorded for it.
     """
@@ -145,7 +147,7 @@ def _lost_between(group: Group, one: Copy, other: Copy) -> Mask:
 
 
 def _by_copies(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
-    """Return the number of compared records, and the records dropped between two copies."""
+    """Find records dropped between two copies of a replica; return also the number compared."""
     copies = _copies(group)
     rows, found = 0, list[Dropped]()
     for mine in copies.values():
@@ -161,7 +163,10 @@ def _by_copies(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
 def _held(
     copy: Copy, told: Announcements, copies: dict[str, list[Copy]]
 ) -> Iterator[tuple[Announcement, Mask]]:
-    """Yield announcements, each with the records of a copy that its leader held below the mark."""
+    """Yield announcements, each with a mask of a copy's records that the announcement covers.
+
+    A record is covered if the announcing leader held it and it is below the high watermark.
+    """
     for node, logs in copies.items():
         before_ns = -1
         for later in logs:
@@ -197,7 +202,7 @@ def _committed(
 
 
 def _by_own_word(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
-    """Return the number of compared records, and announced records that their leader dropped."""
+    """Find announced records that their leader dropped; return also the number compared."""
     rows, found = 0, dict[str, Dropped]()
     for snapshot in sorted(group.logs, key=lambda name: (name in {FINAL, CRASH}, name)):
         for node, log in sorted(group.logs[snapshot].items()):
@@ -211,7 +216,7 @@ def _by_own_word(group: Group, told: Announcements) -> tuple[int, list[Dropped]]
 
 
 def _replaced(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
-    """Yield announced records that records of later epochs have replaced."""
+    """Yield announced records of a leader's log that records of later epochs have replaced."""
     parts = runs(log)
     at = own.highest_before(np.maximum(parts.epochs, 0))
     over = np.flatnonzero((at >= 0) & (parts.firsts < own.marks[at]))
@@ -232,7 +237,7 @@ def _replaced(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dr
 
 
 def _missing(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
-    """Yield announced records that are missing at the end of a final log."""
+    """Yield announced records beyond the end of their leader's final log."""
     highest = own[int(np.argmax(own.marks))]
     end = max(log.read_end, log.start)
     if snapshot == FINAL and end < highest.high_watermark:
@@ -302,7 +307,7 @@ def _labels(group: Group, dropped: Dropped) -> Labels:
 
 
 def _how(group: Group, dropped: Dropped) -> list[str]:
-    """Return one phrase for each known cause of the records' removal."""
+    """Return one phrase for each known cause that removed the records."""
     by_disk = [each for each in _by_disk(group, dropped) if each in _SUFFERED]
     told = [f"{dropped.node} {_SUFFERED[excuse]}" for excuse in by_disk]
     led = dropped.announced if f"n{dropped.announced.broker}" == dropped.node else None
@@ -317,10 +322,11 @@ def _cuts(group: Group, node: str, offset: int, led: int) -> list[Truncation]:
         group: The partition.
         node: The replica's node.
         offset: The first dropped offset.
-        led: The epoch in which the replica led and held the record; -1 if another replica led. A
-            follower asks its leader for the end of its newest epoch. The answer names that epoch or
-            the newest earlier epoch in the leader's log. So an answer with an older epoch predates
-            `led` if the leader has a newer epoch up to `led`.
+        led: The epoch in which the replica led and held the record; -1 if another replica led.
+            Truncations before that epoch are left out. A truncation's log line names an epoch: the
+            newest one that the follower and its leader shared. If the leader's log has a newer
+                epoch
+            up to `led`, the truncation was before `led`.
     """
     own = [each for each in truncations_of(group, offset) if each.node == node]
     found = []

@@ -3,8 +3,8 @@
 A small run is one step. For a big run, a first step divides each unit (a writer or a node) into
 parts (`parts.py`). Then each part is a step, and writes files named
 `record/parts/<unit>-<part>.<table>.parquet`, sorted by place. Finally, each table is a step that
-merges these files, place by place. So no task holds more than one part, or one place of one table.
-Spark and the local engine run the same steps. A step returns only what could not be read.
+merges these files, place by place. So a task holds at most one part, or one place of one table.
+Spark and the local engine run the same steps. A step returns only its reading problems.
 """
 
 import fcntl
@@ -43,7 +43,7 @@ from results.record.tables import LIVE, TABLES
 from results.record.whole import drafts, written_whole
 
 SMALL_BYTES = 64 << 20
-"""A run with fewer bytes of streams and logs than this is one step."""
+"""A run is one step if its streams and logs have fewer bytes than this."""
 _MOVES = "assignments"
 
 
@@ -57,7 +57,7 @@ class Step:
             or the step merges a table.
         number: The unit's number.
         table: The table to merge; otherwise empty.
-        files: The names of the files to merge: all that the parts wrote.
+        files: The names of the files to merge: all files that the parts wrote.
         bytes: About how many bytes the step reads.
     """
 
@@ -120,7 +120,7 @@ class _Reading:
         return again
 
     def told(self) -> list[Problem]:
-        """Return the unit's problems, each only once."""
+        """Return the unit's problems without repetitions."""
         rest = [
             each for at in sorted(self.problems) for each in self.problems[at]
             if not isinstance(each, BrokenStream)
@@ -137,7 +137,7 @@ def compact(roots: Iterable[Path], do: Doer) -> None:
 
     Args:
         roots: The runs' folders.
-        do: Does the steps.
+        do: The function that does the steps.
     """
     sizes = {root: _bytes(RunPaths(root)) for root in roots}
     small = [Step(root=root, bytes=size) for root, size in sizes.items() if size < SMALL_BYTES]
@@ -212,7 +212,7 @@ def _compact(small: Steps, sizes: Mapping[Path, int], do: Doer) -> None:
 
 
 def _files(root: Path, readings: Mapping[tuple[Path, int], _Reading]) -> tuple[str, ...]:
-    """Return the names of all files that a run's parts wrote, to notice if one is missing later."""
+    """Return the names of all files that a run's parts wrote, so that a missing file is noticed."""
     return tuple(
         sorted(
             file
@@ -231,7 +231,7 @@ def _part_of(step: Step) -> Part:
 
 
 def _read(readings: dict[tuple[Path, int], _Reading], do: Doer) -> None:
-    """Read all parts, until no part has rows from behind the break in a broken stream."""
+    """Read all parts of all units. Read a broken stream again without the rows after its break."""
     while True:
         due = [
             Step(root=root, unit=unit, number=number, bytes=unit.part.bytes if unit.part else 0)
@@ -257,7 +257,7 @@ def take(step: Step, read_node: NodeReader, look: NodeLooker) -> Found:
     Args:
         step: The step.
         read_node: Reads a node's files.
-        look: Lists the replicas of a node.
+        look: Lists a node's replicas.
     """
     if step.table:
         _put_together(step)
@@ -336,12 +336,12 @@ def _put_together(step: Step) -> None:
 
 
 def _written(step: Step, name: str) -> list[Path]:
-    """Return the files that parts wrote for a table."""
+    """Return the files that a run's parts wrote for a table."""
     return [_parts(step.root) / file for file in step.files if file.split(".")[1] == name]
 
 
 def _leave_out(step: Step) -> list[Path]:
-    """Write the rows that assignments leave out as one more part of the table; return its path."""
+    """Write the assignment changes that clients left out as one more file; return its path."""
     root = step.root
     assigns, touches = (
         [pq.read_table(path) for path in _written(step, name)] for name in (ASSIGNS, TOUCHES)
@@ -361,7 +361,7 @@ def _leave_out(step: Step) -> list[Path]:
 
 
 def _by_place(name: str, files: Sequence[TableFile]) -> Iterator[pa.Table]:
-    """Yield the rows of each place in order. Rows without a place come where `ordered` puts them.
+    """Yield the rows of a table place by place, sorted as `ordered` sorts them.
 
     Rows without a place are few, and are sorted together.
     """
@@ -378,7 +378,7 @@ def _by_place(name: str, files: Sequence[TableFile]) -> Iterator[pa.Table]:
 
 
 def _homeless(name: str, files: Sequence[TableFile]) -> "dict[_Rank, pa.Table]":
-    """Return the rows without a complete place, by the columns of the place that they have."""
+    """Return the rows without a complete place, by the columns of the place that are known."""
     (rows,) = _sorted(name, None, [file for file in files if None in file.row_groups])
     said = zip(*(rows[each].to_pylist() for each in PLACE), strict=True)
     found: dict[_Rank, pa.Table] = {}
@@ -394,12 +394,12 @@ _Rank = tuple[tuple[bool, str | int], ...]
 
 
 def _rank(place: Iterable[str | int | None]) -> _Rank:
-    """Return a key that sorts places as `ordered` does, with unknown values last."""
+    """Return a sort key for a place that matches `ordered`, with unknown values last."""
     return tuple((each is None, 0 if each is None else each) for each in place)
 
 
 def _in_turn(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa.Table] | None:
-    """Return the rows of a place part by part, or None if the parts' key ranges overlap."""
+    """Yield a place's rows file after file, or return None if the files' key ranges overlap."""
     reaches = [file.reach(place, sort_keys(name)) for file in files]
     by_key = sorted(
         ((reach, at) for at, reach in enumerate(reaches) if reach is not None),
@@ -412,13 +412,13 @@ def _in_turn(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa
 
 
 def _is_behind(later: Reach, earlier: Reach) -> bool:
-    """Return whether a part's keys are greater than another part's, as far as both are known."""
+    """Return whether all keys of one file are greater than another's, as far as both are known."""
     known = min(len(later[0]), len(earlier[1]))
     return later[0][:known] > earlier[1][:known]
 
 
 def _gathered(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa.Table]:
-    """Yield the rows of files in order, in tables with about the size of a row group."""
+    """Yield the rows of files in order, in tables of about one row group each."""
     waiting: list[pa.Table] = []
     for file in files:
         waiting.append(ordered(name, file.rows_of(place)))

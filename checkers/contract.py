@@ -1,8 +1,9 @@
 """The anomalies that each judge allows, with the reasons.
 
-A judge is a rule for the verdict. The judge `contract` allows what the plan and its faults asked
-for (see the table in `record-and-verdict`). The judge `strict` allows only what is always allowed.
-The judge `jepsen` knows only Jepsen's anomalies, and allows what Jepsen allows.
+A judge is a rule for the verdict. The judge `contract` allows anomalies that follow from the plan
+and its faults (see the table in `record-and-verdict`). The judge `strict` allows only the anomalies
+that are always allowed. The judge `jepsen` knows only Jepsen's anomalies, and allows the ones that
+Jepsen allows.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,7 +50,7 @@ REASONS: Mapping[str, str] = {
         " offset of the group (Kafka's documentation of the consumer)"
     ),
 }
-"""The reason for each row of the contract's table, with its source."""
+"""The reason for each excuse in the contract's table, with its source."""
 
 _CHECKS: Mapping[str, Checker] = {each.name: each for each in reversed(CHECKERS)}
 _JEPSENS = frozenset(
@@ -66,7 +67,7 @@ _JEPSEN_ALLOWS: Mapping[str, frozenset[str]] = {
 def allowed(
     name: str, excuses: Iterable[str], judge: Judge, *, facts: RunFacts | None = None
 ) -> str | None:
-    """Return the reason why a judge allows an anomaly, or None if it does not.
+    """Return the reason why a judge allows an anomaly, or None if the judge does not allow it.
 
     Args:
         name: The anomaly's name.
@@ -98,8 +99,8 @@ def _jepsens_modes(facts: RunFacts) -> list[str]:
 def doubts(name: str, excuses: Iterable[str], judge: Judge) -> tuple[str, ...]:
     """Return the premises that an anomaly lacks because a fault's effect on disks is unknown.
 
-    A premise counts only if the loss would be allowed when it is certain. An anomaly that nothing
-    allows stays a violation.
+    A premise counts only if a certain loss would allow the anomaly. An anomaly that nothing allows
+    stays a violation.
 
     Args:
         name: The anomaly's name.

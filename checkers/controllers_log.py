@@ -15,7 +15,7 @@ from results.record.terms import Source
 CONTROLLERS_LOG = Source.METADATA_LOG
 
 _Written = tuple[int, int, tuple[int, ...], bool]
-"""Leader, epoch, ISR, and whether the election was unclean."""
+"""The leader, its epoch, the ISR, and whether the election was unclean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Entry:
     Attributes:
         offset: The offset of that record.
         leader, epoch, isr: The partition's leader, leader epoch and ISR from then on; leader -1:
-            none.
+            no leader.
         unclean: Whether the record marks the election as unclean.
         follows: Whether no disputed record lies between this entry and the entry before.
     """
@@ -66,7 +66,7 @@ def entries(group: Group) -> tuple[Entry, ...]:
 def undisputed(group: Group) -> tuple[Entry, ...]:
     """Return all records of the partition, or none if some are disputed.
 
-    So a record that is missing from the result was never written.
+    So a record that is missing from a non-empty result was never written.
     """
     log = controllers_log(group)
     return () if log.disputed else log.entries
@@ -115,7 +115,7 @@ def _controllers_log(group: Group) -> Log:
 
 
 def _copies(group: Group) -> dict[str, dict[int, set[_Written]]]:
-    """Return each node's copy: the records at each offset, two if they were read differently."""
+    """Return each node's copy of the log: the records at each offset, two if reads differed."""
     rows = group.table("leadership")
     log = select(rows, equal(rows, "source", CONTROLLERS_LOG) & present(rows, "isr"))
     log = select(log, ints(log, "log_offset") >= 0)
@@ -131,7 +131,7 @@ def _copies(group: Group) -> dict[str, dict[int, set[_Written]]]:
 
 
 def _end(group: Group, node: str, copy: dict[int, set[_Written]]) -> int:
-    """Return the last offset that a copy certainly reaches.
+    """Return the last offset that a node's copy of the log certainly reaches.
 
     The result is at least the copy's last record of the partition. If the node's files were read to
     their ends, records that the node had fetched according to a leader's answer count too.

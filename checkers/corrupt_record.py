@@ -1,18 +1,18 @@
 """corrupt-record: a record of this run differs from what its writer sent.
 
 Definition: a reader got a record, or a final log holds one, with a value that was sent to this
-partition. But its payload, key, headers or timestamp differ from what was sent.
+partition. But its payload, key, headers or timestamp differ from the sent ones.
 
 Why it proves something: key, headers and payload follow from the value and the timestamp in the
 payload (`results.record.contents`), so every byte is known. The producer computes the batch's
 checksum before it sends the batch. Brokers, followers, readers and Logquake's segment reader verify
-that checksum. A batch with a wrong checksum is never judged here. So if a record differs behind a
-right checksum, a broker wrote it that way and computed a new checksum.
+that checksum. This check ignores batches with a wrong checksum. So if a record differs although its
+checksum is right, a broker wrote it that way and computed a new checksum.
 
 What would not prove it: a value that was not sent to the partition is a `phantom`. A timestamp that
 the broker sets (`LogAppendTime`) does not count. Headers do not count in a message format without
-headers. Old records, from before messages had such contents, do not count. A fault that flips a bit
-excuses nothing, because the checksum is wrong then. But a log cleaner copies records without
+headers. Records of old runs, before messages had such contents, do not count. A fault that flips a
+bit excuses nothing, because the checksum is wrong then. But a log cleaner copies records without
 verifying the checksum, and computes a new one. With compaction, damage is allowed from the flipped
 batch on.
 """
@@ -39,7 +39,7 @@ _WORDS = {PAYLOAD: "payload", KEY: "key", HEADERS: "headers", TIME: "time stamp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrupt:
-    """A record that differs from what was sent.
+    """A record that differs from the sent record.
 
     Attributes:
         offset, value: The record's offset and value.
@@ -59,19 +59,19 @@ class Corrupt:
 
     @property
     def parts(self) -> list[str]:
-        """The parts that differ, in words."""
+        """The names of the parts that differ."""
         return [word for bit, word in _WORDS.items() if self.damage & bit]
 
 
 def damaged_parts(log: ReplicaLog, offset: int) -> list[str]:
-    """Return the parts of a log's record that differ from what was sent, in words."""
+    """Return the names of the parts of a log's record that differ from the sent record."""
     at = log.at(offset)
     damage = int(ints(log.records, "damage")[at]) if at is not None else 0
     return [word for bit, word in _WORDS.items() if damage > 0 and damage & bit]
 
 
 def _read(group: Group) -> tuple[int, list[Corrupt]]:
-    """Return the number of polled records that were compared, and the damaged ones."""
+    """Return the number of polled records that were compared, and the damaged records."""
     polls = group.table("polls")
     bits, values = ints(polls, "damage"), ints(polls, "value")
     rows = np.flatnonzero((bits > 0) & sent_here(group, values))
@@ -86,7 +86,7 @@ def _read(group: Group) -> tuple[int, list[Corrupt]]:
 
 
 def _stored(group: Group, log: ReplicaLog) -> tuple[int, list[Corrupt]]:
-    """Return the number of a final log's records that were compared, and the damaged ones."""
+    """Return the number of records of a final log that were compared, and the damaged records."""
     bits, values = ints(log.records, "damage"), log.values
     rows = np.flatnonzero((bits > 0) & sent_here(group, values))
     found = [
@@ -99,7 +99,7 @@ def _stored(group: Group, log: ReplicaLog) -> tuple[int, list[Corrupt]]:
 
 
 def _merged(one: Corrupt, other: Corrupt) -> Corrupt:
-    """Return two findings on one record merged into one.
+    """Merge two findings about one record.
 
     The first finding's poll is kept if it has one.
     """
@@ -173,7 +173,7 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return which broker or client changed a record, judged by the logs and the readers."""
+    """Explain, from the logs and the reads, which broker or client changed a record."""
     nodes, offset, value = texts_in(found, "logs_of"), found.offset, number_in(found, "value")
     intact = [node for node in nodes_at(group, offset, value) if node not in nodes]
     whole = f"; {hold(intact)} it intact" if intact else ""
@@ -206,7 +206,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _read_intact(group: Group, offset: int, value: int) -> str:
-    """Return a clause with the number of reads that returned the record intact, or ""."""
+    """Return a clause with the number of reads that got the record intact; "" if there are none."""
     polls = group.table("polls")
     here = (ints(polls, "offset") == offset) & (ints(polls, "value") == value)
     count = int((here & (ints(polls, "damage") == 0)).sum())
@@ -215,7 +215,7 @@ def _read_intact(group: Group, offset: int, value: int) -> str:
 
 
 def _changed_when_served(group: Group, found: Anomaly, intact: list[str]) -> str:
-    """Return which broker or client changed a record that no log holds in the damaged form."""
+    """Explain which broker or client changed a record if no log holds the damaged version."""
     offset, value = found.offset, number_in(found, "value")
     reads, count = reads_of(group, offset, [value]), number_in(found, "polls")
     first = number_in(found, "op_id")

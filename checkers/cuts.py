@@ -11,9 +11,9 @@ from checkers.witnesses import Truncation, by_node, truncations_of, which_cut
 def may_have_dropped(group: Group, record: Acked) -> list[Truncation]:
     """Return the truncations that may have dropped a record, the last leader's first.
 
-    A log that ended above the offset before the send held another record there. If the log was
-    truncated there only once, that truncation dropped the other record. So it did not drop this
-    record.
+    If a log ended above the record's offset before the send, it held another record at the offset.
+    If such a log was truncated only once at this offset, that truncation dropped the other record,
+    not this one.
 
     A log line such as "epoch 0 ends at offset 629" does not show the epoch of the dropped records.
     It names the last epoch that both logs have.
@@ -29,7 +29,10 @@ def may_have_dropped(group: Group, record: Acked) -> list[Truncation]:
 
 
 def _held_another(group: Group, record: Acked, node: str) -> bool:
-    """Return whether a log ended above the offset before the send, and was cut there only once."""
+    """Return whether a log held another record at the offset, which its only truncation dropped.
+
+    The log ended above the offset before the send, and was truncated only once at this offset.
+    """
     before = [end for at_ns, end in looks_at(group, node) if at_ns <= record.sent_ns]
     ever = [cut for cut in truncations_of(group, record.offset) if cut.node == node]
     return before[-1:] > [record.offset] and len(ever) == 1
@@ -37,14 +40,14 @@ def _held_another(group: Group, record: Acked, node: str) -> bool:
 
 @once
 def nodes_that_had(group: Group, record: Acked) -> set[str]:
-    """Return the nodes that, by observation, had a record before another leader can have come."""
+    """Return the nodes that were seen to have a record before another leader can have come."""
     by = acknowledgers(group, record)
     then = next_leader(group, record, by)
     return holders(group, record, by, then.not_before_ns if then else NONE)
 
 
 def cut_off(group: Group, record: Acked) -> str:
-    """Return, for a report, that a record was truncated, and by which nodes; empty if by none.
+    """Return a phrase: the record was truncated by these nodes; "" if no node truncated it.
 
     The nodes that certainly had the record are named. Without such nodes, all possible nodes are.
     """
@@ -58,9 +61,9 @@ def cut_off(group: Group, record: Acked) -> str:
 def told_cuts(group: Group, record: Acked) -> list[str]:
     """Return the nodes that truncated a record, for a sentence: at most two nodes.
 
-    The lines of brokers' logs have no time of the run. A node's truncation from a lower offset may
-    be older than the record. Such a node is named only if there are no others, or if it certainly
-    had the record. With acks=1, no other node needs to have had the record.
+    The lines of brokers' logs have no time of the run. So a truncation from a lower offset may be
+    older than the record. Its node is named only if there are no other nodes, or if the node
+    certainly had the record. With acks=1, the other nodes may never have had the record.
     """
     cuts, known = may_have_dropped(group, record), nodes_that_had(group, record)
     mine = [

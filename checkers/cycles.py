@@ -14,9 +14,9 @@ writes of concurrent transactions. Two transactions may interleave in one order 
 in the opposite order in another. Such cycles are reported, but always allowed. An op of unknown
 outcome never ends, so no op comes after it in real time.
 
-A cycle is reported once, as its plainest kind. Cycles without write-write edges come first, then
-cycles without process and real-time order. Each strongly connected component gives one anomaly,
-with its smallest cycle as the witness.
+Each cycle is reported once, as the simplest kind that fits. Cycles without write-write edges come
+first, then cycles without process and real-time order. Each strongly connected component gives one
+anomaly, with its smallest cycle as the witness.
 """
 
 from collections import Counter
@@ -73,8 +73,9 @@ class Edge:
         process: The process, for a process order; otherwise -1.
         ended_ns, began_ns: For an order: when the source ended and when the target began.
         early: Evidence that the target read before the source's commit; empty without evidence.
-        server, server_epoch: The broker that served a read, and its leader epoch; or -1.
-        rest: The next record of the source's transaction, if the target did not get it; or -1.
+        server, server_epoch: The broker that served a read, and its leader epoch; -1 if unknown.
+        rest: The next record of the source's transaction if the target did not get it; otherwise
+            -1.
     """
 
     kind: str
@@ -94,7 +95,7 @@ class Edge:
 
     @property
     def served(self) -> str:
-        """A phrase for reports: which broker gave which offset to the target."""
+        """A phrase for reports: the broker that served the target's read, and the offset."""
         who = f"the leader of {self.place}"
         if self.server >= 0:
             who = f"n{self.server}, leader of {self.place} in epoch {self.server_epoch},"
@@ -103,7 +104,7 @@ class Edge:
 
     @property
     def text(self) -> str:
-        """A phrase for reports: why the source precedes the target."""
+        """A phrase for reports: the reason why the source precedes the target."""
         if self.kind == Order.PROCESS:
             return f"op {self.source} came before op {self.target} in process {self.process}"
         if self.kind == Order.REALTIME:
@@ -173,9 +174,9 @@ JEPSENS = (
     Search(name="G0-realtime", kinds=(WW,), through=WW, orders=_REALTIME, shadows=("G0",)),
     Search(name="G1c-realtime", kinds=(WW, WR), through=WR, orders=_REALTIME, shadows=NAMES),
 )
-"""Jepsen's searches.
+"""The searches for Jepsen's cycles.
 
-Jepsen reports a component as its plainest kind, without process order here.
+Jepsen reports each component as its simplest kind. These searches use no process order.
 """
 
 
@@ -213,7 +214,8 @@ def cycles(
 def _graph(dependencies: pa.Table, participants: pa.Table) -> Precedence:
     """Return the graph of the ops that depend on each other.
 
-    An op without dependencies is left out. All ops before it also precede all ops after it.
+    An op without dependencies is left out. Its order relations need no node: all ops before it also
+    precede all ops after it.
     """
     told, first = np.unique(ints(participants, "op_id"), return_index=True)
     ends = (ints(dependencies, "source"), ints(dependencies, "target"))
@@ -244,7 +246,10 @@ def _tangled(graph: Precedence) -> Precedence:
 
 
 def _fresh(graph: Precedence, search: Search, told: Mapping[str, Mask]) -> Iterator[Precedence]:
-    """Yield the components with a cycle of the search that were not reported before; mark them."""
+    """Yield the components with a cycle of the search that no earlier search reported.
+
+    Each yielded component is marked as reported.
+    """
     graph = graph.with_edges(np.isin(graph.kinds, search.kinds))
     numbers = components(graph, search.orders)
     ends = numbers[graph.sources], numbers[graph.targets]
@@ -310,7 +315,7 @@ def _check(name: str, group: Group) -> Findings:
 def _excused(facts: RunFacts, cycle: Cycle) -> bool:
     """Return whether a cycle is allowed, because it may need a write-write edge.
 
-    For Jepsen's judge, each cycle is treated so if the run infers write-write edges.
+    For Jepsen's judge, every cycle is allowed if the run infers write-write edges.
     """
     return cycle.needs_ww and facts.ww_deps
 

@@ -10,17 +10,18 @@ reads the state from there. While a member holds a record, the broker refuses ac
 other members. The broker also refuses an acknowledgement after the member's lock has expired.
 
 What would not prove it: an acknowledgement without an answer or with an error, or a release. A
-record that was acquired before the confirmation proves nothing. Its lock may have expired, and
-another member may have accepted it, before the first member's poll returns it from the buffer. The
-client prefetches, so the acquisition time is unknown. Two lower bounds are recorded: the member's
-join, and its last empty poll minus the longest request (`workloads.sharer`). The later bound is
-`acquired_after_ns`. So the check misses a delivery to a member that joined before the confirmation
-and had no empty poll after it.
+record that was acquired before the confirmation proves nothing. The member may keep it in its
+buffer while its lock expires and another member accepts it. Only then its poll returns the record.
+
+The client prefetches, so the acquisition time is unknown. Two lower bounds are recorded: the
+member's join, and its last empty poll minus the longest request (`workloads.sharer`). The later
+bound is `acquired_after_ns`. So the check misses a delivery to a member that joined before the
+confirmation and had no empty poll after it.
 
 A replaced leader that does not know about its replacement delivers without asking the share
 coordinator. So every broker must first have learned the leader epoch of the confirmation, or a
 later one. The anomaly is allowed if an unclean election, or a loss on the disks of all replicas,
-may have taken the group's state.
+may have removed the group's state.
 """
 
 import numpy as np

@@ -31,7 +31,7 @@ _COPIES = ("offsets.topic.replication.factor", STATE_COPIES)
 _HOLDING = frozenset({
     "pause", "slow-disk", "disk-full", "read-only", HANDLES, PROCESSOR, MEMORY,
 })  # fmt: skip
-"""Faults that can delay a broker in applying a change that it knows."""
+"""Faults that can delay a broker in applying a leadership change that it already knows."""
 _FINAL = (ShareAct.ACCEPT.value, ShareAct.REJECT.value)
 
 
@@ -50,7 +50,7 @@ def confirmed(group: Group) -> pa.Table:
 
 
 def in_force_ns(group: Group, done: pa.Table) -> Ints:
-    """Return the time from which each confirmation binds every leader of the partition.
+    """Return the time from which every leader of the partition must respect each confirmation.
 
     A replaced leader may not know about its replacement and still deliver. Only its write to the
     share coordinator is refused. So every broker must have learned the leader epoch of the
@@ -83,7 +83,7 @@ def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
     """Return when a broker certainly has the role that its Metadata answer shows.
 
     The answer may come before the broker takes the role. A pause, a slow disk or a lack of a
-    resource can delay the role as long as the fault lasts.
+    resource can delay the change of role as long as the fault lasts.
     """
     if told_ns >= NEVER_NS:
         return NEVER_NS
@@ -96,10 +96,11 @@ def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
 
 
 def rows_in(records: pa.Table, among: pa.Table) -> Ints:
-    """Return, for each record, its row in another table; -1 if it has none.
+    """Return, for each record, its row number in another table; -1 if it is not in that table.
 
     Args:
-        records: Rows with offset and value. A truncated offset may be used again by another value.
+        records: Rows with offset and value. After a truncation, another value may use an offset
+            again.
         among: The other table, in which each pair of offset and value occurs once.
     """
     places = {
@@ -113,12 +114,12 @@ def rows_in(records: pa.Table, among: pa.Table) -> Ints:
 
 
 def is_in(records: pa.Table, among: pa.Table) -> Mask:
-    """Return which records are among other records."""
+    """Return a mask of the records that also occur in another table."""
     return np.asarray(rows_in(records, among) >= 0, dtype=np.bool_)
 
 
 def labels_of(group: Group) -> Labels:
-    """Return the excuses for a loss of the share group's state, and the broken premises."""
+    """Return the excuses for a lost state of the share group, and the premises that do not hold."""
     broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
     return tuple(losses(group, *_COPIES)), broken
 

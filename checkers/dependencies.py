@@ -1,4 +1,4 @@
-"""Dependencies between ops: the edges that the rows of one partition show.
+"""Find the dependencies between ops, i.e. the edges of a graph, from the rows of one partition.
 
 A write-write edge goes from the op that sent a value to the op that sent the next value in the
 version order. A write-read edge goes from the op that sent a value to each ok op that read it. An
@@ -50,7 +50,7 @@ DEPENDENCIES = schema_of(
     next_offset=pa.int64(), server=pa.int64(), server_epoch=pa.int64(), rest=pa.int64(),
     early=pa.string(), place=_PLACE,
 )  # fmt: skip
-"""The columns of a dependency, with one row for each pair of ops and kind, the first by offset.
+"""The columns of a dependency: one row for each pair of ops and kind, at the lowest offset.
 
 `source` and `target` are op ids. The source wrote `value` at `offset`. For `WW`, the target wrote
 at `next_offset`. For `WR`, `early` is the evidence that the target read the value before the
@@ -61,15 +61,15 @@ the target did not get it. `place` is the partition's name.
 PARTICIPANTS = schema_of(
     op_id=pa.int64(), process=pa.int64(), invoke_ns=pa.int64(), complete_ns=pa.int64()
 )
-"""The columns of an op that sent or read something.
+"""The columns of an op that sent or read a record.
 
-`complete_ns` is null unless the op ended well: nothing is known to come after an op without an end.
-An op has one row for each of its partitions.
+`complete_ns` is null unless the op ended well. If an op has no end, nothing is known to come after
+it. An op has one row for each of its partitions.
 """
 
 
 def dependencies(group: Group) -> pa.Table:
-    """Return the dependencies that a partition shows, with the columns `DEPENDENCIES`."""
+    """Return the dependencies that a partition's rows show (columns `DEPENDENCIES`)."""
     sends = _writers(group)
     parts = [_write_read(group, sends)]
     if group.facts.ww_deps:
@@ -87,11 +87,11 @@ def dependencies(group: Group) -> pa.Table:
 
 
 def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.StringArray":
-    """Return evidence for each read that came before the commit of what it read; otherwise null.
+    """Return evidence that a read came before the commit of its record, for each read, or null.
 
     An op reads before it commits. Markers show the order of commits in one log. If the writer's
     marker comes after the reader's marker, the reader read the record before the writer's commit.
-    Each marker must belong to its own op, and the logs must have lost nothing there.
+    Each marker must belong to its own op, and the logs must have lost nothing at its offset.
     """
     source, target, kinds, _, offsets = columns[:5]
     said: list[str | None] = [None] * len(source)
@@ -121,9 +121,10 @@ def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.String
 
 
 def _shared(group: Group, sends: pa.Table, op_id: int, marker: int) -> bool:
-    """Return whether the last record before a marker, from its producer, belongs to another op.
+    """Return whether a marker may end the transaction of another op than the given one.
 
-    In that case the marker ends the other op's transaction, and the op's own marker is missing.
+    It does if the producer's last record before the marker belongs to another op. The given op's
+    own marker is missing then.
     """
     log = group.final_log
     at = log.at(marker) if log is not None else None
@@ -138,7 +139,7 @@ def _shared(group: Group, sends: pa.Table, op_id: int, marker: int) -> bool:
 
 
 def _served(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """Return the broker that led during each whole read, and its leader epoch; -1: not known.
+    """Return, for each read, the broker that led all the time, and its leader epoch; -1: not known.
 
     Leader epochs only increase. The leader itself reported the record's epoch before the read and
     after it, and for some time no source reported a later epoch.
@@ -174,14 +175,14 @@ def _served(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> tuple[Int
 
 
 def _firsts(told: pa.Table) -> Ints:
-    """Return, sorted by epoch, when each leader epoch was first seen in an answer."""
+    """Return the time at which each epoch first occurred in an answer, sorted by epoch."""
     order = np.lexsort((ints(told, "observed_ns"), ints(told, "leader_epoch")))
     epochs = ints(told, "leader_epoch")[order]
     return ints(told, "observed_ns")[order][runs_of(epochs)[:-1]]
 
 
 def _rest(group: Group, sends: pa.Table, columns: Sequence[Ints], lasts: Ints) -> Ints:
-    """Return the offset of a transaction's next record that a read did not get; or -1."""
+    """Return the transaction's next record that a read did not get, by offset; -1: none."""
     source, _, kinds = columns[:3]
     log, nothing = group.final_log, np.full(len(source), NONE, dtype=np.int64)
     if log is None or not len(log.offsets):
@@ -195,7 +196,7 @@ def _rest(group: Group, sends: pa.Table, columns: Sequence[Ints], lasts: Ints) -
 
 
 def participants(group: Group) -> pa.Table:
-    """Return the ops that sent or read in a partition, with the columns `PARTICIPANTS`."""
+    """Return the ops that sent to or read from a partition (columns `PARTICIPANTS`)."""
     rows = pa.concat_tables(_ops(group.table(name)) for name in ("sends", "polls"))
     _, first = np.unique(ints(rows, "op_id"), return_index=True)
     return take(rows, first)
@@ -251,7 +252,7 @@ def _write_read(group: Group, sends: pa.Table) -> tuple[Ints, ...]:
 
 
 def _kept(source: Ints, target: Ints, kind: Ints, *, offsets: Ints) -> tuple[Ints, Ints]:
-    """Return the first and the last row of each pair of ops and kind, by offset."""
+    """Return, for each pair of ops and kind, the rows with the lowest and highest offset."""
     order = order_of(source, target, kind)
     back = offsets[order[1:]] < offsets[order[:-1]]
     for key in (source, target, kind):
@@ -265,8 +266,8 @@ def _kept(source: Ints, target: Ints, kind: Ints, *, offsets: Ints) -> tuple[Int
 def seeks_cycles(facts: RunFacts) -> bool:
     """Return whether the ops of a run can depend on each other in a cycle.
 
-    With the workload `log`, each op either writes to one partition or reads. Such a run can only
-    show a wrong order of sends in real time, which `offset-order` reports.
+    With the workload `log`, each op either writes to one partition or reads. In such a run, only
+    the order of sends in real time can be wrong. `offset-order` reports that.
     """
     return facts.plan.transactional or facts.history or facts.judge is Judge.JEPSEN
 

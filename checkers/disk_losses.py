@@ -1,4 +1,4 @@
-"""Records that power losses, wipes and flipped bits took from disks and memory.
+"""Find records that brokers lost by power losses, wipes and flipped bits.
 
 Kafka leaves flushing to the kernel, and relies on replicas that do not fail together. A replica can
 lose a record in four ways: it lost power before a flush; its disk was wiped; its disk claimed a
@@ -8,18 +8,18 @@ hit, the loss is not excused. The loss is also not excused if the replicas were 
 another, and each was back in the ISR before the last was hit. The answers of a single broker must
 show that order.
 
-Records on a replica when the fault came were acknowledged before the broker could answer again. An
-acknowledgement that a busy client saw later does not count as one of these.
+A fault may have removed every record that was acknowledged before its broker could answer again. An
+acknowledgement that a busy client saw later does not count.
 
 Two cases are uncertain. An uncertain case excuses nothing. But an anomaly that it would explain
 cannot be trusted:
 
 - A fault began and was never confirmed, because the fault failed halfway or the harness died. Until
-  its heal, such a fault may have taken any record from its nodes.
+  its heal, such a fault may have removed any record from its nodes.
 - A fault hit every member of the ISR that a broker last reported, but not every replica. Such a
-  fault may have taken the only copies. This case covers only records that became known after that
+  fault may have removed the only copies. This case covers only records that became known after that
   broker last reported an ISR with a member that was not hit. An earlier acknowledged record is on
-  that member's disk. Its loss is the fault of the election (KIP-966), not of the disk.
+  that member's disk. If it is lost, the election is to blame (KIP-966), not the disk.
 """
 
 import json
@@ -39,11 +39,11 @@ from results.record.terms import UNMEASURED
 _BROKEN = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _NS_PER_S = 1_000_000_000
 TOLD_LATE_NS = 2 * _NS_PER_S
-"""A broker that reaches the controllers reports a change of theirs within this time."""
+"""The maximum delay until a broker that reaches the controllers reports a change."""
 _STARTS_NS = 400_000_000
-"""No broker answers sooner after its JVM was started, because a start takes seconds.
+"""The minimum time from the start of a JVM to the broker's first answer. A start takes seconds.
 
-So a busy client can record an answer of the old process up to this time later.
+A busy client may record an answer of the old process up to this time after the start.
 """
 LYING = "lost-flushes"
 """The family of faults in which a disk claims a flush, but loses the data when power is lost."""
@@ -51,11 +51,14 @@ _ANY = int(np.iinfo(np.int64).max)
 
 Json = Mapping[str, object]
 Span = tuple[str, int, int, int, str]
-"""Topic, partition, end of the log after the fault, end before it, node; empty: any target."""
+"""A lost range: topic, partition, log end after the fault, log end before it, node.
+
+Node "": any target of the fault.
+"""
 
 
 def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
-    """Return the records that faults took or may have taken from disks, by the faults' effects."""
+    """Return the records that faults removed, or may have removed, from disks."""
     found: list[DiskLoss] = list(_unconfirmed(faults))
     for excuse in _SPANS:
         hit = select(faults, _costs(faults, excuse) & present(faults, "confirmed_ns"))
@@ -74,27 +77,27 @@ def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
 
 
 def _costs(faults: pa.Table, excuse: Excuse) -> Mask:
-    """Return which faults belong to an excuse. A lost flush counts as a power loss."""
+    """Return a mask of the faults that an excuse covers. A lost flush counts as a power loss."""
     named = equal(faults, "kind", excuse.value)
     return named | is_of_family(faults, LYING) if excuse is Excuse.POWER else named
 
 
 def is_of_family(faults: pa.Table, family: str) -> Mask:
-    """Return which faults belong to a family, as the plan names it."""
+    """Return a mask of the faults that belong to a family, as the plan names it."""
     told = [json_object(spec).get("family") == family for spec in texts(faults, "spec")]
     return np.array(told, dtype=np.bool_)
 
 
 def took_nothing(spec: Json, effect: Json) -> bool:
-    """Return whether the effect of a fault that loses flushes shows that it truncated no log.
+    """Return whether a fault that loses flushes is known to have truncated no log.
 
-    Old rows show the same if the fault truncated some logs, but lost no flush on another node.
+    Old rows look the same if the fault truncated some logs, but lost no flush on another node.
     """
     return effect.get("without_effect") == UNMEASURED and "incarnations" in spec
 
 
 def was_begun(faults: pa.Table) -> Mask:
-    """Return which faults may have had an effect on their targets, confirmed or not.
+    """Return a mask of the faults that may have affected their targets, confirmed or not.
 
     A fault that was left out has no targets. A fault that was refused before it began is marked as
     refused, and was never healed. Old rows without `begun` are recognised that way.
@@ -156,7 +159,7 @@ class _Times:
 
 
 def _down_until_ns(excuse: Excuse, effect: str, confirmed_ns: int) -> int:
-    """Return when brokers were last certainly down.
+    """Return the last time at which the fault's brokers were certainly down; -1 if unknown.
 
     With a flipped bit, the brokers already run again when the fault is confirmed.
     """
@@ -169,7 +172,7 @@ def _down_until_ns(excuse: Excuse, effect: str, confirmed_ns: int) -> int:
 
 
 def heal_begun_ns(heal_effect: str, healed_ns: int) -> int:
-    """Return when the heal of a fault began to restart its brokers; -1 if unknown."""
+    """Return when a fault's heal began to restart brokers; -1 if unknown."""
     try:
         return healed_ns - round(float(json.loads(heal_effect)["took_s"]) * _NS_PER_S)
     except _BROKEN:
@@ -236,12 +239,12 @@ Kinds have the names of the excuses.
 
 
 def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
-    """Return the faults by which every replica of a partition lost an offset.
+    """Return the excuses of the faults by which every replica of a partition lost an offset.
 
     Args:
         group: The partition.
         offset: The record's offset, -1 if unknown.
-        known_ns: When the record was known to be there (its acknowledgement); -1 if unknown.
+        known_ns: When the record was known to be in the log (its acknowledgement); -1 if unknown.
 
     Returns:
         The excuses of these faults, or the reasons why the loss is uncertain (`DISK_DOUBTS`). Empty
@@ -288,7 +291,7 @@ def first_known_ns(group: Group, offset: int) -> int:
 
 
 def _told_until_ns(group: Group, loss: DiskLoss) -> int:
-    """Return until when answers came from broker processes from before a loss.
+    """Return the last time at which an answer can come from a broker process before a loss.
 
     A restarted broker acknowledges nothing for a short time.
     """
@@ -297,7 +300,7 @@ def _told_until_ns(group: Group, loss: DiskLoss) -> int:
 
 
 def replicas_of(group: Group) -> Collection[str]:
-    """Return the nodes that hold the replicas; without the nodes' files, all possible nodes.
+    """Return the nodes with a replica of the partition; without nodes' files, all possible nodes.
 
     A fault that recreates a topic assigns its replicas itself.
     """
@@ -317,7 +320,7 @@ def _hit_together(
     *,
     count: int | None = None,
 ) -> tuple[str, ...]:
-    """Return the excuses of losses that left no given replica whole at one time.
+    """Return the excuses of losses that hit all given replicas, so that none was intact in between.
 
     Args:
         group: The partition.
@@ -338,7 +341,7 @@ def _hit_together(
 def _hit_the_isr(
     group: Group, took: Sequence[DiskLoss], offset: int, *, known_ns: int = _ANY
 ) -> bool:
-    """Return whether losses hit every member of an ISR that may have held the only copies."""
+    """Return whether losses hit every member of an ISR that may have had the only copies."""
     hit = frozenset(node for loss in took for node in loss.nodes)
     return any(
         known_ns > wider_ns - TOLD_LATE_NS and _hit_together(group, took, offset, isr)
@@ -348,7 +351,7 @@ def _hit_the_isr(
 
 
 def _isrs(group: Group, loss: DiskLoss, hit: frozenset[str]) -> dict[frozenset[str], int]:
-    """Return the last ISRs that brokers reported before a fault began.
+    """Return the last ISRs that brokers reported before a fault began, with times.
 
     Returns:
         For each ISR, the last time at which a broker that reported it still reported a member that
@@ -383,7 +386,7 @@ def all_lost(each: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def last_copies_went(group: Group, offset: int) -> bool:
-    """Return whether a fault may have taken the only copies of an offset."""
+    """Return whether a fault may have removed the only copies of an offset."""
     took = [
         loss
         for loss in group.facts.disk_losses
@@ -393,7 +396,7 @@ def last_copies_went(group: Group, offset: int) -> bool:
 
 
 def _lacking(group: Group, loss: DiskLoss, at_ns: int) -> set[str]:
-    """Return the nodes that a loss had hit and that were not known to be whole again at a time."""
+    """Return the nodes that a loss had hit and that had not yet returned to the ISR by a time."""
     if loss.began_ns > at_ns:
         return set()
     again = {
@@ -408,7 +411,7 @@ def _lacking(group: Group, loss: DiskLoss, at_ns: int) -> set[str]:
 
 
 def taken_from(group: Group, node: str, offsets: Ints, *, since_ns: int) -> dict[str, Mask]:
-    """Return, by excuse, which offsets of a replica a fault took from its disk.
+    """Return, by excuse, a mask of the offsets that a fault removed from a replica's disk.
 
     Args:
         group: The partition.
@@ -426,7 +429,7 @@ def taken_from(group: Group, node: str, offsets: Ints, *, since_ns: int) -> dict
 
 
 def excuses_of_disk(group: Group, node: str, ends: tuple[int, int], *, since_ns: int) -> list[str]:
-    """Return the excuses, or the doubts, for a range of offsets that a replica dropped.
+    """Return the disk excuses, or the doubts, for a range of offsets that a replica dropped.
 
     Args:
         group: The partition.
@@ -435,7 +438,7 @@ def excuses_of_disk(group: Group, node: str, ends: tuple[int, int], *, since_ns:
         since_ns: A time at which the replica still had the records.
     """
     taken = taken_from(group, node, np.array(ends, dtype=np.int64), since_ns=since_ns)
-    # One fault may have taken the end, and a later fault the rest.
+    # One fault may have removed the end, and a later fault the rest.
     sure = [gone for excuse, gone in taken.items() if excuse != Excuse.UNCONFIRMED]
     if _all_of(sure):
         taken.pop(Excuse.UNCONFIRMED.value, None)

@@ -1,4 +1,4 @@
-"""Explain why a replica holds another committed record than other replicas, or none."""
+"""Explain why one replica's committed record differs from the other replicas', or is missing."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -58,7 +58,7 @@ def why_it_lacks(group: Group, found: Anomaly, node: str) -> str:
 
 
 def _lost_from(group: Group, node: str, start: int, offset: int) -> str:
-    """Return what removed the end of a replica's log that has since grown again."""
+    """Return what removed the end of a replica's log, which has grown again since."""
     cuts = [each for each in truncations_of(group, offset) if each.node == node]
     by_disk = any(
         node in each.nodes
@@ -77,7 +77,7 @@ def _lost_from(group: Group, node: str, start: int, offset: int) -> str:
 
 
 def why_it_kept(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
-    """Return how a replica kept the record of an older epoch; `Proved` if rows show it."""
+    """Return why a replica kept a record of an older epoch; `Proved` if rows show it."""
     logs, first = compared_logs(group, found)
     stale, fresh = sorted(epochs, key=lambda node: epochs[node])
     newer = [node for side in sides(logs, first) if side.epoch == epochs[fresh]

@@ -1,4 +1,4 @@
-"""Which records may have been truncated, as the excuses for weak promises require.
+"""Find the records that may have been truncated, which is an excuse if promises are weak.
 
 With acks=1, or after an unclean election, an acknowledged record may be dropped, and another record
 may get its offset. If two records are both at their acknowledged offsets, neither was dropped. So
@@ -19,7 +19,7 @@ _BEHIND_ALL = int(np.iinfo(np.int64).max)
 
 
 def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
-    """Return which records are not at their offsets in the leader's final log.
+    """Return a mask of the records that are not at their offsets in the leader's final log.
 
     Every record counts as dropped if there is no final log. A record below the log's start, which
     retention moved, also counts.
@@ -31,10 +31,10 @@ def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
 
 
 def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
-    """Return the excuses for a lost marker of a transaction when its record is still in the log.
+    """Return the excuses for a lost marker of a transaction if its record is still in the log.
 
     Without the marker, the producer's next marker decides for both transactions. An unclean
-    election, or a loss on the disks of all replicas, can take a marker behind the record. An
+    election, or a loss on the disks of all replicas, can remove a marker behind the record. An
     unclean election of the coordinator's own log can also prevent a marker. Such elections are not
     recorded.
 
@@ -59,12 +59,12 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
 
 
 def taken_by_disks(group: Group, offsets: Ints, times_ns: Ints) -> dict[Excuse, Mask]:
-    """Return, by excuse, which records every replica of the partition lost with its disk.
+    """Return, by excuse, a mask of the records that every replica of the partition lost on disk.
 
     Args:
         group: The partition.
         offsets: The records' offsets.
-        times_ns: When each record was known to be there.
+        times_ns: When each record was known to be in the log.
     """
     if not group.facts.disk_losses:
         return {}

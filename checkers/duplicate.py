@@ -10,16 +10,18 @@ the client itself sent the value again.
 What idempotence does not promise: without transactions, an idempotent producer may ask for a new
 epoch or a new id, and then resend everything unacknowledged. librdkafka does so after messages
 timed out. It also does so after some OUT_OF_ORDER_SEQUENCE_NUMBER answers during a leader change
-(librdkafka#4953). Brokers recognise retries only within one epoch (KIP-98, KIP-360). Such a copy
-gets the label `new-producer-epoch` under two conditions. First, every copy has its own epoch, and
-later copies of one id have later epochs, because brokers refuse an older epoch afterwards. Second,
-only the last copy may be the acknowledged one, because a client resends only messages without an
-answer. In a transaction this label is never given, because the coordinator fences the older epoch.
+(librdkafka#4953). Brokers recognise retries only within one epoch (KIP-98, KIP-360).
 
-Such copies are allowed only if something may have cost the client its answer: a fault, an election,
-a restart, or a sleeping machine. In a quiet time, the cause is unknown, so the anomaly is reported
-but not trusted. The anomaly is also not trusted if logs cannot be read, or if a copy was cleaned
-away and no remaining record shows its epoch (`resent`).
+Such a copy gets the label `new-producer-epoch` under two conditions. First, every copy has its own
+epoch, and later copies of one id have later epochs, because brokers refuse an older epoch
+afterwards. Second, only the last copy may be the acknowledged one, because a client resends only
+messages without an answer. In a transaction this label is never given, because the coordinator
+fences the older epoch.
+
+Such copies are allowed only if the client may have missed its answer because of a fault, an
+election, a restart, or a sleeping machine. In a quiet period, the cause is unknown, so the anomaly
+is reported but not trusted. The anomaly is also not trusted if logs cannot be read, or if a copy
+was cleaned away and no remaining record shows its epoch (`resent`).
 
 What would not prove it: retries without idempotence may write twice by design (allowed). A value
 polled twice at one offset is only a second read. A value that the harness sent twice is reported as
@@ -108,7 +110,7 @@ def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
     doubtful = bool(again) and _sent_in_quiet(group, value)
     excuses = [] if doubtful else again
     broken = [Premise.KNOWN_CAUSE.value] if doubtful else []
-    if other_epochs and not told:  # A broker that stores one epoch twice looks the same.
+    if other_epochs and not told:  # A broker that stores one epoch twice gives the same rows.
         broken.append(Premise.SHOWN_CAUSE.value)
     if _copies_left(group, value, offsets) <= 1:
         excuses += [Excuse.UNCLEAN.value] if _dropped_uncleanly(group, value, offsets) else []
@@ -117,7 +119,7 @@ def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
 
 
 def _sent_in_quiet(group: Group, value: int) -> bool:
-    """Return whether no known event could have cost the sender of a value its answer."""
+    """Return whether no known event can have kept the answer from a value's sender."""
     sends = group.table("sends")
     mine = ints(sends, "value") == value
     begun, ended = (ints(sends, name)[mine].tolist() for name in ("invoke_ns", "complete_ns"))
@@ -158,7 +160,7 @@ def _in_transaction(group: Group, value: int) -> bool:
 
 
 def _cleaned(group: Group, value: int, offsets: list[int]) -> bool:
-    """Return whether a copy is in no log because of the cleaner, so that its epoch is unknown.
+    """Return whether the cleaner removed a copy from all logs, so that its epoch is unknown.
 
     The result is false if a remaining record of the same writer shows the epochs.
     """
@@ -169,20 +171,20 @@ def _cleaned(group: Group, value: int, offsets: list[int]) -> bool:
 
 
 def _acknowledged(group: Group, value: int) -> set[int]:
-    """Return the known offsets at which a value was acknowledged."""
+    """Return the offsets in a value's acknowledgements."""
     sends = group.table("sends")
     acked = equal(sends, "acked", True) & (ints(sends, "value") == value)  # noqa: FBT003 - a value
     return {offset for offset in ints(sends, "offset")[acked].tolist() if offset >= 0}
 
 
 def _dropped_uncleanly(group: Group, value: int, offsets: list[int]) -> bool:
-    """Return whether an unclean leader may have lacked every copy that the final log lacks."""
+    """Return whether an unclean leader may have lacked all copies missing from the final log."""
     gone = [at for at in offsets if not _copies_left(group, value, [at])]
     return all(took_value_at(group, at, [value]) for at in gone)
 
 
 def _lost_copies(group: Group, value: int, offsets: list[int]) -> tuple[str, ...]:
-    """Return the excuses by disk faults for all copies that the leader's final log lacks."""
+    """Return the disk-fault excuses for all copies that the leader's final log lacks."""
     if not group.facts.disk_losses:
         return ()
     gone = [at for at in offsets if not _copies_left(group, value, [at])]
@@ -246,7 +248,7 @@ def _written(group: Group, value: int, offset: int) -> tuple[int, int, int] | No
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return who wrote the value twice, judged by producer, epoch and sequence of its copies."""
+    """Explain who wrote a value twice, by the producer, epoch and sequence of its copies."""
     value, offsets = number_in(found, "value"), numbers_in(found, "offsets")
     known = [_written(group, value, offset) for offset in offsets]
     written = [each for each in known if each is not None]
@@ -279,7 +281,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _together(group: Group, value: int, offsets: Sequence[int]) -> list[int]:
-    """Return the offsets at which one log holds a value; empty if no log holds it twice."""
+    """Return the offsets at which one log holds a value twice or more; empty if none does."""
     for log in (
         group.final_log,
         *(log for copies in group.logs.values() for log in copies.values()),
@@ -343,7 +345,7 @@ def _in_epochs(written: Sequence[tuple[int, int, int]], leaders: Sequence[str]) 
 def _sent_again(
     group: Group, value: int, offsets: Sequence[int], written: Sequence[tuple[int, int, int]]
 ) -> str:
-    """Return why the copies have several producer ids, or several epochs of one id."""
+    """Explain why the copies have several producer ids, or several epochs of one id."""
     ids = [each[0] for each in written]
     which, numbers = (
         ("ids", ids) if len(set(ids)) > 1 else ("epochs", [each[1] for each in written])
@@ -374,7 +376,7 @@ def _sent_again(
 
 
 def _went_on(group: Group, value: int, offset: int) -> str:
-    """Return a phrase if a copy's producer sent the next message with the same id and epoch."""
+    """Return a phrase if a copy's producer next sent a message with the same id and epoch."""
     found = log_with(group, offset, value)
     if found is None:
         return ""
@@ -387,7 +389,7 @@ def _went_on(group: Group, value: int, offset: int) -> str:
 
 
 def _went_back(group: Group, value: int, offset: int) -> str:
-    """Return a phrase if the next record of a copy's producer has an older epoch."""
+    """Return a phrase if the producer's next record after a copy has an older epoch."""
     found = log_with(group, offset, value)
     if found is None:
         return ""
@@ -403,7 +405,7 @@ def _went_back(group: Group, value: int, offset: int) -> str:
 
 
 def _only_read(group: Group, value: int, offsets: list[int]) -> str:
-    """Return why a value was read at offsets where no log holds it."""
+    """Explain why a value was read at offsets where no log holds it."""
     if not offsets:
         return "no replica's log shows who wrote it twice"
     offset, mine = offsets[0], sent(group, value)

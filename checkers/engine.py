@@ -1,4 +1,4 @@
-"""The interface of an engine, which runs the checks: Spark, or this process."""
+"""The interface of an engine, which runs the checks: in Spark, or in this process."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 class Spread(Protocol):
-    """A function that runs a task for each share of the work, in parallel if it can."""
+    """A function that runs a task for each share of the work, in parallel if possible."""
 
     def __call__(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
         """Return the task's result for each share, in the order of the shares."""
@@ -30,7 +30,7 @@ class Engine(Protocol):
 
     Attributes:
         name: The engine's name for users.
-        here: Whether its tasks can read the files of this machine.
+        here: Whether the engine's tasks can read the files of this machine.
     """
 
     name: str
@@ -43,4 +43,4 @@ class Engine(Protocol):
         """Return the results of each group of the runs, in any order."""
 
     def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-        """Run a task on files of this machine for each share; see `Spread`."""
+        """Run a task on this machine's files for each share of the work; see `Spread`."""

@@ -50,7 +50,7 @@ class Mismatch:
         read, logged: The epoch that the first such reader got, and the epoch in the log.
         op_id, read_ns: That reader's poll, and its end; -1 if unknown.
         value: The value that the reader got, -1 if unknown.
-        polls: The number of polled records of that offset that differ from the log.
+        polls: The number of polled records of that offset with another epoch than the log.
     """
 
     offset: int
@@ -103,7 +103,7 @@ def _labels(group: Group, found: Mismatch) -> Labels:
 
 
 def _is_same(group: Group, found: Mismatch, mine: Sent) -> bool:
-    """Return whether the log has the value that was read, and the value was sent only once."""
+    """Return whether the log has the value that was read, and it was sent only once."""
     log = group.final_log
     at = log.at(found.offset) if log is not None else None
     here = log is not None and at is not None and int(log.values[at]) == found.value
@@ -188,7 +188,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _namers(group: Group, found: Anomaly, value: int) -> str:
-    """Return which brokers may have named a wrong epoch of a record to readers."""
+    """Return the brokers that may have sent readers a wrong epoch of a record."""
     op_id, reads = number_in(found, "op_id"), reads_of(group, found.offset, [value])
     polls = group.table("polls")
     there = (ints(polls, "offset") == found.offset) & (ints(polls, "value") == value)
@@ -208,7 +208,7 @@ def _namers(group: Group, found: Anomaly, value: int) -> str:
 
 
 def _never_of(group: Group, found: Anomaly, value: int) -> str:
-    """Return the evidence that a record is not of the epoch that was read; "" without evidence."""
+    """Return evidence that a record cannot have the epoch that was read; "" if there is none."""
     read, logged = number_in(found, "read_epoch"), number_in(found, "log_epoch")
     began, mine = _began(group, read), sent(group, value)
     if began == NEVER_NS:
@@ -222,7 +222,7 @@ def _never_of(group: Group, found: Anomaly, value: int) -> str:
 
 
 def _next(group: Group, epoch: int, last: int) -> bool:
-    """Return whether an epoch is directly followed by the last known epoch.
+    """Return whether the last known epoch is the one directly after the given epoch.
 
     A leader names the end of the last epoch that both logs have (KIP-279). The records that its
     follower drops may be of any epoch between that epoch and the leader's epoch.
@@ -233,7 +233,7 @@ def _next(group: Group, epoch: int, last: int) -> bool:
 
 
 def _cut_there(group: Group, offset: int, epoch: int) -> str:
-    """Return a clause on the nodes that truncated records of an epoch at an offset; or ""."""
+    """Return a clause on nodes that truncated records of an epoch at an offset; "" if none."""
     ends = f"epoch {epoch} ends at offset {offset} there"
     cuts = [each for each in truncations_of(group, offset) if each.reason.endswith(ends)]
     nodes = sorted({each.node for each in cuts})
@@ -244,14 +244,14 @@ def _cut_there(group: Group, offset: int, epoch: int) -> str:
 
 
 def _known_ns(group: Group, epoch: int) -> int:
-    """Return when an epoch was first seen, in an answer about leaders or in a polled record."""
+    """Return when an epoch first occurred in an answer about leaders or in a polled record."""
     polls = group.table("polls")
     read_ns = ints(polls, "complete_ns")[ints(polls, "leader_epoch") == epoch]
     return min(told_ns(group, epoch), int(read_ns[read_ns >= 0].min(initial=NEVER_NS)))
 
 
 def _read_value(group: Group, found: Anomaly) -> int:
-    """Return the value that the reader in an anomaly got."""
+    """Return the value that the reader got."""
     polls = group.table("polls")
     here = (ints(polls, "op_id") == number_in(found, "op_id")) & (
         ints(polls, "offset") == found.offset

@@ -80,7 +80,7 @@ class Regression:
 
 
 def _told(rows: pa.Table, source: str) -> tuple[int, list[Regression]]:
-    """Return how many answers of one observer's process were compared, and any decrease."""
+    """Count the answers compared for one observer's process, and find the first decrease."""
     observed_ns, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
     order = np.argsort(observed_ns, kind="stable")
     done = np.searchsorted(observed_ns[order], ints(rows, "asked_ns"), side="left")
@@ -147,7 +147,7 @@ class _Fall:
 
     Attributes:
         at: The index of that epoch.
-        count: How many epochs are smaller than an earlier one.
+        count: The number of epochs that are smaller than an earlier one.
     """
 
     at: int
@@ -176,7 +176,7 @@ def _along(log: ReplicaLog, snapshot: str) -> Iterator[Regression]:
 
 
 def _outside(log: ReplicaLog, lines: list[tuple[int, int]]) -> tuple[int, list[Regression]]:
-    """Return the number of records with an epoch, and the records outside their checkpoint line."""
+    """Count the records with an epoch, and find those outside their checkpoint line's range."""
     epochs, starts = np.array(lines, dtype=np.int64).reshape(-1, 2).T
     with_epoch = (log.epochs >= 0) & (log.offsets >= log.start)
     written, offsets = log.epochs[with_epoch], log.offsets[with_epoch]
@@ -207,7 +207,7 @@ def _outside(log: ReplicaLog, lines: list[tuple[int, int]]) -> tuple[int, list[R
 
 
 def _along_logs(group: Group) -> tuple[int, list[Regression]]:
-    """Return the number of compared records, and each decrease of the epoch in a log once."""
+    """Count the compared records of all logs, and find each decrease of the epoch once."""
     rows, fallen = 0, dict[tuple[str, int, int], Regression]()
     for snapshot, logs in sorted(group.logs.items()):
         for log in logs.values():
@@ -305,10 +305,10 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _by_metadata(group: Group, found: Anomaly, node: str) -> str:
-    """Return whether a broker's earlier or its later report of an epoch was wrong.
+    """Explain which of a broker's two reports of an epoch was wrong: the earlier or the later one.
 
     The controllers' log has every epoch that is larger than its own smallest epoch. Older epochs
-    may be in a snapshot. A disk fault may have taken any epoch.
+    may be in a snapshot. A disk fault may have removed any epoch.
     """
     after, known = number_in(found, "after"), {each.epoch for each in undisputed(group)}
     if min(known, default=after) < after and after not in known:
@@ -328,7 +328,7 @@ def _fits(lines: list[tuple[int, int]], epoch: int, offset: int) -> bool:
 
 
 def _by_checkpoints(group: Group, found: Anomaly, node: str) -> str:
-    """Return whether a record or its checkpoint is wrong, judged by the other replicas."""
+    """Explain, from the other replicas, whether a record or its checkpoint is wrong."""
     epoch, offset = number_in(found, "epoch"), found.offset
     held = sides(group.logs.get(FINAL, {}), offset)
     mine = next((each for each in held if node in each.nodes), None)
@@ -354,7 +354,7 @@ def _by_checkpoints(group: Group, found: Anomaly, node: str) -> str:
 
 
 def _by_copies(group: Group, found: Anomaly, node: str) -> str:
-    """Return which node wrote a record with an epoch out of order, judged by its copies."""
+    """Explain, from a record's copies, which node wrote its epoch out of order."""
     source = str(found.evidence.get("where"))
     logs = group.logs.get(source if source in group.logs else FINAL, {})
     log, after = logs.get(node), number_in(found, "after")
@@ -379,11 +379,12 @@ def _by_copies(group: Group, found: Anomaly, node: str) -> str:
 
 
 def _too_early(group: Group, held: Side, offset: int) -> str:
-    """Return which leader wrote a record with an epoch that had not begun; empty if not shown.
+    """Return a clause on the leader that wrote an epoch before that epoch had begun; "" if unknown.
 
     Args:
         group: The partition.
-        held: The record that the logs hold at the offset. An acknowledged record there must be it.
+        held: The record that the logs hold at the offset. An acknowledged record at the offset must
+            be this record.
         offset: The offset.
     """
     sends, epoch = group.table("sends"), held.epoch

@@ -1,4 +1,4 @@
-"""The start offsets of leader epochs: in the records of a log, and in `leader-epoch-checkpoint`.
+"""Find the start offsets of leader epochs, from records of a log and `leader-epoch-checkpoint`.
 
 The checkpoint counts only if its broker stopped cleanly. After a crash, the file may have lines
 that the broker would have corrected (KAFKA-16541), so it proves nothing. An empty or missing
@@ -34,7 +34,7 @@ class EpochStart:
 
     @property
     def text(self) -> str:
-        """The start in words, such as `n2's first record of epoch 5 is at offset 250`."""
+        """The start as a phrase, such as `n2's first record of epoch 5 is at offset 250`."""
         when = "" if self.snapshot in {FINAL, CRASH} else f" at the end of {self.snapshot}"
         if self.by_records:
             return f"{self.node}'s first record of epoch {self.epoch} is at {self.offset}{when}"
@@ -62,7 +62,7 @@ def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
 
 
 def _has_kept_its_disk(group: Group, node: str) -> bool:
-    """Return whether a node's files were read and no fault may have taken data of the partition."""
+    """Return whether a node's files were read, and no fault removed the partition's data."""
     losses = [
         loss
         for loss in group.facts.disk_losses
@@ -73,7 +73,7 @@ def _has_kept_its_disk(group: Group, node: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Runs:
-    """The runs of successive records in a log that have one epoch, by offset.
+    """Runs of successive records in a log with one epoch, by offset.
 
     Attributes:
         epochs: The epoch of each run, -1 if its records have none.
@@ -86,7 +86,7 @@ class Runs:
 
 
 def runs(log: ReplicaLog) -> Runs:
-    """Return the runs of records with one epoch in a log."""
+    """Divide a log into runs of successive records with one epoch."""
     fresh = np.ones(len(log.epochs) + 1, dtype=np.bool_)
     fresh[1:-1] = log.epochs[1:] != log.epochs[:-1]
     edges = np.flatnonzero(fresh)
@@ -105,7 +105,7 @@ def _of_records(snapshot: str, log: ReplicaLog) -> Iterator[EpochStart]:
 
 
 def epoch_starts(group: Group) -> list[EpochStart]:
-    """Return the smallest known start of each epoch, by epoch; records count before checkpoints.
+    """Return the smallest known start offset of each epoch; records are preferred to checkpoints.
 
     All snapshots count, because every record that a log once held came from a leader.
     """
@@ -129,10 +129,10 @@ def epoch_starts(group: Group) -> list[EpochStart]:
 
 
 def goes_back(group: Group, log: ReplicaLog | None, offset: int) -> str:
-    """Return a sentence if a log goes back to an earlier epoch behind a record; otherwise "".
+    """Return a sentence if a log has an earlier epoch after a record; otherwise "".
 
-    In that case the record's epoch may be wrong, and no leader of that epoch need have started
-    there.
+    In that case the record's epoch may be wrong, so perhaps no leader of that epoch started at this
+    offset.
     """
     at = log.at(offset) if log is not None else None
     if log is None or at is None:

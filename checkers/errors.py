@@ -5,7 +5,7 @@ This module imports nothing, so code that only catches these errors needs no hea
 
 
 class EngineError(Exception):
-    """An engine that cannot work here. The message is one sentence with the remedy."""
+    """An engine that cannot work on this machine. The message is one sentence with the remedy."""
 
 
 class HistoryError(Exception):

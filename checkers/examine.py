@@ -1,4 +1,4 @@
-"""The results of one group, i.e. its checks and statistics, in a form that can be sent.
+"""Check one group, and return its results in a form that can be sent between processes.
 
 Both engines call `examine` for each group, and then `gathered` once for all results. So the engines
 differ only in where the work is done.
@@ -30,7 +30,7 @@ class Piece:
         run_id: The run id in the tables.
         topic, topic_id, partition: The group; empty and -1 for the whole run.
         kind: `CHECK` (the payload is a result in JSON), `STATISTIC` or `DERIVED` (the payload is an
-            Arrow IPC stream), `DAMAGED` (a table differs from what was written; no payload), or
+            Arrow IPC stream), `DAMAGED` (a table differs from its written form; no payload), or
             `UNCOVERED` (why the group's coverage is unknown, in UTF-8).
         name: The name of the checker, the statistic, the derivation, or the table.
         payload: The result in bytes; see `kind`.
@@ -138,7 +138,7 @@ def conclude(facts: RunFacts, pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def damaged(facts: RunFacts, names: Iterable[str], place: Place = RUN) -> list[Piece]:
-    """Return one piece for each table of a run that differs from what was written."""
+    """Return one piece for each table of a run that differs from its written form."""
     return _pieces(facts, place, DAMAGED, [(name, b"") for name in names])
 
 
@@ -156,7 +156,7 @@ def _pieces(
 
 
 def gathered(pieces: Iterable[Piece]) -> Gathered:
-    """Return the pieces of one run together, in the order of their places."""
+    """Put the pieces of one run together, in the order of their places."""
     checks: defaultdict[Place, list[CheckResult]] = defaultdict(list)
     uncovered: list[str] = []
     parts: dict[str, list[pa.Table]] = {

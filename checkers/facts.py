@@ -17,33 +17,34 @@ from results.record.values import SEQUENCE_BITS
 FINAL, CRASH = "final", "crash"
 """Names of snapshots: after a stop, and after a crash of the harness."""
 NOTED = "noted"
-"""The milestone of the last questions to the brokers before their stop; no files are copied."""
+"""The milestone at which all brokers were asked for the last time before their stop."""
 CLEAN = "clean"
-"""The harness's note for a node that ended by itself after a normal stop."""
+"""The text by which the harness marks a node that ended by itself after a normal stop."""
 LOOKED, AUDITED = "looked", "audited"
-"""Milestones of the checks of the hosts: before the run, and after it, with what changed."""
+"""Milestones of the hosts' checks: before the run; after it, with the changes found."""
 
 _RETENTION = (
     "log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes",
 )  # fmt: skip
-"""Settings that let a broker drop the beginning of a log; -1: the broker keeps everything."""
+"""Settings with which a broker may delete a log's beginning; -1: it keeps everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskLoss:
-    """The loss of a partition's records on some nodes by a power loss, a wipe or a flipped bit.
+    """Records of a partition that some nodes lost by a power loss, a wipe or a flipped bit.
 
     Attributes:
         nodes: The nodes that were hit.
         topic, partition: The partition; "" and -1: any, because the lost records are unknown.
-        end_after: The end offset (exclusive) of the most that any node kept.
-        least_after: The end offset of the least that a node kept; None: as much as the others.
-        end_before: The largest log end offset on one of the nodes before the loss.
+        end_after: The highest log end offset (exclusive) on any of the nodes after the loss.
+        least_after: The lowest log end offset on any of the nodes after the loss; None: equal on
+            all.
+        end_before: The highest log end offset on any of the nodes before the loss.
         until_ns: Until then, at least, none of the nodes' brokers ran again.
-        began_ns: The earliest time at which the fault can have done anything.
+        began_ns: The earliest time at which the fault can have had any effect.
         healed_ns: When the fault was over, -1 if it never was.
         excuse: The row of the contract's table, such as `power-loss`. `unconfirmed-fault`: the
-            fault began but was not confirmed, and may have taken any record.
+            fault began but was not confirmed, and may have removed any record.
     """
 
     nodes: frozenset[str]
@@ -63,7 +64,7 @@ class DiskLoss:
         return self.end_after if self.least_after is None else self.least_after
 
     def concerns(self, topic: str, partition: int) -> bool:
-        """Return whether the loss may have taken records of a partition."""
+        """Return whether the loss may have removed records of a partition."""
         return (self.topic, self.partition) in {(topic, partition), ("", -1)}
 
 
@@ -76,7 +77,7 @@ class UncleanOrder:
         after_epoch, epoch: The fault saw no leader in `after_epoch`, and a leader in `epoch`; -1 if
             not seen.
         leader: The node of the elected leader; empty if not seen.
-        began_ns: The earliest time at which the fault can have done anything; -1 if unknown.
+        began_ns: The earliest time at which the fault can have had any effect; -1 if unknown.
         seen_ns: When the election was seen. All earlier leaders were down by then and stayed down.
             -1: never.
     """
@@ -95,7 +96,7 @@ class UncleanOrder:
         return bool(self.leader) and self.epoch >= 0 and self.seen_ns >= 0
 
     def may_be(self, epoch: int) -> bool:
-        """Return whether the order may have begun a leader epoch. Epoch -1: unknown, so it may."""
+        """Return whether the order may have led to a leader epoch; true for -1, unknown."""
         return epoch < 0 or not self.known or self.after_epoch < epoch <= self.epoch
 
 
@@ -109,7 +110,7 @@ class RemadeTopic:
         acked: The records that were acknowledged with acks=all: partition, offset, value.
         made_ns: When the topic was created; all `acked` records came after that.
         healed_ns: When the fault was over; all `acked` records came before that.
-        confirmed: Whether the fault was confirmed. Then each partition had taken a record.
+        confirmed: Whether the fault was confirmed. Then each partition had acknowledged a record.
     """
 
     topic: str
@@ -127,7 +128,7 @@ class Disturbance:
 
     Attributes:
         kind: The fault's effect. A fault of another kind that killed its targets is also a `kill`.
-        begun_ns, ended_ns: When the fault was asked for, and when it was healed; never: the
+        begun_ns, ended_ns: When the fault was requested, and when it was healed; never: the
             maximum.
         confirmed_ns: When the fault was seen to work; -1 if it never was.
         healing_ns: When the heal began; -1 if unknown.
@@ -136,7 +137,7 @@ class Disturbance:
         strikes: How often the fault broke connections of clients; -1 if unknown.
         place: The topic and partition that the fault concerns, from the plan or chosen at random;
             None: no partition.
-        controller: Whether a target led the controllers when the fault began.
+        controller: Whether a target was the active controller when the fault began.
         ends: The nodes at the ends of the links that the fault cuts or degrades.
     """
 
@@ -155,11 +156,11 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absence:
-    """A time in which a node's broker was certainly down or stopped.
+    """A period in which a node's broker was certainly down or stopped.
 
     Attributes:
         node: The broker's node.
-        from_ns, until_ns: The absence lasted at least from the first time until the second.
+        from_ns, until_ns: The absence lasted at least from `from_ns` until `until_ns`.
         gone: Whether the process had ended, so that a new process came back.
     """
 
@@ -178,18 +179,18 @@ class RunFacts:
         recorded_id: `run_id` in the tables. It differs if the folder was moved.
         plan: The run's plan, or the default plan if it could not be read (see `problems`).
         topics: The topics as they were created.
-        milestones: How far the run came.
+        milestones: The milestones that the run reached.
         reservations: Ranges of values (from, to; exclusive) that workers announced before use.
         quorum_high_watermark: The highest known high watermark of the metadata log, None if
             unknown.
-        quorum: What the leaders of the controllers' quorum reported.
+        quorum: The reports of the leaders of the controllers' quorum.
         calm_from_ns: When the last fault was healed. The plan's time limits count from then.
             Without faults: when the main phase began. None: a fault may have been in force until
             the end.
-        silences: The times in the main phase, or later, in which neither clients nor observers
+        silences: The periods in the main phase, or later, in which neither clients nor observers
             recorded anything.
-        problems: Sentences on what could not be read. Any problem prevents a verdict better than
-            unknown.
+        problems: Sentences on data that could not be read. With any problem, the best possible
+            verdict is unknown.
         plan_known: Whether the plan is the run's own. Without it, the promises are unknown.
         unread: The tables of the record that cannot be read; they count as empty.
         cut_streams: Whether a live stream ended without its end mark, or could not be read.
@@ -200,27 +201,27 @@ class RunFacts:
             step's name, in the order of the steps.
         disk_losses: The losses by power losses, wipes and flipped bits.
         unclean_orders: The unclean elections that faults ordered.
-        remade: The topics that faults recreated. They are judged besides the plan's topics.
+        remade: The topics that faults recreated. They are judged in addition to the plan's topics.
         disturbances: The faults that may have been in force.
-        absences: The times in which brokers were certainly away.
-        answers: For each target of an unconfirmed fault, and that fault's begin: when the target
-            last answered before the begin, and first after it; -1: it did not.
+        absences: The periods in which brokers were certainly down or stopped.
+        answers: For each target of an unconfirmed fault and the fault's begin: when the target
+            last answered before the begin, and first answered after it; -1: never.
         reigns: The leaders of each partition by the controllers' log, with internal topics.
         inner_cuts: The recorded truncations of replicas of internal topics.
         taking: How each partition's high watermark grew after the last heal, by its leaders.
         story_broken: Whether a step of a scenario could not be run to its end.
-        judge: The judge whose definitions the checkers follow; Jepsen's differ.
+        judge: The judge. Jepsen's definitions differ, and the checkers follow them then.
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
         witnessed: The op ids of transactions of unknown outcome that certainly committed, because a
             read_committed reader got one of their sends, in any partition.
-        moves_known: Whether assignments show which partitions they leave out.
+        moves_known: Whether rows of assignments name the partitions that they leave out.
         contents_known: Whether the rest of each message, besides its value, was compared.
         history: Whether the ops are an imported history: client-side ops of another recorder,
             without final reads, replicas' logs or faults.
         picked: For a history: the value at an offset with several values, if known, by (topic,
             partition) and offset.
         names: For a history: the names of values that are no integers.
-        declared: What can be observed of the system besides its clients.
+        declared: The kinds of observation that the system provides besides its clients.
     """
 
     run_id: str
@@ -261,7 +262,7 @@ class RunFacts:
     declared: Declared = field(default_factory=Declared)
 
     def shows(self, sight: Sight) -> bool:
-        """Return whether the system shows something."""
+        """Return whether the system provides a kind of observation."""
         return sight in self.declared.sees
 
     @property
@@ -271,7 +272,7 @@ class RunFacts:
 
     @property
     def played(self) -> tuple[Milestone, ...]:
-        """The milestones of the run itself, without the later check of its hosts."""
+        """The milestones of the run, without the later check of its hosts."""
         return tuple(each for each in self.milestones if each.name != AUDITED)
 
     def milestone(self, name: str) -> Milestone | None:
@@ -303,13 +304,13 @@ class RunFacts:
     def proving_nodes(self) -> frozenset[str]:
         """The nodes that stopped cleanly and had all files read.
 
-        What their logs lack was not there.
+        If their logs lack a record, the replica did not have it.
         """
         return self.clean_nodes & self.collected_nodes - self.unreadable_nodes
 
     @property
     def snapshot(self) -> str:
-        """The name of the snapshot that the nodes' files are: `final` or `crash`."""
+        """The name of the snapshot that the nodes' files belong to: `final` or `crash`."""
         return FINAL if self.milestone("stopped") else CRASH
 
     @property
@@ -342,7 +343,7 @@ class RunFacts:
 
     @property
     def idempotent(self) -> bool:
-        """Whether the producers' retries cannot write twice."""
+        """Whether a retry of the producers can never write a message twice."""
         setting = self._client("enable.idempotence")
         return self.plan.idempotent if setting is None else setting.lower() == "true"
 
@@ -354,7 +355,7 @@ class RunFacts:
 
     @property
     def resends_after_ns(self) -> int:
-        """The least time that a producer waits before it retries a message without an answer."""
+        """The minimum time until a producer retries a message without an answer."""
         return int(self._client("retry.backoff.ms") or 100) * 1_000_000
 
     @property
@@ -365,12 +366,12 @@ class RunFacts:
 
     @property
     def keeps_known(self) -> bool:
-        """Whether it is known what brokers must keep: all records, or the last of each key."""
+        """Whether the records that brokers must keep are known: all, or each key's last one."""
         return not self.compacted or self.plan.keys > 0
 
     @property
     def forgets(self) -> bool:
-        """Whether the brokers may drop the beginning of a log, or this is unknown.
+        """Whether the brokers may delete the beginning of a log. True if this is unknown.
 
         By default, Kafka keeps records for a week, and no run takes that long.
         """
@@ -385,14 +386,14 @@ class RunFacts:
         return {place: n for n, place in enumerate(self.plan.topic_partitions, start=1)}
 
     def remade_at(self, topic: str, topic_id: str, partition: int) -> RemadeTopic | None:
-        """Return the recreated topic to which a partition belongs, or None."""
+        """Return the recreated topic that a partition belongs to, or None."""
         for each in self.remade:
             if (each.topic, each.topic_id) == (topic, topic_id) and partition in each.replicas:
                 return each
         return None
 
     def home_of(self, value: int) -> str:
-        """Return the partition for which a value of this run was made (`log-0-1`), or ""."""
+        """Return the partition for which a value of this run was created (`log-0-1`), or ""."""
         at = (value >> SEQUENCE_BITS) - 1
         places = self.plan.topic_partitions
         return "{}-{}".format(*places[at]) if 0 <= at < len(places) else ""

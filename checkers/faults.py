@@ -40,7 +40,7 @@ _NOT_RUNNING = ("no broker runs", "not running")
 
 
 def _families(faults: pa.Table) -> list[str]:
-    """Return the name that a plan gives to each fault's family. Old rows lack it."""
+    """Return the family of each fault, as a plan names it. Old rows lack it."""
     return [
         _field(spec, "family") or (kind if kind in NEMESIS_KINDS else PARTITION)
         for kind, spec in zip(texts(faults, "kind"), texts(faults, "spec"), strict=True)
@@ -56,7 +56,7 @@ def _expected(facts: RunFacts) -> list[str]:
 
 
 def _asked(group: Group) -> list[tuple[str, int, int]]:
-    """Return what the plan requires of the faults: (kind, number confirmed, minimum).
+    """Return the plan's requirements on faults: (kind, number confirmed, minimum).
 
     For a single kind, the number is 1 if any fault of the kind was confirmed.
     """
@@ -120,13 +120,13 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _of_kind(faults: pa.Table, kind: str) -> Mask:
-    """Return which faults belong to a kind or family; with `faults`, all do."""
+    """Return a mask of the faults of a kind or family; for `faults`, all faults."""
     called = zip(texts(faults, "kind"), _families(faults), strict=True)
     return np.array([kind in {"faults", *each} for each in called], dtype=np.bool_)
 
 
 def _seen(facts: RunFacts, fault: dict[str, Any]) -> str:
-    """Return a sentence on what was observed of an unconfirmed fault."""
+    """Return a sentence with the observations of an unconfirmed fault."""
     of = ", ".join(fault["targets"] or ())
     asked_ns = -1 if fault["requested_ns"] is None else fault["requested_ns"]
     kind = f"{fault['kind']}{f' of {of}' if of else ''}"
@@ -149,7 +149,7 @@ def _seen(facts: RunFacts, fault: dict[str, Any]) -> str:
 
 
 def _never_begun(fault: dict[str, Any]) -> str:
-    """Return why a fault never began; empty if it began or if that is not recorded."""
+    """Return why a fault never began; "" if it began or if the reason is not recorded."""
     told = json_object(fault["spec"] or "")
     waited, why = told.get("waited"), told.get("without_effect")
     if not isinstance(waited, dict) or waited.get("came") is not False:
@@ -161,7 +161,7 @@ def _never_begun(fault: dict[str, Any]) -> str:
 
 
 def _ended(facts: RunFacts, nodes: Sequence[str], until_ns: int) -> str:
-    """Return a clause if a target had ended by itself before the fault began."""
+    """Return a clause if a target had ended by itself before the fault began; otherwise ""."""
     ended = [
         f"{each.detail.get('node')} was found ended at {seconds(each.at_ns)}, code"
         f" {each.detail.get('code') or 'unknown'}"
@@ -172,7 +172,7 @@ def _ended(facts: RunFacts, nodes: Sequence[str], until_ns: int) -> str:
 
 
 def _found_gone(fault: dict[str, Any]) -> dict[str, str]:
-    """Return the targets whose process the heal also found ended, with the process it started."""
+    """Return a phrase for each target whose process the heal found ended and restarted."""
     told = json_object(fault["heal_effect"] or "")
     before, seen, gone = (told.get(name) for name in ("pid_before", "processes", "was_gone"))
     if not isinstance(before, dict) or not isinstance(seen, list) or not isinstance(gone, list):
@@ -186,13 +186,13 @@ def _found_gone(fault: dict[str, Any]) -> dict[str, str]:
 
 
 def _answered(facts: RunFacts, node: str, at_ns: int, healed: str) -> str:
-    """Return when a target that did not run last answered, and whether a fault had ended it.
+    """Return a clause about a target that did not run: its last answer, and a fault that ended it.
 
     Args:
         facts: The run's context.
         node: The target.
         at_ns: When the fault began.
-        healed: What the heal found and did; empty: not recorded.
+        healed: What the heal found and did; "": not recorded.
     """
     before_ns, after_ns = facts.answers.get((node, at_ns), (NONE, NONE))
     hits = [

@@ -1,4 +1,4 @@
-"""The figures in a verdict, computed from the statistics of a run."""
+"""Compute the figures in a verdict from the statistics of a run."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -38,9 +38,9 @@ def figures(
 
 
 def _stopped(facts: RunFacts) -> dict[str, object]:
-    """Return what ended the run early, and when: a violation or a user.
+    """Return why and when the run was ended early: a violation or a user.
 
-    If the live watcher ended early, the time until which it watched is returned instead.
+    If the live watcher ended early, return instead the time until which it watched.
     """
     told: dict[str, object] = {}
     if (cut := facts.milestone(INTERRUPTED)) is not None:
@@ -102,7 +102,7 @@ def _phases(facts: RunFacts) -> dict[str, float]:
 
 
 def _longest_unavailable_s(availability: pa.Table) -> dict[str, int]:
-    """Return, by partition, the longest time in seconds in which sends were tried and none was ok.
+    """Return, by partition, the longest period (in seconds) in which every send failed.
 
     Args:
         availability: Rows by topic, partition and time.
@@ -118,7 +118,7 @@ def _longest_unavailable_s(availability: pa.Table) -> dict[str, int]:
 
 
 def _elections(leaders: pa.Table) -> int:
-    """Return how often a partition was seen with a new leader or epoch after its first one."""
+    """Return how often a new leader or epoch of a partition was seen, after its first one."""
     led = [row for row in leaders.to_pylist() if row["leader"] >= 0]
     places = {(row["topic"], row["topic_id"], row["partition"]) for row in led}
     return len(led) - len(places)

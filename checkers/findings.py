@@ -1,4 +1,4 @@
-"""Build `Findings` from what a checker found: evidence for the first items, counts for the rest."""
+"""Build `Findings` from a checker's items: evidence for the first ones, counts for the rest."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ def findings(
         items: The items that were found, by offset.
         describe: Returns an item's anomaly, without labels.
         labels: Returns an item's excuses and broken premises.
-        gaps: What could not be checked, and why.
+        gaps: Comparisons that were not possible, with the reasons.
     """
     labelled = [(item, labels(item)) for item in items]
     if len(items) > MAX_DESCRIBED:
@@ -49,11 +49,11 @@ def findings(
 
 
 def could_not_show(found: Findings, why: str, *, given: bool = True) -> Findings:
-    """Return findings, with a reason added if nothing could be compared.
+    """Add a reason to findings that compared nothing, and return them.
 
     Args:
         found: The checker's findings.
-        why: What the run lacks, and which anomaly could not show for that reason.
+        why: The reason: which data the run lacks, and which anomaly could not be found without it.
         given: Whether the rows exist that every run must have. Without such rows, it is unknown
             what could have failed, and the verdict is unknown.
     """
@@ -102,7 +102,7 @@ def numbers_in(found: Anomaly, name: str) -> list[int]:
 
 
 def texts_in(found: Anomaly, name: str) -> list[str]:
-    """Return a list of texts, or a single text, from an anomaly's evidence, or an empty list."""
+    """Return a list of strings from an anomaly's evidence. One string gives a list of one."""
     value = found.evidence.get(name)
     texts = value if isinstance(value, list) else [value]
     return [each for each in texts if isinstance(each, str)]
@@ -114,5 +114,5 @@ def known(number: int) -> int | None:
 
 
 def seconds(time_ns: int) -> str:
-    """Return a time of the run for reports: `31.204 s`."""
+    """Return a time of the run as text for reports: `31.204 s`."""
     return f"{time_ns // 1_000_000 / 1000:.3f} s" if time_ns >= 0 else "an unknown time"

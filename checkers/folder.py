@@ -1,6 +1,6 @@
 """Read a run's folder, file by file.
 
-A missing or broken file gives a sentence, never an exception.
+If a file is missing or broken, the result is a sentence about it, never an exception.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,11 +26,11 @@ BROKEN = (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionErro
           pa.ArrowException)  # fmt: skip
 """The exceptions that reading a file of unknown origin can raise."""
 LATER = frozenset({"commits", "kept_commits", "transforms", "shared"})
-"""Tables that older records lack, because they were not yet recorded."""
+"""Tables that older runs do not have, because they were not yet recorded."""
 
 
 def notes_file(paths: RunPaths) -> Path:
-    """Return the file of ingest's notes. It is written last, and marks the tables as complete."""
+    """Return the file of ingest's notes. Ingest writes it last, when the tables are complete."""
     return paths.record / "ingest.json"
 
 
@@ -47,7 +47,7 @@ def ingest_notes(paths: RunPaths) -> Mapping[str, Any]:
 
 
 def version_of(notes: Mapping[str, Any]) -> int:
-    """Return the version of ingest that wrote some notes; 0 if they do not name it."""
+    """Return the version of ingest that wrote the notes; 0 if the notes do not name it."""
     return int(notes.get("ingest", notes.get("reads", 0)))
 
 
@@ -86,7 +86,7 @@ def _sealed(file: TableFile, seals: Mapping[str, str]) -> bool:
 
 
 def load_table(paths: RunPaths, name: str, columns: Sequence[str] = ()) -> pa.Table:
-    """Return a table of a run, or some of its columns; empty if it cannot be read.
+    """Return a table of a run, or the named columns of it; empty if it cannot be read.
 
     Use this only for small tables or few columns, because the whole result is in memory.
     """
@@ -99,7 +99,7 @@ def load_table(paths: RunPaths, name: str, columns: Sequence[str] = ()) -> pa.Ta
 
 
 def pieces_of(paths: RunPaths, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield some columns of a run's table in pieces, as far as the table can be read."""
+    """Yield the named columns of a run's table in chunks, as far as the table can be read."""
     file = TableFile(name, paths.table(name))
     with suppress(DamagedError):
         yield from file.pieces(columns) if file.sound else ()
@@ -114,7 +114,7 @@ def read_plan(paths: RunPaths) -> tuple[Plan, list[str]]:
 
 
 def read_declared(paths: RunPaths, plan: Plan) -> tuple[Declared, list[str]]:
-    """Return what a run's system declared. If unknown, declare that it shows nothing, and why."""
+    """Return a run's declared system. If unknown, declare that it shows nothing, and why."""
     try:
         return load_declared(paths.system, plan), []
     except DeclaredError as broken:
@@ -136,7 +136,7 @@ def read_milestones(paths: RunPaths) -> tuple[list[Milestone], list[str]]:
 
 
 def read_topics(paths: RunPaths) -> tuple[list[CreatedTopic], list[str]]:
-    """Return the topics of a run; if they cannot be read, none and the reason."""
+    """Return the topics of a run. If they cannot be read, return none and the reason."""
     try:
         return load_topics(paths.topics), []
     except BROKEN as broken:
@@ -156,7 +156,7 @@ def read_steps(paths: RunPaths) -> tuple[list[Step], list[str]]:
 
 
 def read_notes(paths: RunPaths) -> tuple[str, list[Problem], list[str]]:
-    """Return the run id in the tables, what ingest could not read, and errors of the notes."""
+    """Return the run id in the tables, ingest's reading problems, and problems of the notes."""
     if not notes_file(paths).exists():
         return _id_in_tables(paths), [], []
     try:

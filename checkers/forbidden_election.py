@@ -5,9 +5,9 @@ was in neither the ISR nor the ELR (KIP-966) before, and is alone in the ISR aft
 allows no unclean elections, no fault ordered one, and the new leader is not the last leader.
 Second, the metadata log or ZooKeeper names a leader outside the ISR of the same row.
 
-Why it proves something: only an in-sync replica, or one that is known to have had everything, has
-all committed records. The election of another replica breaks the promise, even if nothing was lost
-this time.
+Why it proves something: only two kinds of replicas have all committed records: in-sync ones, and
+ones that are known to have had everything. The election of another replica breaks the promise, even
+if no record was lost this time.
 
 What would not prove it: an unclean election that the plan allows or that a fault ordered. KIP-966
 allows the last known leader if ISR and ELR are empty. A leader may join the ISR with other replicas
@@ -58,7 +58,7 @@ class Forbidden:
 
 
 def _told(group: Group, source: str) -> tuple[Entry, ...]:
-    """Return a source's entries on the partition, in order."""
+    """Return the entries about the partition from one source, in order."""
     if source == CONTROLLERS_LOG:
         return entries(group)
     rows = group.table("leadership")
@@ -101,7 +101,7 @@ def _ordered(group: Group, epoch: int) -> bool:
 
 
 def _elections(told: Sequence[Entry]) -> int:
-    """Return how often successive entries name another leader, or another epoch."""
+    """Return how often the leader or the epoch changes between successive entries."""
     named = [(NONE, NONE), *((each.leader, each.epoch) for each in told)]
     return sum(one != other and other[0] >= 0 for one, other in pairwise(named))
 

@@ -39,12 +39,12 @@ KEY = ("run_id", *PLACE)
 """The columns that identify a group."""
 _NO_END = np.iinfo(np.int64).max
 _READ_AGAIN = ("logs", "final_log", "committed", "doubtful", "final_polls")
-"""The views of a group that hold columns of its tables."""
+"""The views of a group that hold copies of its tables' columns."""
 _KEPT = 1 << 16
-"""The maximum number of cached answers about a group (`once`)."""
+"""The maximum number of cached results for a group (`once`)."""
 _ISR_FROM = (Source.ZOOKEEPER, Source.METADATA)
 LEADER_SOURCES = (Source.LIST_OFFSETS, Source.ZOOKEEPER)
-"""Sources that certainly know the leader, the best one first: the leader itself, then ZooKeeper."""
+"""Sources that certainly know the leader, best first: the leader itself, then ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class ReplicaLog:
         node: The replica's node.
         start, end: The log start offset and the log end offset (exclusive) in the files. In the
             final snapshot, the end may be the broker's last reported one, if that is higher and the
-            broker did not stop cleanly. After a clean stop, readable files prove what they lack.
+            broker did not stop cleanly. After a clean stop, readable files are complete.
         whole: Whether the records could be read up to that end.
         records: The log's rows of `replica_records`.
     """
@@ -121,7 +121,7 @@ class ReplicaLog:
 
     @property
     def read_end(self) -> int:
-        """The offset behind the last record that could be read."""
+        """The offset after the last record that could be read."""
         return int(self.offsets[-1]) + 1 if len(self.offsets) else 0
 
     def has(self, value: int) -> bool:
@@ -129,7 +129,7 @@ class ReplicaLog:
         return bool((self.values == value).any())
 
     def holds(self, offsets: Ints, values: Ints) -> Mask:
-        """Return which values are in the log at their offsets."""
+        """Return a mask of the values that are in the log at the given offsets."""
         if not len(self.offsets):
             return np.zeros(len(offsets), dtype=np.bool_)
         at = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
@@ -166,12 +166,12 @@ class Group:
 
     @property
     def of_quorum(self) -> bool:
-        """Whether the rows are those of the controllers' log."""
+        """Whether the rows belong to the controllers' log."""
         return self.topic == QUORUM_TOPIC
 
     @property
     def remade(self) -> RemadeTopic | None:
-        """The topic, if a fault recreated it; otherwise None."""
+        """The topic if a fault recreated it; otherwise None."""
         return self.facts.remade_at(self.topic, self.topic_id, self.partition)
 
     @property
@@ -204,11 +204,11 @@ class Group:
 
     @cached_property
     def answers(self) -> dict[object, Any]:
-        """The cached answers about the group (`once`)."""
+        """The cached results for the group (`once`)."""
         return {}
 
     def forget(self) -> None:
-        """Drop cached columns that can be read again, if they need much memory."""
+        """Drop cached columns that need much memory and can be read again."""
         if self._shelf is not None and self._shelf.full:
             for name in _READ_AGAIN:
                 self.__dict__.pop(name, None)
@@ -217,12 +217,12 @@ class Group:
 
     @cached_property
     def _shelf(self) -> Shelf | None:
-        """The cache for the columns of big tables, None if there are none."""
+        """The cache for the columns of the group's big tables; None if it has no big table."""
         return shelf_of(self.tables.values())
 
     @cached_property
     def leader(self) -> Leader | None:
-        """The leader before the stop: the highest epoch that answered ListOffsets, seen last.
+        """The last leader before the stop: the highest epoch in answers to ListOffsets, seen last.
 
         Before Kafka 2.1, that answer names no epoch, so the last leader in ZooKeeper is used.
         """
@@ -253,9 +253,9 @@ class Group:
         return logs
 
     def _gone(self) -> Iterator[tuple[str, str]]:
-        """Yield final logs that are missing although everything else of their nodes was read.
+        """Yield (snapshot, node) of final logs that are missing although their nodes were read.
 
-        The last leader had such a log, and so did each member of the ISR after the recovery.
+        The last leader and each member of the ISR after the recovery had such a log.
         """
         had = {self.leader.node} if self.leader else set()
         had |= final_isr(self) if self.facts.recovered else set()
@@ -282,10 +282,11 @@ class Group:
 
     @cached_property
     def log_start(self) -> int:
-        """The lowest offset that must still be in logs: 0 if retention was not asked for.
+        """The lowest offset that must still be in logs: 0 if the plan has no retention.
 
-        With retention, the last leader's log starts there. Without that log, the highest start of
-        any log counts. If the system shows no logs, the final reads began there.
+        With retention, the start of the last leader's log counts. Without that log, the highest
+        start of any log counts. If the system shows no logs, the first offset of the final reads
+        counts.
         """
         if not self.facts.forgets:
             return 0
@@ -301,12 +302,12 @@ class Group:
 
     @property
     def shows_cuts(self) -> bool:
-        """Whether the system shows which replicas were truncated, by brokers' own log files."""
+        """Whether brokers' own log files show the truncations of replicas."""
         return self.shows_logs and self.facts.shows(Sight.BROKER_LOGS)
 
     @cached_property
     def _reads_begin(self) -> int:
-        """The first offset that final reads returned, for the isolation that began last.
+        """The highest first offset that final reads of one isolation returned.
 
         If the final reads returned nothing, everything below their end may have been dropped.
         """
@@ -354,7 +355,7 @@ class Group:
         return bool(reads.num_rows) and bool(equal(reads, "complete", True).all())  # noqa: FBT003 - a value
 
     def truncated(self, offsets: Ints) -> Mask:
-        """Return which offsets some replica is recorded to have truncated."""
+        """Return a mask of the offsets that some replica truncated, according to the record."""
         cuts = self.table("truncations")
         starts, ends = ints(cuts, "from_offset"), ints(cuts, "to_offset")
         order = np.argsort(starts)
@@ -365,7 +366,7 @@ class Group:
     def _noted_end(self, node: str, snapshot: str) -> int:
         """Return the last log end of a replica that was observed after all sends had ended.
 
-        Observers record only changes, but the last observation records each log end once more.
+        Observers record only changes, but the last observation repeats each log end.
         """
         ended = self.facts.milestone("final-reads")
         if snapshot != FINAL or ended is None:
@@ -406,7 +407,7 @@ def once(
 ) -> Callable[Concatenate[Group, P], T]:
     """Cache a function of a group, so that it runs once for the same arguments.
 
-    Several anomalies can be about one lost record, and each asks the same questions.
+    Several anomalies may concern one lost record, and each one calls such a function.
 
     Args:
         work: The function. Its arguments must be hashable, and its result must not be changed.
@@ -429,7 +430,7 @@ def claimed_mark(group: Group, snapshot: str, node: str) -> int:
     """Return the high watermark that a replica claims, or -1.
 
     For a scenario's step, both the broker and its file may claim one. The file is up to 5 s old.
-    After a truncation or a power loss, the file claims too much.
+    After a truncation or a power loss, the high watermark in the file is too high.
     """
     states = group.table("replica_states")
     mine = equal(states, "snapshot", snapshot) & equal(states, "node", node)
@@ -441,7 +442,8 @@ def claimed_mark(group: Group, snapshot: str, node: str) -> int:
 def final_isr(group: Group) -> frozenset[str]:
     """Return the nodes of the last known ISR, in the highest epoch.
 
-    ZooKeeper has the ISR itself. Metadata shows what one broker knows; old brokers name no epoch.
+    ZooKeeper stores the ISR itself. Metadata shows the view of one broker; old brokers name no
+    epoch.
     """
     rows = group.table("leadership")
     told = (select(rows, equal(rows, "source", name) & present(rows, "isr")) for name in _ISR_FROM)
@@ -460,7 +462,7 @@ def group_of(
     topic_id: str = "",
     partition: int = -1,
 ) -> Group:
-    """Return a group with every table of the record, in order. Tables not given are empty.
+    """Return a group with every table of the record, sorted. Missing tables are empty.
 
     The columns that identify the group are dropped: at ten million rows, they need a gigabyte.
     """
@@ -490,7 +492,7 @@ def _bare(table: pa.Table) -> pa.Table:
 
 @cache
 def _nothing() -> Mapping[str, pa.Table]:
-    """Return every table without rows.
+    """Return every table of the record without rows.
 
     The result is cached, because most groups lack most tables.
     """

@@ -1,8 +1,8 @@
-"""The offset that a group had committed when a member asked, and the answer that the member got.
+"""Compare a group's committed offset with the answers that its members got when they asked for it.
 
 A group's committed offset is a register. Members write it, and read it when a partition is assigned
 to them. Requests overlap, get lost and are retried. So the possible answers lie between two bounds.
-Both bounds follow only from what clients observed.
+Both bounds follow only from observations of clients.
 
 - The lower bound needs a commit that was acknowledged before the question. The register may hold
   the last such commit. It may also hold a commit that is not certainly older: one that overlapped
@@ -33,19 +33,19 @@ from results.record.plan import Plan
 from results.record.terms import GroupAct, Outcome
 
 TABLES = ("commits", "assignments", "kept_commits", "leadership", "replica_states")
-"""The tables that the checkers of groups read."""
+"""The tables that the checks on groups read."""
 _NEVER = int(np.iinfo(np.int64).max)
 _NONE = -1
-"""No commit. This is lower than every committed offset."""
+"""The number for "no commit". It is lower than every committed offset."""
 _ANY = -1
 _KILLS = "kill"
 OFFSETS = "__consumer_offsets"
 _COPIES = "offsets.topic.replication.factor"
 """The setting for the number of copies: by default three, or fewer if there are fewer nodes."""
 _RETRIES_NS = NS_PER_S
-"""No client retries a request sooner. This is the shortest timeout that a swarm chooses."""
+"""The minimum time until a client retries: the shortest timeout that a swarm chooses."""
 _ON_ITS_WAY_NS = 5 * NS_PER_S
-"""The time that a copy needs to arrive after a fault, besides TCP's own wait.
+"""The time that a copy of a request needs to arrive after a fault, besides TCP's own wait.
 
 TCP's wait doubles with each retry, so it may last as long as the fault.
 """
@@ -168,7 +168,7 @@ def _commits(group: Group, rows: pa.Table) -> _Commits:
 
 
 def _held_ns(facts: RunFacts, asked_ns: Ints, done_ns: Ints) -> Ints:
-    """Return until when a first copy of each commit may have been delayed; -1: only one copy."""
+    """Return, for each commit, until when a delayed first copy may arrive; -1: only one copy."""
     held_ns = np.full(len(asked_ns), _NONE, dtype=np.int64)
     again = done_ns - asked_ns >= _RETRIES_NS
     for fault in facts.disturbances:
@@ -201,8 +201,8 @@ def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
     """Return the excuses for a forgotten committed offset, and the broken premises.
 
     A group's commits are records of `__consumer_offsets`. An unclean election may lose its last
-    records, and so may disks on all replicas. The group's partition of that topic is not known
-    here, so any partition that was hit may be the one.
+    records, and a loss on the disks of all replicas may do so too. The group's partition of that
+    topic is not known here, so any partition that was hit may be the right one.
 
     Args:
         group: The partition of the committed offset.
@@ -227,7 +227,7 @@ def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
 
 
 def _taken_by_disks(facts: RunFacts, known_ns: int) -> list[list[DiskLoss]]:
-    """Return, by partition, the disk losses that may have taken a commit acknowledged at a time."""
+    """Return, by partition, the disk losses that may have removed a commit of a given time."""
     taken: dict[int, list[DiskLoss]] = {}
     for loss in facts.disk_losses:
         cost = loss.topic in {OFFSETS, ""} and loss.end_after < loss.end_before

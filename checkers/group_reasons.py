@@ -1,4 +1,4 @@
-"""Sentences on the responsible broker, shared by checks of groups, transactions and liveness."""
+"""Sentences that name the responsible broker, for checks of groups, transactions, liveness."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,11 +43,11 @@ def as_leaders(led: Sequence[Reign], *, joint: str = ", or ") -> str:
 
 
 def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
-    """Return the partition's leader in a time span, for a report; empty if that is not certain.
+    """Return the partition's leader in a time span, for a report; "" if that is not certain.
 
     Args:
         group: The partition.
-        span: Begin and end of the time in which clients got answers.
+        span: The period in which clients got answers.
         offset: The offset of a record that clients got. A leader of an earlier epoch did not have
             it.
 
@@ -74,7 +74,7 @@ def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
 
 
 def took_elsewhere(group: Group, node: str, span: tuple[int, int]) -> str:
-    """Return another partition of the topic in which a broker, as leader, took records meanwhile.
+    """Return another partition of the topic that grew meanwhile under the given leader.
 
     Args:
         group: The partition that is excluded.
@@ -82,7 +82,7 @@ def took_elsewhere(group: Group, node: str, span: tuple[int, int]) -> str:
         span: Begin and end, after the last heal.
 
     Returns:
-        `log-0-1 (high watermark 40 to 50)`; empty if the record shows none.
+        `log-0-1 (high watermark 40 to 50)`; "" if there is no such partition.
     """
     others = [
         (grew, f"{each.topic}-{each.partition}")
@@ -97,25 +97,25 @@ def took_elsewhere(group: Group, node: str, span: tuple[int, int]) -> str:
 
 
 def followers_serve(group: Group) -> bool:
-    """Return whether followers may answer fetches, by the brokers' settings."""
+    """Return whether the brokers' settings let followers answer fetches."""
     return any(_FETCHED_ELSEWHERE in each for each in group.facts.plan.settings)
 
 
 def fetched_from(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
-    """Return the broker that answered fetches in a time span, like `served_by`.
+    """Return the broker that answered fetches in a time span, as `served_by` does.
 
-    The result is empty if followers may have answered.
+    The result is "" if followers may have answered.
     """
     return "" if followers_serve(group) else served_by(group, span, offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ends:
-    """The end of the transaction of each given record in a log; -1 if there is none.
+    """For each given record of a log, the end of its transaction; -1 if there is none.
 
     Attributes:
         producers: The producer id of each record.
-        markers: The offset of the producer's first marker behind each record.
+        markers: The offset of the producer's first marker after each record.
         hashes: The hash of that marker.
     """
 
@@ -125,7 +125,7 @@ class Ends:
 
 
 def ends_of(log: ReplicaLog | None, offsets: Ints) -> Ends:
-    """Return how the transactions of the records at some offsets end in a log."""
+    """Return how the transactions of the records at the given offsets end in a log."""
     nothing = np.full(len(offsets), NONE, dtype=np.int64)
     if log is None or not len(log.offsets):
         return Ends(producers=nothing, markers=nothing, hashes=nothing)
@@ -151,14 +151,14 @@ def ends_of(log: ReplicaLog | None, offsets: Ints) -> Ends:
 
 
 def op_span(group: Group, table: str, op_id: int) -> tuple[int, int]:
-    """Return the begin and the end of an op, by its rows; -1 if not recorded."""
+    """Return when an op began and ended, by its rows; -1 if not recorded."""
     rows = select(group.table(table), equal(group.table(table), "op_id", op_id))
     begun, ended = (ints(rows, name) for name in ("invoke_ns", "complete_ns"))
     return int(begun.max(initial=-1)), int(ended.max(initial=-1))
 
 
 def kept_open(group: Group, stable: int, marker: int) -> str:
-    """Return the leader that kept a transaction open although its marker is committed; or "".
+    """Return the leader that kept a transaction open although its marker is committed; "" if none.
 
     Such a leader reported the last stable offset at least twice with a high watermark above the
     marker. The reports come between the first and the last answer that names it as leader of its

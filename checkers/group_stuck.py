@@ -2,8 +2,8 @@
 
 Definition: after the last heal, a message to the partition was acknowledged. For longer than the
 plan's limit `[budgets] group_s` after both events, no member of the group got any record of the
-partition. A group that got some records and then no more also counts. Its time begins with the
-first message acknowledged after its last read, or with the last join of a member. The time ends
+partition. A group that got some records and then no more also counts. Its period begins with the
+first message acknowledged after its last read, or with the last join of a member. The period ends
 when clients were stopped.
 
 Why it proves something: a group assigns every partition to one of its members. If a member dies,
@@ -13,9 +13,9 @@ topics, poll all the time, and rejoin if they are removed. If a group reads noth
 partition, no member has the partition, or the member's offset is wrong.
 
 What would not prove it: a partition that took no message is reported as `unavailable`. A stopped
-machine does not count, and neither does a cut record of polls. If clients were stopped before the
-limit was over, the result is unknown. That is a gap if the group got nothing at all since the heal.
-Times count from the last heal until clients were stopped.
+machine does not count. An incomplete record of polls does not count either. If clients were stopped
+before the limit was over, the result is unknown. That is a gap if the group got nothing at all
+since the heal. Times count from the last heal until clients were stopped.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Stuck:
         group_id: The group.
         since_ns, until_ns: From the first message after the last heal, or after the group's last
             read, until clients were stopped.
-        messages: The number of messages that the partition took in that time.
+        messages: The number of messages that the partition took in that period.
         served: Whether the group got anything after the last heal.
     """
 
@@ -70,7 +70,7 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _taken_ns(group: Group, calm_ns: int, until_ns: int) -> Ints:
-    """Return when the partition's messages were acknowledged after the last heal."""
+    """Return when each message to the partition after the last heal was acknowledged."""
     sends = group.table("sends")
     taken = select(sends, equal(sends, "acked", True) & _kept(group, sends))  # noqa: FBT003 - a value
     times = ints(taken, "complete_ns")
@@ -78,7 +78,7 @@ def _taken_ns(group: Group, calm_ns: int, until_ns: int) -> Ints:
 
 
 def _kept(group: Group, sends: pa.Table) -> Mask:
-    """Return which sends a group's members can get; in transactions, only committed ones."""
+    """Return a mask of the sends that a group can get; in transactions, only committed ones."""
     kept = equal(sends, "outcome", Outcome.OK.value)
     return kept if group.facts.plan.transactional else np.ones(sends.num_rows, dtype=np.bool_)
 
@@ -90,7 +90,7 @@ def _check(group: Group) -> Findings:
     if group.topic not in facts.plan.inputs:
         return Findings(rows=0, unshown=(f"no group reads {group.place}",))
     taken_ns = _taken_ns(group, facts.calm_from_ns, ended_ns)
-    if not len(taken_ns):  # Another check reports a partition that took nothing.
+    if not len(taken_ns):  # Another check reports a partition that accepted no message.
         why = "no message arrived after the last heal, so a group that reads nothing could not show"
         return Findings(rows=0, unshown=(why,))
     last_ns = _last_reads(group, facts.calm_from_ns, ended_ns)
@@ -115,7 +115,7 @@ def _last_reads(group: Group, calm_ns: int, until_ns: int) -> dict[str | None, i
 
 
 def _last_times(group: Group, rows: pa.Table, name: str) -> dict[str | None, int]:
-    """Return the last time of each group in some rows that name a process of the group."""
+    """Return, for each group, the last time in the given rows of its processes."""
     last: dict[str | None, int] = {}
     pairs = zip(ints(rows, "process").tolist(), ints(rows, name).tolist(), strict=True)
     for process, time_ns in pairs:
@@ -240,7 +240,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _coordinated(group: Group, name: str, span: tuple[int, int]) -> str:
-    """Return a clause with the group's coordinators in a time, in order; empty if unknown."""
+    """Return a clause with the group's coordinators in a period, in order; "" if unknown."""
     by = coordinators(group.facts, GROUPS, name, span)
     return f"; its coordinator was {as_leaders(by, joint=', then ')}" if by else ""
 
@@ -293,7 +293,7 @@ def _left(group: Group, process: int, at_ns: int, until_ns: int) -> tuple[int, s
 
 
 def _position(group: Group, process: int, at_ns: int) -> int:
-    """Return the offset from which a member reads, by its assignment and its reads since."""
+    """Return a member's next offset, by its assignment and its reads since then."""
     moves, polls = group.table("assignments"), group.table("polls")
     mine = equal(moves, "kind", DEALT) & equal(moves, "process", process)
     dealt = ints(select(moves, mine & (ints(moves, "time_ns") == at_ns)), "offset")
@@ -304,7 +304,7 @@ def _position(group: Group, process: int, at_ns: int) -> int:
 
 
 def _others(group: Group, name: str, position: int, span: tuple[int, int]) -> int:
-    """Return how many records above an offset the readers outside the group got in a time."""
+    """Count the records from an offset on that readers outside the group got in a period."""
     polls, plan = group.table("polls"), group.facts.plan
     times, offsets = ints(polls, "complete_ns"), ints(polls, "offset")
     late = select(polls, (offsets >= position) & (times >= span[0]) & (times <= span[1]))
@@ -317,7 +317,7 @@ def _others(group: Group, name: str, position: int, span: tuple[int, int]) -> in
 
 
 def _last_given(group: Group, name: str, until_ns: int) -> str:
-    """Return a clause on when the group last got a record of the partition before a time."""
+    """Return a clause on the last record of the partition that the group got before a time."""
     polls, plan = group.table("polls"), group.facts.plan
     processes, times = ints(polls, "process"), ints(polls, "complete_ns")
     mine = [each for each in np.unique(processes).tolist() if group_id_of(plan, each) == name]
@@ -327,7 +327,7 @@ def _last_given(group: Group, name: str, until_ns: int) -> str:
 
 
 def _unanswered(group: Group, name: str, until_ns: int) -> str:
-    """Return a clause if no commit of the group was answered any more, and since when."""
+    """Return a clause if, from some time on, no commit of the group was answered; else ""."""
     table, plan = group.table("commits"), group.facts.plan
     mine = np.array(
         [group_id_of(plan, each) == name for each in ints(table, "process").tolist()],

@@ -1,8 +1,8 @@
 """Readers that give a task the tables of a group, so that checks do not depend on storage.
 
-All later steps know only the interface `GroupReader`. `StoredGroups` reads the record's own files,
-on a path that the task can read. `HandedGroups` reads the tables of an imported history there. If
-only Spark can read a record, another route brings the rows to the task, and calls `examine`: see
+All later steps know only the interface `GroupReader`. `StoredGroups` reads a run's files, on a path
+that the task can read. `HandedGroups` reads the tables of an imported history on such a path. If
+only Spark can read a run, Spark brings the rows to the task and calls `examine`: see
 `checkers/spark/engine.py`.
 """
 
@@ -24,26 +24,26 @@ from results.record.tables import TABLES
 from results.record.terms import QUORUM_TOPIC
 
 WHOLE_ROWS = 200_000
-"""A table with at most this many rows is read at once for all places, not place by place."""
+"""A table with at most this many rows is read for all places at once."""
 SHELVED_ROWS = 4_000_000
-"""If a place has more rows of a table than this, its columns are read only when needed."""
+"""If a place has more rows of a table than this, its columns are read on demand."""
 
 
 class GroupReader(Protocol):
     """An interface that gives the tables of a run, group by group."""
 
     def rows(self) -> dict[Place, int]:
-        """Return how many rows each group of the run has. Rows of the run itself are under `RUN`.
+        """Return the number of rows of each group. Rows of the run itself are under `RUN`.
 
         Raises:
-            DamagedError: A file differs from what was written.
+            DamagedError: A file differs from its written form.
         """
 
     def tables(self, place: Place) -> Tables:
         """Return the tables of one group. Tables without rows may be missing.
 
         Raises:
-            DamagedError: A file differs from what was written.
+            DamagedError: A file differs from its written form.
         """
 
 
@@ -58,7 +58,7 @@ class StoredGroups:
         ]
 
     def rows(self) -> dict[Place, int]:
-        """Return how many rows each group has."""
+        """Return the number of rows of each group."""
         rows: dict[Place, int] = {}
         for file in self._files:
             for place, count in file.rows_by_place().items():
@@ -90,7 +90,7 @@ class StoredGroups:
 
     @cached_property
     def _whole(self) -> dict[TableFile, dict[Place, Tables]]:
-        """The files that are read at once, with the tables read so far."""
+        """The files that are read for all places at once, with the tables read so far."""
         return {file: {} for file in self._files if file.mixed or file.rows <= WHOLE_ROWS}
 
     def _of(self, file: TableFile, place: Place) -> Tables:
@@ -100,7 +100,7 @@ class StoredGroups:
         return read.get(place, {})
 
     def _look_at_the_rest(self, file: TableFile) -> None:
-        """Read the rows that belong to no group: a damaged file may have wrong places."""
+        """Read the rows that belong to no group, because a damaged file may have wrong places."""
         for place in set(file.row_groups):
             if place is not None and not is_judged(self._facts, place) and file not in self._whole:
                 file.read(place)
@@ -117,7 +117,7 @@ def reader_of(root: Path, facts: RunFacts) -> GroupReader:
 
 
 def rows_of(file: TableFile, place: Place, shelf: Shelf) -> pa.Table:
-    """Return a table's rows of a place. If there are many rows, columns are read only when needed.
+    """Return a table's rows of a place. If there are many rows, columns are read on demand.
 
     Args:
         file: A table's file with one place in each row group.
@@ -125,7 +125,7 @@ def rows_of(file: TableFile, place: Place, shelf: Shelf) -> pa.Table:
         shelf: The cache for columns of a group's big tables.
 
     Raises:
-        DamagedError: The file differs from what was written.
+        DamagedError: The file differs from its written form.
     """
     if file.rows_by_place().get(place, 0) <= SHELVED_ROWS:
         return file.read(place)
@@ -146,7 +146,7 @@ def is_judged(facts: RunFacts, place: Place) -> bool:
 
 
 def examine_places(facts: RunFacts, reader: GroupReader, *places: Place) -> Iterator[Piece]:
-    """Yield the results of some groups of a run. For a damaged group, yield the damaged tables."""
+    """Yield the results of the given groups of a run; for a damaged group, the damaged tables."""
     for place in places:
         try:
             tables = reader.tables(place)

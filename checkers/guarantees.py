@@ -1,4 +1,4 @@
-"""The guarantees that a run's configuration makes, in sentences for reports."""
+"""State the guarantees that a run's configuration makes, in sentences for reports."""
 
 from collections.abc import Mapping
 
@@ -34,7 +34,7 @@ def guarantees(facts: RunFacts) -> tuple[str, ...]:
 
 
 def promises(facts: RunFacts) -> Mapping[Promise, str]:
-    """Return the sentences of `guarantees` by promise."""
+    """Return the sentences of `guarantees`, by promise."""
     made = {
         Promise.STORED: _acks(facts),
         **({} if _of_its_own(facts) else {Promise.LEADERS: _unclean(facts)}),
@@ -58,7 +58,7 @@ def promises(facts: RunFacts) -> Mapping[Promise, str]:
 
 
 def _of_its_own(facts: RunFacts) -> bool:
-    """Return whether the system is a custom program that need not have Kafka's settings."""
+    """Return whether the system is a custom program, which may lack Kafka's settings."""
     return facts.plan.named.kind is SystemKind.COMMAND
 
 
@@ -94,7 +94,7 @@ def _unclean(facts: RunFacts) -> str:
     if facts.plan.unclean_elections:
         return "unclean elections are on: a replica that lacks messages may become the leader"
     planned = any(fault.kind == UNCLEAN_ORDER for fault in facts.plan.faults or ())
-    if planned or facts.unclean_orders:  # Faults chosen at random are known only after they came.
+    if planned or facts.unclean_orders:  # Faults chosen at random are known only after they began.
         return "unclean elections are off, but for those that faults order: these lose messages"
     return "unclean elections are off: only an in-sync replica becomes the leader"
 

@@ -1,8 +1,8 @@
-"""Tables of an imported history, as Arrow files that the tasks of this machine map into memory.
+"""Hand the tables of an imported history to tasks of this machine, as memory-mapped Arrow files.
 
-A history is judged once, and its tables are not kept. Packing tables like a kept record
-(`layout.py`) and unpacking them again would cost more than judging them. So each table is written
-in its memory format, with a batch for each place. A task maps only the batches that it judges.
+A history is judged once, and its tables are not kept. The format of a kept record (`layout.py`) is
+compressed, which would cost more time than the judging. So each table is written in its memory
+format, with a batch for each place. A task maps only the batches that it judges.
 """
 
 import json
@@ -21,11 +21,11 @@ _PLACES = b"places"
 
 
 def hand_over(root: Path, tables: Tables) -> None:
-    """Write tables for `HandedGroups`, on a disk that its readers can read.
+    """Write tables for `HandedGroups`, on a disk that the tasks can read.
 
     Args:
         root: An existing folder.
-        tables: The tables of a run. A place's rows may be scattered; they are brought together.
+        tables: The tables of a run. A place's rows may be scattered; this function collects them.
     """
     RunPaths(root).record.mkdir()
     for name, table in tables.items():
@@ -54,7 +54,7 @@ class HandedGroups:
         self._root = root
 
     def rows(self) -> dict[Place, int]:
-        """Return how many rows each group has."""
+        """Return the number of rows of each group."""
         rows: dict[Place, int] = {}
         for file in self._files.values():
             for place, at in file.places.items():

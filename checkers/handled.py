@@ -1,7 +1,7 @@
-"""The inputs of a pipeline, the ops that handled each one, and which transactions committed.
+"""The inputs of a pipeline, the ops that handled each input, and the transactions that committed.
 
 A member of a pipeline's group reads records of an input and sends one value for each. In the same
-transaction, it commits the offsets behind these records. A transaction certainly committed if its
+transaction, it commits the offsets after these records. A transaction certainly committed if its
 client got that answer, or if a read_committed reader got any of its records (`RunFacts.witnessed`).
 A transaction certainly did not commit if no commit was asked for. It also did not commit if all
 final reads of the outputs were complete and showed none of its records.
@@ -51,8 +51,8 @@ INPUTS = schema_of(
 )
 """The columns of the inputs: one row for each record and each op that handled it.
 
-Records in final reads that no op handled have `op_id` -1. `excuse`: faults that may have lost
-records of the place.
+If final reads show a record that no op handled, its `op_id` is -1. `excuse`: faults that may have
+lost records of the place.
 """
 EFFECTS = schema_of(
     op_id=pa.int64(),
@@ -63,8 +63,11 @@ EFFECTS = schema_of(
     complete_ns=pa.int64(),
     excuse=pa.string(),
 )
-"""The columns of the transactions that sent to an output, by op: whether the transaction certainly
-committed or was certainly aborted, and whether the final read of that output was complete."""
+"""The columns of the transactions that sent to an output, one row for each op.
+
+The columns show whether the transaction certainly committed or was certainly aborted, and whether
+the final read of that output was complete.
+"""
 NAMED = 5
 _COPIES = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 COMMITTED, ABORTED, UNKNOWN, NONE_AT_ALL = 1, 0, 2, -1
@@ -90,19 +93,19 @@ class Handled:
         return len(self.cuts) - 1
 
     def counts(self, fate: int) -> Ints:
-        """Return, for each input, how many ops of the given fate handled it."""
+        """Return, for each input, the number of ops with the given fate."""
         if not len(self):
             return np.zeros(0, dtype=np.int64)
         return np.add.reduceat((self.fate == fate).astype(np.int64), self.cuts[:-1])
 
     def ops(self, at: int, fate: int) -> list[int]:
-        """Return the ops of the given fate that handled an input, in order."""
+        """Return the ops with the given fate that handled an input, in order."""
         mine = slice(int(self.cuts[at]), int(self.cuts[at + 1]))
         ops: list[int] = ints(self.rows, "op_id")[mine][self.fate[mine] == fate].tolist()
         return ops
 
     def reach(self) -> Ints:
-        """Return, for each input, the highest offset of its place that a committed op handled."""
+        """Return, for each input, the highest offset that a committed op handled in its place."""
         if not len(self):
             return np.zeros(0, dtype=np.int64)
         first = self.cuts[:-1]
@@ -114,7 +117,7 @@ class Handled:
 
 
 def inputs(group: Group) -> pa.Table:
-    """Return the inputs of a partition, with the columns `INPUTS`. An output has none."""
+    """Return the inputs of a partition (columns `INPUTS`); none if the partition is an output."""
     handled = group.table("transforms")
     reads = group.final_polls
     reads = select(reads, equal(reads, "isolation", READ_COMMITTED) & present(reads, "offset"))
@@ -139,7 +142,7 @@ def inputs(group: Group) -> pa.Table:
 def effects(group: Group) -> pa.Table:
     """Return the transactions that sent to an output, with the columns `EFFECTS`.
 
-    An input has none.
+    The result has no rows if the partition is an input.
     """
     sends = group.table("sends")
     mine = group.topic not in group.facts.plan.inputs
@@ -204,7 +207,7 @@ def _is(table: pa.Table, name: str) -> Mask:
 
 
 def labels_of(group: Group) -> Labels:
-    """Return the excuses for inputs with two effects or none, and the broken premises."""
+    """Return the excuses and broken premises for inputs with no effect, or with two effects."""
     words = {*texts(group.derived["inputs"], "excuse"), *texts(group.derived["effects"], "excuse")}
     broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
     return tuple(sorted({each for word in words for each in word.split()})), broken
@@ -218,13 +221,13 @@ def input_at(found: Handled, at: int) -> tuple[str, int, int]:
 
 
 def listed(ops: list[int]) -> str:
-    """Return op ids for a report, at most `NAMED` of them."""
+    """Return op ids as text for a report, at most `NAMED` of them."""
     more = len(ops) - NAMED
     return " and ".join(map(str, ops[:NAMED])) + (f" (and {more} more)" if more > 0 else "")
 
 
 def coordinated(group: Group, ops: list[int]) -> str:
-    """Return the group's coordinators while some transactions ran, or "" without transactions."""
+    """Return a clause on the coordinators of the group during the given transactions, or ""."""
     rows = group.derived["effects"]
     mine = within(ints(rows, "op_id"), np.array(ops, dtype=np.int64))
     if not mine.any():

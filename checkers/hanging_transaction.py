@@ -64,7 +64,7 @@ _ALL_ENDED = (
     " show"
 )
 _COPIES = "transaction.state.log.replication.factor"
-"""The setting for the copies of the coordinators' log. Without it: three, or fewer nodes."""
+"""The setting for the replication of the coordinators' log; default: three, or all nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Stuck:
 
 
 def _looks(group: Group) -> pa.Table:
-    """Return what the last leader reported of its replica, by time."""
+    """Return the last leader's reports about its replica, sorted by time."""
     states = group.table("replica_states")
     if group.leader is None:
         return states.slice(0, 0)
@@ -99,7 +99,7 @@ def _looks(group: Group) -> pa.Table:
 
 
 def _stuck(looks: pa.Table, calm_ns: int) -> Stuck | None:
-    """Return the last stable offset and its first time; None if no transaction is open."""
+    """Return the unmoved last stable offset and its first time; None if no transaction is open."""
     stable, marks = (ints(looks, name) for name in ("last_stable_offset", "high_watermark"))
     times = ints(looks, "observed_ns")
     same = (stable == stable[-1]) & (marks > stable) & (times >= calm_ns)
@@ -134,13 +134,13 @@ def _check(group: Group) -> Findings:
 
 
 def _begun(group: Group) -> int:
-    """Return how many transactions sent anything to the partition."""
+    """Return the number of transactions that sent a record to the partition."""
     sends = group.table("sends")
     return len(np.unique(ints(select(sends, present(sends, "txn_id")), "op_id")))
 
 
 def _left_open(group: Group) -> bool:
-    """Return whether some transaction may have been left for its coordinator to end."""
+    """Return whether a transaction's outcome is unknown, so the coordinator may have to end it."""
     sends = group.table("sends")
     unknown = equal(sends, "outcome", Outcome.INFO.value)
     return bool((present(sends, "txn_id") & unknown).any())
@@ -247,12 +247,12 @@ def _why(group: Group, found: Anomaly) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """The open transaction, as its client knows it.
+    """The open transaction, from the view of its client.
 
     Attributes:
         name: A phrase for reports, `op 120 (base-txn-0), `; empty if no client of this run has it.
         transactional_id: The transactional id, empty if unknown.
-        ended: A phrase on what the client learned of the transaction's end.
+        ended: A phrase on the client's knowledge of the transaction's end.
         sent_ns: The earliest time of its sends; -1: unknown.
         since_ns: The time since which its coordinator had to end it; -1: unknown.
     """

@@ -9,12 +9,13 @@ was committed then. That leader and all later leaders have these records, and an
 (KIP-101, KIP-207). A follower that is ahead lets nearby readers (KIP-392) read records that may
 disappear. It also announces its high watermark when it becomes the leader.
 
-What would not prove it: a replaced leader of an earlier epoch that does not know about its
-replacement is behind. No answer names the epoch of a high watermark. But in KRaft, a broker knows
-an epoch before its replicas follow that leader. So the epoch is at most the one in the broker's
-next metadata answer, within the same process. If that answer is missing, or with ZooKeeper, only
-the last epoch of the run is late enough. A follower that lags is behind, never ahead. The anomaly
-is allowed after an unclean election, and after a disk loss of all replicas.
+What would not prove it: a replaced leader of an earlier epoch may not know about its replacement,
+and its high watermark is low. No answer names the epoch of a high watermark. But in KRaft, a broker
+knows an epoch before its replicas follow that leader. So the epoch is at most the one in the
+broker's next metadata answer, within the same process. If that answer is missing, or with
+ZooKeeper, only the last epoch of the run is late enough. A follower that lags has a low high
+watermark, never a high one. The anomaly is allowed after an unclean election, and after a disk loss
+of all replicas.
 """
 
 from dataclasses import dataclass
@@ -58,11 +59,11 @@ class LogEnd:
 
     @property
     def text(self) -> str:
-        """The log's end in words, for a report."""
+        """The log's end as a phrase for a report."""
         return f"the final log of the last leader {self.node} ends at {self.high_watermark}"
 
     def evidence(self, word: str) -> Evidence:
-        """Return the log's end as evidence. Each name begins with `word`."""
+        """Return the log's end as evidence. All keys begin with `word`."""
         return {f"{word}_log_of": self.node, f"{word}_log_end": self.high_watermark}
 
 
@@ -86,7 +87,7 @@ class Ahead:
 
 
 def _told_marks(group: Group) -> pa.Table:
-    """Return the high watermarks that brokers reported of their own replicas, by time."""
+    """Return the high watermarks that brokers reported for their own replicas, by time."""
     states = group.table("replica_states")
     told = equal(states, "high_watermark_source", "fetch") & present(states, "observed_ns")
     mine = select(states, told & present(states, "high_watermark"))
@@ -129,7 +130,7 @@ def _lowest_since(told: Announcements, since_ns: Ints) -> Ints:
 def _of_node(
     group: Group, told: Announcements, marks: pa.Table, node: str
 ) -> tuple[int, list[Ahead]]:
-    """Return how many of a broker's high watermarks were compared, and the first too high one."""
+    """Count the compared high watermarks of a broker, and find the first one that is too high."""
     high, told_ns = ints(marks, "high_watermark"), ints(marks, "observed_ns")
     ceilings, witness = _ceilings(group, marks, node), np.full(len(high), NONE)
     for epoch in np.unique(ceilings).tolist():
@@ -150,7 +151,7 @@ def _of_node(
 
 
 def _stopped(group: Group) -> tuple[int, list[Ahead]]:
-    """Return how many replicas' last checkpoints were compared, and the too high ones."""
+    """Count the compared checkpoints of stopped brokers, and find the too high ones."""
     states = group.table("replica_states")
     final = select(states, equal(states, "snapshot", FINAL) & present(states, "high_watermark"))
     log, proving = group.final_log, group.facts.proving_nodes
@@ -245,7 +246,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _told_before(group: Group, node: str, told_at: int) -> list[str]:
-    """Return a clause on another broker that reported too high a high watermark before; or none."""
+    """Return a clause if another broker had reported too high a high watermark earlier."""
     told, marks = announcements(group), _told_marks(group)
     found = [
         each
@@ -260,7 +261,7 @@ def _told_before(group: Group, node: str, told_at: int) -> list[str]:
 
 
 def _of_the_others(group: Group, found: Anomaly, end: int, reached: Announcements) -> str:
-    """Return what leaders and final logs show of the records that a replica called committed.
+    """Explain, from leaders and final logs, whether records below a high watermark were committed.
 
     Args:
         group: The partition.
@@ -300,7 +301,7 @@ def _of_the_others(group: Group, found: Anomaly, end: int, reached: Announcement
 
 
 def _by_file(group: Group, node: str, end: int) -> str:
-    """Return a clause if only a broker's checkpoint is wrong, not its last report."""
+    """Return a clause if only a broker's checkpoint is wrong, not its last report; else ""."""
     marks = _told_marks(group)
     mine = select(marks, equal(marks, "node", node))[-1:]
     last = int(ints(mine, "high_watermark").max(initial=NONE))
@@ -311,11 +312,11 @@ def _by_file(group: Group, node: str, end: int) -> str:
 
 
 def _end_then(group: Group, node: str, told_at: int, mark: int) -> int:
-    """Return the end of a replica's log when its broker reported a mark; time -1: after the stop.
+    """Return a replica's log end at the report of a high watermark; time -1: after the stop.
 
-    A broker is asked for the log end first. So a log end below the mark may have grown before the
-    mark was read. Only the next observation shows that it did not. If the log may have been
-    truncated in between, the result is -1.
+    A broker is asked for the log end first. So a log end below the high watermark may have grown
+    before the high watermark was read. The next observation shows whether it did. If the log may
+    have been truncated in between, the result is -1.
     """
     if told_at < 0:
         log = group.logs.get(FINAL, {}).get(node)

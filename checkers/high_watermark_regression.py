@@ -1,4 +1,4 @@
-"""high-watermark-regression: the end of the committed records that leaders announced decreased.
+"""high-watermark-regression: the high watermark that leaders announced decreased.
 
 Definition: for epochs e <= e', a leader's answer to ListOffsets(latest, read_uncommitted) in e is
 greater than an answer in e'. If e = e', the first answer ended before the second request. Replicas
@@ -73,7 +73,7 @@ class Regression:
 
     Attributes:
         earlier, later: The two answers with the greatest difference.
-        answers: How many answers of the later answer's epoch are too low.
+        answers: The number of too low answers in the epoch of the later answer.
     """
 
     earlier: "Announcement | Reading"
@@ -95,11 +95,11 @@ class Target:
 
     @property
     def text(self) -> str:
-        """The end in words, for a report."""
+        """The end as a phrase for a report."""
         return f"its leader told the final reads the end {self.high_watermark}"
 
     def evidence(self, word: str) -> Evidence:
-        """Return the end as evidence. Each name begins with `word`, as in `later_told_to`."""
+        """Return the end as evidence. All keys begin with `word`, as in `later_told_to`."""
         return {f"{word}_told_to": "final reads", f"{word}_high_watermark": self.high_watermark}
 
 
@@ -126,13 +126,13 @@ class Reading:
 
     @property
     def text(self) -> str:
-        """The read in words, for a report."""
+        """The read as a phrase for a report."""
         return (
             f"op {self.op_id} read offset {self.offset} as committed at {seconds(self.observed_ns)}"
         )
 
     def evidence(self, word: str) -> Evidence:
-        """Return the read as evidence. Each name begins with `word`, as in `earlier_read_by`."""
+        """Return the read as evidence. All keys begin with `word`, as in `earlier_read_by`."""
         return {
             f"{word}_read_by": self.op_id,
             f"{word}_epoch": known(self.epoch),
@@ -142,9 +142,9 @@ class Reading:
 
 
 def _before_in_epoch(told: Announcements) -> Ints:
-    """Return, for each answer, the highest earlier answer of its epoch, or -1.
+    """Return, for each answer, the index of the highest earlier answer of its epoch, or -1.
 
-    An answer is earlier if it ended before the request of the other.
+    Answer A is earlier than answer B if A arrived before the request of B was sent.
     """
     found = np.empty(len(told), dtype=np.int64)
     for epoch in np.unique(told.epochs).tolist():
@@ -158,12 +158,12 @@ def _before_in_epoch(told: Announcements) -> Ints:
 
 
 def _drops(told: Announcements, before: Ints) -> Ints:
-    """Return how much lower each answer is than the earlier answer given by `before`."""
+    """Return how far each answer is below the earlier answer at the index in `before`."""
     return (before >= 0) * (told.marks[before] - told.marks)
 
 
 def _regressions(told: Announcements) -> tuple[int, list[Regression]]:
-    """Return how many answers were compared, and the greatest decrease of each epoch."""
+    """Count the compared answers, and find the greatest decrease of each epoch."""
     earlier, same = told.highest_before(told.epochs), _before_in_epoch(told)
     of_epochs, in_epoch = _drops(told, earlier), _drops(told, same)
     drops = np.maximum(of_epochs, in_epoch)
@@ -181,7 +181,7 @@ def _furthest(told: Announcements, witness: Ints, low: Ints, drops: Ints) -> Reg
 
 
 def _ends(group: Group) -> Ints:
-    """Return the ends of final reads, if they cannot be below the committed records."""
+    """Return the ends of final reads, if they must include all committed records."""
     reads = group.table("final_reads")
     if not group.facts.recovered:
         return np.empty(0, dtype=np.int64)
@@ -192,7 +192,7 @@ def _ends(group: Group) -> Ints:
 
 
 def _short_targets(group: Group, told: Announcements, ends: Ints) -> tuple[int, list[Regression]]:
-    """Return how many ends of final reads were compared, and the lowest one if it is too low."""
+    """Count the compared ends of final reads, and return the lowest one if it is too low."""
     asked = group.facts.milestone("final-reads")
     if asked is None or not len(ends):
         return 0, []
@@ -206,14 +206,14 @@ def _short_targets(group: Group, told: Announcements, ends: Ints) -> tuple[int, 
 
 
 def _last(told: Announcements, until_ns: int) -> Announcement | None:
-    """Return the highest announcement until a time."""
+    """Return the highest announcement up to a time."""
     # A slow broker may still append a timed-out message behind the end that it reported.
     told = told.where((told.observed_ns >= 0) & (told.observed_ns <= until_ns))
     return told[int(np.argmax(told.marks))] if len(told) else None
 
 
 def _last_reading(group: Group, until_ns: int) -> Reading | None:
-    """Return the highest record that read_committed readers got until a time."""
+    """Return the highest record that read_committed readers got up to a time."""
     polls = group.table("polls")
     ended_ns = ints(polls, "complete_ns")
     given = equal(polls, "isolation", READ_COMMITTED) & (ended_ns >= 0) & (ended_ns <= until_ns)
@@ -311,7 +311,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _low_answer(group: Group, found: Anomaly, epoch: int) -> str:
-    """Return what a later leader that has all records did wrong."""
+    """Explain why a later leader gave a low answer although it has all records."""
     own_ns = _own_ns(group, epoch)
     if 0 <= own_ns <= number_in(found, "later_asked_ns"):
         return (
@@ -333,7 +333,7 @@ def _own_ns(group: Group, epoch: int) -> int:
 
 
 def _was_cut(group: Group, found: Anomaly, high: int) -> bool:
-    """Return whether one of two leaders may have lost records below a mark between two answers."""
+    """Return whether, between two answers, their leaders may have lost records below an offset."""
     since_ns, until_ns = (number_in(found, f"{each}_observed_ns") for each in ("earlier", "later"))
     until_ns = until_ns if until_ns >= 0 else NEVER_NS
     nodes = {f"n{number_in(found, f'{each}_by')}" for each in ("earlier", "later")}
@@ -350,7 +350,7 @@ def _was_cut(group: Group, found: Anomaly, high: int) -> bool:
 
 
 def _again(group: Group, found: Anomaly, mark: int) -> str:
-    """Return a clause on a leader that announced the mark again after the too low answer; or ""."""
+    """Return a clause if a leader announced the high watermark again later; otherwise ""."""
     since_ns = number_in(found, "later_observed_ns")
     if "later_told_to" in found.evidence:
         read = group.facts.milestone("final-reads")

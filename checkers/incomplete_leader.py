@@ -170,7 +170,7 @@ def _goes_back(group: Group, found: Anomaly) -> str:
 
 
 def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list[str]:
-    """Return which brokers held the records before a leader led, and what happened to its copy."""
+    """Explain which brokers had held the missing records, and what the leader did with its copy."""
     mark, epoch = number_in(found, "announced_high_watermark"), number_in(found, "epoch")
     since_ns, first_ns = number_in(found, "announced_observed_ns"), told_ns(group, epoch)
     told, looks = list[str](), looks_at(group, node)
@@ -210,7 +210,7 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
 
 
 def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> list[str]:
-    """Return which other logs held the missing records, and which only reached their offsets."""
+    """Return clauses: logs with the missing records, and logs that only reached their offsets."""
     mark, had, far = number_in(found, "announced_high_watermark"), list[str](), list[str]()
     for node in (f"n{each}" for each in group.facts.brokers):
         reached = [at for at, end in looks_at(group, node) if at <= until_ns and end >= mark]
@@ -223,7 +223,7 @@ def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> li
 
 
 def _same(group: Group, found: Anomaly, node: str, at_ns: int) -> bool:
-    """Return whether a log that reached the announced high watermark had the same records.
+    """Return whether a log that reached the announced high watermark had the announced records.
 
     A former leader, or its follower, may have its own records at the log's end until it follows the
     later leader. A broker that follows knows the later epoch, and has truncated these records. The
@@ -235,7 +235,7 @@ def _same(group: Group, found: Anomaly, node: str, at_ns: int) -> bool:
         epoch < each.epoch < number_in(found, "epoch") and each.offset < mark
         for each in group.view(epoch_starts)
     ):
-        return False  # Leaders in between may have written other records there.
+        return False  # Leaders in between may have written other records at these offsets.
     if node == f"n{number_in(found, 'announced_by')}":
         return at_ns >= number_in(found, "announced_observed_ns") >= 0
     rows = group.table("leadership")

@@ -37,7 +37,7 @@ class Incomplete:
     Attributes:
         start: The epoch's start, and its source.
         told_epoch, told: The earlier epoch with the highest reported high watermark, and that
-            value.
+            high watermark.
     """
 
     start: EpochStart

@@ -5,9 +5,10 @@ Definition: among acknowledgements and polls, one offset has two values.
 Why it proves something: an offset of a log is written once. If two answers differ, the log had two
 versions, and clients saw both.
 
-What would not prove it: two replicas that differ where no client looked (`log-divergence` may
-report them). With acks 0 or 1, an acknowledged record may be truncated, and another record may get
-its offset. That is allowed between an acknowledgement and a poll, at truncated offsets.
+What would not prove it: two replicas that differ at an offset that no client read or wrote
+(`log-divergence` may report them). With acks 0 or 1, an acknowledged record may be truncated, and
+another record may get its offset. That is allowed between an acknowledgement and a poll, at
+truncated offsets.
 """
 
 from dataclasses import replace
@@ -114,7 +115,7 @@ def _read_values(group: Group, offset: int) -> list[int]:
 
 
 def _excused_by_acks(group: Group, offsets: Ints, values: Ints) -> HiddenCuts:
-    """Return which pairs of offset and value may have been truncated, with acks 0 or 1.
+    """Return the pairs of offset and value that may have been truncated, with acks 0 or 1.
 
     A pair counts only if readers saw at most one value at the offset.
     """
@@ -141,14 +142,14 @@ def _sent_ns(group: Group, values: Ints) -> Ints:
 
 
 def _any_of(excused: HiddenCuts, first: int, last: int) -> Labels:
-    """Return the excuse, or the broken premise, that some value of an offset gives."""
+    """Return the excuse, or the broken premise, that applies to any value of an offset."""
     if excused.may_be[first:last].any():
         return (Excuse.ACKS.value,), ()
     return (), (Premise.SHOWN_CAUSE.value,) * bool(excused.unknown[first:last].any())
 
 
 def _weak(group: Group, values: Ints) -> Mask:
-    """Return which values were sent with acks 0 or 1. In a scenario, sends may differ in acks."""
+    """Return a mask of values sent with acks 0 or 1. In a scenario, sends may differ in acks."""
     if group.facts.weak_acks:
         return np.ones(len(values), dtype=np.bool_)
     sends = group.table("sends")
@@ -197,7 +198,7 @@ def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:
 
 
 def _cause(group: Group, acks: pa.Table) -> str:
-    """Return why an acknowledged value is missing from the last leader's log, if only one is."""
+    """Explain why an acknowledged value is missing from the last leader's log, if only one is."""
     log = group.final_log
     if log is None or not log.whole or not read_whole(group, log.node):
         return ""
@@ -208,7 +209,7 @@ def _cause(group: Group, acks: pa.Table) -> str:
         int(ints(lost, name)[0]) for name in ("value", "offset", "invoke_ns", "complete_ns")
     )
     if not doubt(group, offset, sent_ns):
-        return ""  # The value was never there, so nothing can have taken it.
+        return ""  # The value was never at the offset, so no event can have removed it.
     weak = bool(equal(lost, "acks", "1")[0])
     record = Acked(value=value, offset=offset, sent_ns=sent_ns, acked_ns=acked_ns, weak=weak)
     what = group.facts.name_of(value)
@@ -226,7 +227,7 @@ def _who(value: int, acks: pa.Table, reads: pa.Table) -> str:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return which of the values is in the log, and which broker or client named the other one."""
+    """Explain which value is in the logs, and which broker or client named the other value."""
     offset, values = number_in(found, "offset"), numbers_in(found, "values")
     standing = [value for value in values if nodes_at(group, offset, value)]
     strays = [value for value in values if value not in standing]
@@ -251,7 +252,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _stray(group: Group, found: Anomaly, value: int, stray: int) -> str:
-    """Return which broker or client named a value at an offset where the logs hold another one."""
+    """Explain which broker or client named a value that the logs do not hold at the offset."""
     offset, name = number_in(found, "offset"), group.facts.name_of(stray)
     mine, reads = sent(group, stray), reads_of(group, offset, [stray])
     acked = stray in numbers_in(found, "acknowledged_values")

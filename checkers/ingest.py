@@ -46,7 +46,7 @@ from results.record.terms import OUTCOME_RANK, F, Outcome, ShareAct
 NO_ID = "00000000-0000-0000-0000-000000000000"
 """The topic id that Kafka reports for a topic without an id."""
 ASSIGNS, TOUCHES = "assigns", "touches"
-"""Tables that parts write for `left_out`: ops that assign, and partitions that ops sent to."""
+"""Tables that parts write for `left_out`: assigning ops, and partitions that ops sent to."""
 _MOP_BITS = 32
 _OP_BITS = 31
 """The bits for a writer's successive op ids.
@@ -59,7 +59,7 @@ _RANKED = tuple(sorted(OUTCOME_RANK, key=lambda outcome: OUTCOME_RANK[outcome]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A piece of the record that could not be read.
+    """A problem that kept data of a run from being read.
 
     Attributes:
         unit: The writer or the node.
@@ -92,7 +92,7 @@ class Part:
     Attributes:
         number: The part's number.
         parts: The number of parts.
-        ops: The least and the greatest op id.
+        ops: The lowest and the highest op id.
         spans: The positions (`Span.at`) of the part's rows, by the stream's name.
         folders: The names of the replicas' folders.
         bytes: About how many bytes the part has.
@@ -116,7 +116,8 @@ class Unit:
         folder: `record/live`, `nodes/<node>`, or `snapshots/<step>/<node>`.
         snapshot: The snapshot of a node's files: `FINAL`, `CRASH`, or a step's name. Empty for a
             writer's streams.
-        sees: What the system shows. Only these files of a node are read.
+        sees: The kinds of observation that the system provides. Only these files of a node are
+            read.
         old: Whether the run's messages are from before `results.record.contents`. Then it is
             unknown whether copies are intact.
         part: The part to read; None: the whole unit.
@@ -148,7 +149,7 @@ NodeReader = Callable[[Unit, list[Problem]], Iterable[tuple[str, pa.RecordBatch]
 It yields batches of tables without `run_id`, and adds problems to the list.
 """
 NodeLooker = Callable[[Unit], Mapping[str, int]]
-"""A function that returns the size in bytes of each replica of a node, by its folder's name."""
+"""A function that returns the size in bytes of each replica of a node, by folder name."""
 
 
 def live_units(run_id: str, live: Path) -> list[Unit]:
@@ -160,7 +161,7 @@ def live_units(run_id: str, live: Path) -> list[Unit]:
 
 
 def node_units(run_id: str, nodes: Path, snapshot: str) -> list[Unit]:
-    """Return a unit for each node whose files were kept."""
+    """Return a unit for each node with stored files."""
     folders = sorted(path for path in nodes.iterdir() if path.is_dir()) if nodes.is_dir() else []
     return [Unit(run_id=run_id, name=path.name, folder=path, snapshot=snapshot) for path in folders]
 
@@ -172,7 +173,7 @@ def step_units(run_id: str, snapshots: Path) -> list[Unit]:
 
 
 def ingest(unit: Unit, read_node: NodeReader) -> tuple[Tables, list[Problem]]:
-    """Return the complete tables of a unit, and what could not be read.
+    """Return the complete tables of a unit, and the problems in reading it.
 
     The tables of a single part lack the partitions that assignments leave out, because that needs
     all parts. `ASSIGNS` and `TOUCHES` have the data for that.
@@ -223,7 +224,7 @@ def completed(streams: Mapping[str, pa.Table], *, whole: bool = True) -> Tables:
 
 
 def combined(parts: Iterable[Tables]) -> Tables:
-    """Return every table of the record, with its parts end to end."""
+    """Return every table of the record, joined from its parts."""
     gathered: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
     for part in parts:
         for name, table in part.items():
@@ -234,7 +235,7 @@ def combined(parts: Iterable[Tables]) -> Tables:
 
 
 def with_topic_ids(table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
-    """Fill missing topic ids with the id of the topic's name.
+    """Fill missing topic ids with the id that belongs to the topic's name.
 
     Logs and old requests name topics only.
 
@@ -322,7 +323,7 @@ def _rows(path: Path, part: Part | None) -> Iterator[tuple[int, pa.RecordBatch |
 
 
 def _coded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows with dictionary-coded strings: a few words, and one number for each row."""
+    """Return rows with dictionary-coded strings: few distinct strings, and a number in each row."""
     columns = [
         column.dictionary_encode() if pa.types.is_string(column.type) else column
         for column in batch.columns
@@ -364,7 +365,7 @@ def _as(column: "pa.ChunkedArray[Any]", kind: pa.DataType) -> "pa.Array[Any]":
 
 
 def _ranks(table: pa.Table) -> Ints:
-    """Return outcomes as numbers: 0 ok, 1 fail, 2 info. Null and unknown words are info."""
+    """Return outcomes as numbers: 0 ok, 1 fail, 2 info. Null and unknown strings are info."""
     numbers, words = codes(table, "outcome")
     known = {str(word): rank for rank, word in enumerate(_RANKED)}
     unknown = OUTCOME_RANK[Outcome.INFO]
@@ -395,7 +396,7 @@ def _sends(invoked: pa.Table, done: pa.Table) -> pa.Table:
 
 
 def _at(table: pa.Table, name: str, at: Ints) -> Ints:
-    """Return an integer column at some rows. Where the row is -1, the number has no meaning."""
+    """Return an integer column at the given rows. At row -1, the result has no meaning."""
     column = ints(table, name)
     return column[np.maximum(at, 0)] if len(column) else np.full(len(at), NONE, dtype=np.int64)
 
@@ -435,7 +436,7 @@ def _ops(invoked: pa.Table, done: pa.Table, sends: pa.Table, answered: Mask) -> 
 
 
 def _messages(ops: pa.Table, sends: pa.Table, polled: pa.Table, shared: pa.Table) -> Ints:
-    """Return how many messages each op sent or read. For a transaction, only sends count.
+    """Return the number of messages that each op sent or read. For a transaction, only sends count.
 
     For an acknowledgement of a share group, the records that the broker confirmed count.
     """
@@ -459,7 +460,7 @@ def _with_op(parts: pa.Table, ops: pa.Table, names: tuple[str, ...]) -> pa.Table
 
 
 def _last_of_each(table: pa.Table, key: str) -> pa.Table:
-    """Return the last row of each key. A row is written again at each step of its life."""
+    """Return the last row of each key. A row is written again at each stage of its op."""
     keys = ints(table, key)
     _, last = np.unique(keys[::-1], return_index=True)
     return take(table, np.sort(len(keys) - 1 - last))

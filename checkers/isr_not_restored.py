@@ -55,9 +55,9 @@ from results.record.verdict import Anomaly, Words
 NAME = "isr-not-restored"
 _ISR_FROM = (Source.ZOOKEEPER, Source.METADATA)
 _FRESH_NS = 2 * NS_PER_S
-"""Logs are observed about once a second. In this time, a leader's log has hardly grown."""
+"""A log end of at most this age is current, because logs are observed once a second."""
 _BEFORE_NS = LOOK_NS + KNOWN_NS
-"""A log end may be this much older than its recorded time, plus half a second for a follower."""
+"""The maximum age of a log end at its recorded time, plus half a second for a follower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +67,8 @@ class Shrunk:
     Attributes:
         full_ns: When the ISR was full again, -1 if it never was.
         seen_ns: When the ISR was last reported within the limit.
-        since_ns: The begin of the unbroken time in which that ISR was reported.
-        looked_ns: When anything was last reported.
+        since_ns: The first time from which only that ISR was reported.
+        looked_ns: The time of the last report of any ISR.
         isr: The broker ids in the last report within the limit.
         by: The broker that gave that report, and the one of the full ISR; empty: several brokers.
     """
@@ -82,7 +82,7 @@ class Shrunk:
 
 
 def _told(group: Group) -> pa.Table:
-    """Return the reports of the ISR by time, without reports from an outdated epoch."""
+    """Return the reports of the ISR by time, without reports from outdated epochs."""
     rows = group.table("leadership")
     known = present(rows, "isr") & present(rows, "observed_ns")
     sources = (select(rows, known & equal(rows, "source", name)) for name in _ISR_FROM)
@@ -95,7 +95,7 @@ def _told(group: Group) -> pa.Table:
 
 
 def _of_leaders(told: pa.Table) -> pa.Table:
-    """Return what brokers reported of partitions that they lead; without such reports, all."""
+    """Return the reports of brokers about partitions that they lead; without such reports, all."""
     leaders = [f"n{broker}" for broker in ints(told, "leader").tolist()]
     own = np.array(leaders, dtype=object) == np.array(texts(told, "observer"), dtype=object)
     return select(told, own) if own.any() else told
@@ -106,7 +106,7 @@ def _sizes(told: pa.Table) -> Ints:
 
 
 def _restored(told: pa.Table, calm_ns: int, members: int) -> Mask:
-    """Return which reports since the last heal, with the last one before it, have a full ISR."""
+    """Return a mask of the reports with a full ISR, from the last one before the last heal on."""
     times = ints(told, "observed_ns")
     standing = int(np.flatnonzero(times <= calm_ns).max(initial=0))
     return (_sizes(told) >= members) & (np.arange(len(times)) >= standing)
@@ -149,14 +149,14 @@ def _check(group: Group) -> Findings:
 
 
 def _begin(told: pa.Table, last: int) -> int:
-    """Return the first row of the unbroken time in which the ISR of a given row was reported."""
+    """Return the first row of the unbroken series of reports with the ISR of a given row."""
     isrs = [sorted(each or ()) for each in told["isr"].slice(0, last + 1).to_pylist()]
     others = [at for at, isr in enumerate(isrs) if isr != isrs[last]]
     return others[-1] + 1 if others else 0
 
 
 def _teller(told: pa.Table, rows: Sequence[int]) -> str:
-    """Return the broker that gave some reports; empty if several did, or none."""
+    """Return the broker that gave the reports; "" if there are none or several brokers."""
     told_by = {texts(told, "observer")[row] for row in rows}
     return told_by.pop() if len(told_by) == 1 and told_by <= _brokers(told) else ""
 
@@ -264,7 +264,7 @@ def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
 
 
 def _acked(group: Group, from_ns: int, until_ns: int) -> int:
-    """Return the offset behind all records that were acknowledged between two times."""
+    """Return the offset after all records that were acknowledged between two times."""
     sends = group.table("sends")
     ended_ns, offsets = ints(sends, "complete_ns"), ints(sends, "offset")
     acked = equal(sends, "acked", True)  # noqa: FBT003 - a value
@@ -273,7 +273,7 @@ def _acked(group: Group, from_ns: int, until_ns: int) -> int:
 
 
 def _had(group: Group, leader: str, times: tuple[int, int, int]) -> int:
-    """Return the offset that a leader's log had certainly reached by a time, and never went below.
+    """Return the offset that a leader's log had reached by a time, and stayed at or above later.
 
     The log also has all records acknowledged since the last heal. A log that does not grow has no
     rows.
@@ -292,7 +292,7 @@ def _had(group: Group, leader: str, times: tuple[int, int, int]) -> int:
 
 
 def _at_most(group: Group, leader: str, from_ns: int, at_ns: int) -> int:
-    """Return the highest possible end of a leader's log at a time; above all offsets if unknown."""
+    """Return the highest possible end of a leader's log at a time; a huge number if unknown."""
     looks, acked = looks_at(group, leader), _acked(group, from_ns, at_ns)
     seen = [each for each in looks if each[0] <= at_ns][-1:]
     later = [end for at, end in looks if at > at_ns][:1]
@@ -302,7 +302,7 @@ def _at_most(group: Group, leader: str, from_ns: int, at_ns: int) -> int:
 
 
 def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
-    """Return why a replica that had caught up stayed out of the ISR, by the controllers' log."""
+    """Explain, from the controllers' log, why a caught-up replica stayed out of the ISR."""
     written, quorum = undisputed(group), group.facts.quorum
     isr, seen_ns = sorted(numbers_in(found, "isr")), number_in(found, "seen_ns")
     # The stop at the run's end also causes small ISRs.
@@ -332,9 +332,9 @@ def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
 
 
 def _why_remade(group: Group, found: Anomaly) -> str:
-    """Return the log ends of the brokers outside the ISR when the brokers stopped.
+    """Explain a small ISR of a recreated topic by the log ends after the brokers had stopped.
 
-    The record has no earlier observations of the logs of a recreated topic.
+    The run has no earlier observations of such a topic's logs.
     """
     isr, logs = numbers_in(found, "isr"), group.logs.get(FINAL, {})
     ends = {f"n{each}": logs[f"n{each}"].end for each in isr if f"n{each}" in logs}

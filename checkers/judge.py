@@ -1,6 +1,6 @@
-"""Decide which anomalies are allowed and which can be trusted, and so the verdict.
+"""Decide the verdict: which anomalies are allowed, and which can be trusted.
 
-All anomalies are reported, whatever the judge. The judge only decides which of them count
+All anomalies are reported, for every judge. The judge only decides which of them count
 (`checkers.contract`).
 """
 
@@ -83,15 +83,15 @@ class _Weights:
     facts: RunFacts
 
     def of(self, name: str, excuses: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
-        """Return why an anomaly is allowed; if it is not, return the premises that it lacks."""
+        """Return the reason why an anomaly is allowed; otherwise the premises that it lacks."""
         why = allowed(name, excuses, self.judge, facts=self.facts)
         return why, doubts(name, excuses, self.judge) if why is None else ()
 
     def only_strict(self, name: str, excuses: Sequence[str]) -> str:
-        """Return why the contract allows an anomaly that the strict judge does not; or "".
+        """Return the reason for which the contract allows an anomaly, if the strict judge does not.
 
-        The strict judge asks for more than Kafka promises. The report must not present that as
-        Kafka's promise.
+        Otherwise return "". The strict judge asks for more than Kafka promises. The report must not
+        present its rule as Kafka's promise.
         """
         if self.judge is not Judge.STRICT or allowed(name, excuses, self.judge) is not None:
             return ""
@@ -182,7 +182,7 @@ def _reach(facts: RunFacts) -> tuple[str, ...]:
 def _limits(facts: RunFacts, checked: Mapping[str, int | None]) -> list[str]:
     """Return why a history cannot be valid: nothing was compared, or promises cannot be checked.
 
-    Jepsen's judge needs only what clients saw.
+    Jepsen's judge needs only the clients' observations.
     """
     if not any(checked.values()):
         return ["nothing in the history could be compared with anything"]
@@ -289,7 +289,7 @@ def _told(
     checked: Mapping[str, int | None],
     checkers: Mapping[str, Checker],
 ) -> _Told:
-    """Return the anomalies with their words, in order of importance, each with its cause."""
+    """Return the anomalies with their report texts and causes, in order of importance."""
     summaries = {name: _summary(tallies[name]) for name in sorted(tallies)}
     described = {name: [each for each, _ in tally.examples] for name, tally in tallies.items()}
     told_as = {name: checkers[name].told_as(each) for name, each in described.items()}
@@ -329,9 +329,9 @@ def _unchecked(
     results: Mapping[Place, Sequence[CheckResult]],
     checked: Mapping[str, int | None],
 ) -> list[str]:
-    """Return a sentence for each check that should apply but compared nothing somewhere.
+    """Return a sentence for each check that should apply but compared nothing in some partition.
 
-    A check that gives a reason is left out, because its anomaly cannot show in every run. A check
+    A check that gives a reason is left out, because its anomaly cannot occur in every run. A check
     that found an anomaly without a row is also left out, such as a final read that was never made.
     """
     if _cut_before_clients(facts):
@@ -366,7 +366,7 @@ def _unchecked(
 
 
 def _gaps(results: Mapping[Place, Sequence[CheckResult]]) -> list[str]:
-    """Return a sentence for each check with gaps: the first few things that it lacked."""
+    """Return a sentence for each check with gaps, which names the first few gaps."""
     by_name: defaultdict[str, list[str]] = defaultdict(list)
     for place in sorted(results):
         for result in results[place]:
@@ -379,7 +379,7 @@ def _gaps(results: Mapping[Place, Sequence[CheckResult]]) -> list[str]:
 
 
 def _first(sentences: Sequence[str]) -> str:
-    """Return the first few sentences, and the number of the others."""
+    """Join the first few sentences, and add the number of the others."""
     more = len(sentences) - _SHOWN
     return "; ".join(sentences[:_SHOWN]) + (f" (and {more} more)" if more > 0 else "")
 
@@ -392,12 +392,12 @@ def _gap(group: Sequence[CheckResult], name: str) -> bool:
 
 
 def _cut_before_clients(facts: RunFacts) -> bool:
-    """Return whether a run was interrupted before there was anything to check."""
+    """Return whether a run was interrupted before its clients began."""
     return facts.milestone(INTERRUPTED) is not None and facts.milestone("warmup") is None
 
 
 def _shortfalls(facts: RunFacts) -> list[str]:
-    """Return sentences on what the run did not reach, by its milestones."""
+    """Return sentences on the stages that the run did not complete, by its milestones."""
     sentences = []
     if _cut_before_clients(facts):
         sentences.append(
@@ -457,7 +457,7 @@ def _untrusted(tallies: Mapping[str, _Tally]) -> list[str]:
 
 
 def _unconfirmed(facts: RunFacts, tallies: Mapping[str, _Tally], judge: Judge) -> list[str]:
-    """Return a sentence if a violation stopped the run, but the whole record does not show it."""
+    """Return a sentence if a violation stopped the run, but the full check does not confirm it."""
     stopped = facts.milestone(STOPPED_ON)
     if stopped is None or judge is not facts.plan.judge:
         return []
@@ -473,6 +473,6 @@ def _unconfirmed(facts: RunFacts, tallies: Mapping[str, _Tally], judge: Judge) -
 
 
 def _by_name(facts: RunFacts) -> dict[str, Checker]:
-    """Return the checkers by anomaly name. The checkers of the run's judge replace others."""
+    """Return the checkers by anomaly name. The checkers of the run's judge take precedence."""
     known = (*checkers_of(facts), *CHECKERS, *JEPSENS)
     return {checker.name: checker for checker in reversed(known)}

@@ -1,10 +1,10 @@
-"""Records that lie behind the end of their own transaction.
+"""Find records that lie behind the end of their own transaction.
 
 A Produce request may arrive late, after the coordinator aborted its transaction and the marker was
 written. Before KIP-890, a leader still appends the record (KAFKA-14402). The record then belongs to
-the producer's next transaction. A marker right before the record is a sign of this. That marker is
-of the record's producer and epoch, and ends nothing. So no record of the producer lies between the
-marker and the producer's previous marker.
+the producer's next transaction. The log shows a sign of this: the producer's last entry before the
+record is a marker of the record's epoch. The entry before that marker, if there is one, is also a
+marker. So the last marker ended no record.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ def marker_before(log: ReplicaLog, at: int) -> str:
         at: The record's row.
 
     Returns:
-        The beginning of a sentence for a report; empty if there is no such marker.
+        The beginning of a sentence for a report; "" if there is no such marker.
     """
     producer, epoch = log.producer_ids[at], log.producer_epochs[at]
     mine = np.flatnonzero(log.producer_ids[:at] == producer)

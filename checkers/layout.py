@@ -4,7 +4,7 @@ So a task that judges one partition reads only that partition's row groups. A ru
 rows is never in memory as a whole. Older files with other formats can be read too: their mixed row
 groups are split row by row.
 
-Strings are read as dictionaries: a few words, and one byte for each row.
+Strings are read as dictionaries: a few distinct strings, and one byte for each row.
 """
 
 import base64
@@ -29,7 +29,7 @@ from results.record.whole import written_whole
 Place = tuple[str, str, int]
 """(topic, topic_id, partition); empty and -1 for a whole run."""
 Reach = tuple[tuple[str | int, ...], tuple[str | int, ...]]
-"""The least and the greatest keys of rows. Only the first key columns may be known."""
+"""The lowest and the highest keys of rows. Perhaps only the first key columns are known."""
 RUN: Place = ("", "", -1)
 """The place of a whole run."""
 _TOGETHER_ROWS = 1 << 19
@@ -39,7 +39,7 @@ GROUP_ROWS = 1 << 20
 
 
 class DamagedError(Exception):
-    """An error: tables of a record differ from what was written.
+    """An error: tables of a run differ from their written form.
 
     Attributes:
         names: The names of the damaged tables.
@@ -161,7 +161,7 @@ class TableFile:
         return int(self._file.metadata.num_rows)
 
     def has(self, name: str) -> bool:
-        """Return whether a column may hold anything but nulls, by its row groups' statistics."""
+        """Return whether a column may hold values other than null, by row group statistics."""
         metadata = self._file.metadata
         if name not in metadata.schema.names:
             return False
@@ -171,7 +171,7 @@ class TableFile:
         return any(not each or each.null_count != rows for each, rows in told)
 
     def reach(self, place: Place, names: Iterable[str]) -> Reach | None:
-        """Return the least and the greatest keys that rows of a place may have.
+        """Return the lowest and the highest keys that rows of a place may have.
 
         Args:
             place: The place.
@@ -194,7 +194,7 @@ class TableFile:
         return (tuple(low), tuple(high)) if low else None
 
     def _ends(self, place: Place, name: str) -> list[Any]:
-        """Return a column's least and greatest values in each row group of a place.
+        """Return a column's lowest and highest values in each row group of a place.
 
         The result is empty if one row group has no statistics.
         """
@@ -218,7 +218,7 @@ class TableFile:
         """The place of each row group, None if it holds several places, or rows without a place.
 
         Raises:
-            DamagedError: The file's footer differs from what was written.
+            DamagedError: The file's footer differs from its written form.
         """
         try:
             metadata = self._file.metadata
@@ -238,10 +238,10 @@ class TableFile:
         return None in self.row_groups
 
     def rows_by_place(self) -> dict[Place, int]:
-        """Return how many rows each place has.
+        """Return the number of rows of each place.
 
         Raises:
-            DamagedError: The file differs from what was written.
+            DamagedError: The file differs from its written form.
         """
         if self.mixed:
             return {place: rows.num_rows for place, rows in split(self.read_columns(PLACE))}
@@ -259,7 +259,7 @@ class TableFile:
             place: The place. It may be given only if the file is not mixed.
 
         Raises:
-            DamagedError: The file differs from what was written.
+            DamagedError: The file differs from its written form.
         """
         if place is None:
             return self.read_columns(TABLES[self.name].names)
@@ -269,7 +269,7 @@ class TableFile:
         return table
 
     def shelved(self, place: Place, shelf: Shelf) -> ShelvedTable:
-        """Return the rows of a place as a table that reads each column only when needed.
+        """Return the rows of a place as a table that reads each column on demand.
 
         To find damage, all columns are read once now, and then dropped. The columns of the place
         itself are left out.
@@ -279,7 +279,7 @@ class TableFile:
             shelf: The cache for columns.
 
         Raises:
-            DamagedError: The file differs from what was written.
+            DamagedError: The file differs from its written form.
         """
         at = [at for at, of in enumerate(self.row_groups) if of == place]
         named = dict(zip(PLACE, place, strict=True))
@@ -292,18 +292,18 @@ class TableFile:
         return ShelvedTable(rest, rows, lambda name: self._columns(at, [name])[name], shelf=shelf)
 
     def read_columns(self, names: Sequence[str]) -> pa.Table:
-        """Return some columns of all rows, with their pages checked.
+        """Return the named columns of all rows, with their pages checked.
 
         Raises:
-            DamagedError: The file differs from what was written.
+            DamagedError: The file differs from its written form.
         """
         return self._read(range(len(self.row_groups)), names)
 
     def pieces(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield some columns of all rows, one row group at a time, with their pages checked.
+        """Yield the named columns of all rows, one row group at a time, with their pages checked.
 
         Raises:
-            DamagedError: The file differs from what was written.
+            DamagedError: The file differs from its written form.
         """
         for number in range(len(self.row_groups)):
             yield self._read([number], names)
@@ -314,13 +314,13 @@ class TableFile:
         For None, return row groups with several places or none.
 
         Raises:
-            DamagedError: The file differs from what was written.
+            DamagedError: The file differs from its written form.
         """
         at = [at for at, of in enumerate(self.row_groups) if of == place]
         return self._read(at, TABLES[self.name].names)
 
     def _read(self, numbers: Sequence[int], names: Sequence[str]) -> pa.Table:
-        """Return some columns of some row groups.
+        """Return the given columns of the given row groups.
 
         If there are many rows, columns are read one by one, because two copies would need much
         memory.
@@ -389,7 +389,7 @@ def split(table: pa.Table) -> Iterator[tuple[Place, pa.Table]]:
 
 
 def _part(table: pa.Table, rows: "np.typing.NDArray[np.int64]") -> pa.Table:
-    """Return some rows, without a copy if they follow each other."""
+    """Return the given rows of a table, without a copy if they are contiguous."""
     if rows[-1] - rows[0] + 1 == len(rows):
         return table.slice(int(rows[0]), len(rows))
     return take(table, rows)

@@ -53,7 +53,7 @@ def left_out(ops: pa.Table, assignments: pa.Table, sends: pa.Table) -> pa.Table:
     assigned = order.keys(ints(assigns, "process"), ints(assigns, "op_id"))
     by_process = np.argsort(assigned, kind="stable")
     follows = np.searchsorted(assigned[by_process], keys, side="right")
-    # After a process's last assignment, no later assignment can leave out a partition.
+    # No later assignment can leave out a partition after a process's last assignment.
     followed = np.flatnonzero(follows < len(assigned))
     after = by_process[follows[followed]]
     same = order.begin(assigned[after]) == order.begin(keys[followed])
@@ -69,7 +69,7 @@ def moved(ops: pa.Table, sends: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Reduce consecutive ops and their sends to the few rows that `left_out` needs.
 
     Args:
-        ops: Some consecutive operations of a writer, with the columns that `left_out` needs.
+        ops: Consecutive operations of a writer, with the columns that `left_out` needs.
         sends: The sends of these operations.
 
     Returns:

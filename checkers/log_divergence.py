@@ -26,7 +26,7 @@ copies one node after another, checkpoint files first. It asks for the ISR last.
 cause no false alarm:
 
 - Records below a replica's own high watermark are committed and never change. So two copies taken
-  after the high watermarks agree there.
+  after the high watermarks agree below both.
 - A copy that ends below a high watermark is compared up to its own end.
 - For a dead or paused broker, the high watermark comes from its checkpoint file, which lags behind.
 
@@ -35,9 +35,9 @@ ISR. A copy may be older than that return, because the ISR is asked for later. S
 only if the same offsets already differed in the previous step, and both replicas were in the ISR at
 the end of both steps.
 
-Several snapshots may show one divergence. It counts once for two replicas and a place: snapshots
-with a common differing offset are one anomaly. The report uses the snapshot that weighs most. The
-anomaly is allowed only if every snapshot's finding is allowed.
+Several snapshots may show one divergence. A divergence counts once for two replicas and a place:
+snapshots with a common differing offset are one anomaly. The report uses the snapshot that weighs
+most. The anomaly is allowed only if every snapshot's finding is allowed.
 """
 
 import re
@@ -116,7 +116,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Look:
-    """A divergence of two replicas as one snapshot shows it.
+    """A divergence of two replicas in one snapshot.
 
     Attributes:
         offsets: The offsets at which the replicas differ, ascending.
@@ -129,7 +129,7 @@ class Look:
 
     @property
     def weight(self) -> tuple[bool, bool, tuple[bool, str]]:
-        """A sort key: without an excuse first, then in the final ISR, then early steps."""
+        """A sort key: findings without an excuse first, then the final ISR, then early steps."""
         return bool(self.labels[0]), not self.pair.in_isr, self.pair.when
 
 
@@ -286,7 +286,7 @@ def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels
 
 
 def _reused(group: Group, pair: Pair, offsets: Ints) -> Labels:
-    """Return the reason to allow different records of equal leader epochs, if there is one."""
+    """Return the reason to allow different records of one leader epoch, if there is one."""
     mine, theirs = (log.epochs[np.isin(log.offsets, offsets)] for log in (pair.one, pair.other))
     if len(mine) != len(offsets) or not np.array_equal(mine, theirs):
         return (), ()
@@ -377,7 +377,7 @@ def _why(group: Group, found: Anomaly) -> str:
 def _by_epochs(
     group: Group, found: Anomaly, held: Mapping[str, str], epochs: Mapping[str, int]
 ) -> str:
-    """Return why two records at one offset differ, judged by their leader epochs."""
+    """Explain, from their leader epochs, why two records at one offset differ."""
     if not epochs:
         return (
             "the records have no leader epochs, so a follower cuts its log at its own high"
@@ -397,7 +397,7 @@ def _by_epochs(
 def _damaged(logs: Mapping[str, ReplicaLog], offset: int, nodes: Sequence[str]) -> str:
     """Return a phrase that names the replica with the damaged copy and the damaged fields.
 
-    Empty unless exactly one of the two copies differs from the record as it was sent.
+    The phrase is "" unless exactly one of the two copies differs from the sent record.
     """
     parts = {node: damaged_parts(logs[node], offset) for node in nodes}
     wrong = [node for node in nodes if parts[node]]

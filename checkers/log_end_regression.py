@@ -67,7 +67,7 @@ class Fall:
 
 
 def _in_order(looks: pa.Table) -> pa.Table:
-    """Return the rows of one replica by time; the rows of its files after the stop come last."""
+    """Return the rows of one replica by time, then the rows of its files after the stop."""
     last = equal(looks, "snapshot", FINAL)
     return take(looks, np.lexsort((ints(looks, "observed_ns"), last)))
 
@@ -83,7 +83,7 @@ def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
         if end < 0:  # The broker has no such replica, or did not report its end.
             highest = NONE
             continue
-        # A row may be recorded twice: its own mark is not earlier. Files have no time.
+        # A row may be recorded twice. Its own high watermark is not earlier. Files have no time.
         if end < highest and at_ns != told_ns:
             yield Fall(node=node, mark=highest, marked_ns=told_ns, end=end, seen_ns=at_ns)
             highest = NONE
@@ -92,7 +92,7 @@ def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
 
 
 def _marked(told: pa.Table) -> int:
-    """Return how many log ends were reported after a high watermark of the same replica."""
+    """Return the number of log ends reported after a high watermark of the same replica."""
     ends, marks = ints(told, "log_end_offset") >= 0, ints(told, "high_watermark") >= 0
     return int((ends[1:] & np.logical_or.accumulate(marks)[:-1]).sum())
 
@@ -197,7 +197,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _lives(group: Group, node: str, from_ns: int, until_ns: int) -> int:
-    """Return how many incarnations of a broker reported the replica's state between two times."""
+    """Return the number of a broker's incarnations that reported the replica between two times."""
     rows = group.table("replica_states")
     times = ints(rows, "observed_ns")
     mine = equal(rows, "node", node) & (times >= from_ns) & (times <= until_ns)
@@ -208,8 +208,8 @@ def _following(group: Group, node: str, from_offset: int, since_ns: int) -> str:
     """Return the unclean leader for which a replica truncated its log, as a phrase for the report.
 
     The leader's epoch must begin at the truncation offset. When the broker reported its high
-    watermark, it still named older epochs, so the truncation came later. Empty if there is no such
-    leader.
+    watermark, it still named older epochs, so the truncation came later. The phrase is "" if there
+    is no such leader.
     """
     rows = group.table("leadership")
     own = equal(rows, "observer", node) & (ints(rows, "observed_ns") <= since_ns)

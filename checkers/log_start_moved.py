@@ -7,7 +7,7 @@ Why it proves something: a log begins at 0. Only retention, compaction and Delet
 start. Without them, an acknowledged record stays. If every replica drops its beginning, no two logs
 differ and no reader skips records. Then the log start is the only evidence.
 
-What would not prove it: a start that moved because of configured retention. A follower applies
+What would not prove it: a start that moved because of configured retention. Each follower applies
 retention at its own time, so its start may be above the leader's. A disk fault excuses nothing: a
 replica that lost its log begins again at the leader's log start, and that is 0.
 """
@@ -140,9 +140,9 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def who_moved_first(group: Group, offset: int) -> str:
-    """Return the replica whose log start was first seen above an offset, and when, as a sentence.
+    """Return a sentence about the replica whose log start was first seen above an offset.
 
-    Empty if no answer shows it.
+    The sentence is "" if no answer shows it.
     """
     above = [each for each in _moved(group) if each.start > offset and each.first_ns >= 0]
     if not above:
@@ -160,7 +160,7 @@ def who_moved_first(group: Group, offset: int) -> str:
 
 
 def _led_while_it_moved(group: Group, node: str, first_ns: int) -> tuple[Acknowledger, ...]:
-    """Return the leaders of the time in which a log's start moved; none if that time is unknown.
+    """Return the leaders during the period in which a log's start moved; none if it is unknown.
 
     A log start is recorded some time after it was measured, so the range begins earlier.
     """
@@ -170,7 +170,7 @@ def _led_while_it_moved(group: Group, node: str, first_ns: int) -> tuple[Acknowl
 
 
 def _stayed(group: Group, moved: Mapping[str, int], since_ns: int) -> list[str]:
-    """Return the nodes whose log start was seen at 0 at or after a time, and never above 0."""
+    """Return the nodes with an observed log start of 0 at or after a time, and none above 0."""
     rows = group.table("replica_states")
     times = ints(rows, "observed_ns")
     later = set(texts(select(rows, (times < 0) | (times >= since_ns)), "node"))

@@ -126,7 +126,7 @@ def losses(group: Group) -> list[Loss]:
 
 
 def retained(offsets: Ints, log_start: int) -> Mask:
-    """Mark the offsets that a log with this start offset must still hold."""
+    """Return a mask of the offsets that a log with this start offset must still hold."""
     # If a log starts above 0, retention may have removed a record of unknown offset.
     return np.asarray(offsets >= (log_start or NONE), dtype=np.bool_)
 
@@ -167,11 +167,11 @@ def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:
 
 
 def held_back(group: Group, isolation: str) -> Mask:
-    """Mark the committed sends that final reads may not reach because of an open transaction.
+    """Return a mask of committed sends that an open transaction may hide from final reads.
 
     This applies only to read_committed readers, and only where the run recorded that the last
-    stable offset stayed below the high watermark. A record that such a reader received earlier is
-    not marked, because a stable record stays stable.
+    stable offset stayed below the high watermark. If such a reader received a record earlier, the
+    record is not in the mask, because a stable record stays stable.
     """
     offsets, reads = ints(group.committed, "offset"), group.table("final_reads")
     noted, polls = group.facts.milestone(OPEN), group.table("polls")
@@ -264,7 +264,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
 
 
 def _shadow(skips: list[int]) -> list[str]:
-    """Return a sentence about the reads that skipped the lost record. They are no extra anomaly."""
+    """Return a sentence about reads that skipped the lost record, which is no extra anomaly."""
     if not skips:
         return []
     readers = "one read" if len(skips) == 1 else f"{len(skips)} reads"
@@ -309,7 +309,7 @@ def _check(group: Group) -> Findings:
 
 
 def _compared(group: Group) -> Mask:
-    """Mark the committed sends to look for, in the leader's log or in a complete final read."""
+    """Return a mask of the committed sends to search in the leader's log or in a final read."""
     offsets = ints(group.committed, "offset")
     if group.final_log is not None:
         return retained(offsets, group.log_start) & kept(group)
@@ -320,7 +320,7 @@ def _compared(group: Group) -> Mask:
 
 
 def _gaps(group: Group) -> tuple[str, ...]:
-    """Return a gap if the leader's final log is missing, since reads cannot replace that log.
+    """Return a gap if the leader's final log is missing, because reads cannot replace that log.
 
     Only the log shows records after the last one that was read.
     """
@@ -347,7 +347,7 @@ _JUMPED_OVER = Words(
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return why a missing record counts as lost where `cause_of_loss` gave no cause.
+    """Explain why a missing record counts as lost if `cause_of_loss` gave no cause.
 
     Examples: a log holds the record but a final read left it out; a log could not be read to its
     end.
@@ -383,7 +383,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _told_as(examples: Sequence[Example]) -> Words | None:
-    """Return other report texts if logs hold every record and only final reads left them out."""
+    """Return other report texts if all logs hold the records and only final reads lack them."""
     held = [
         each.evidence.get("missing_from_leaders_log") is False
         and bool(each.evidence.get("found_on"))

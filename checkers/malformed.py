@@ -90,7 +90,7 @@ def _out_of_turn_in(ops: pa.Table) -> list[_Flaw]:
 
 
 def _seen_before(flags: Mask, process: Ints) -> Mask:
-    """Mark rows whose process has an earlier flagged row; the rows are sorted by process."""
+    """Return a mask of rows with an earlier flagged row of their process; rows are by process."""
     before: Ints = np.cumsum(flags) - flags
     starts = np.searchsorted(process, process, side="left")
     return np.asarray(before > before[starts], dtype=np.bool_)

@@ -121,7 +121,7 @@ def _in_doubt(group: Group, lost: pa.Table) -> tuple[str, ...]:
 
 
 def _chances(group: Group, sent_ns: Ints, epochs: Ints, drained_ns: int) -> Ints:
-    """Return how often each record can have been acquired at most without a delivery.
+    """Return how often, at most, each record can have been acquired without a delivery.
 
     Args:
         group: The partition.
@@ -150,7 +150,7 @@ def _strikes(fault: Disturbance, drained_ns: int) -> int:
 
 
 def _successions(group: Group, epochs: Ints) -> Ints:
-    """Return, for each given leader epoch, how many later leader epochs the partition had."""
+    """Return, for each given leader epoch, the number of the partition's later epochs."""
     told = ints(group.table("leadership"), "leader_epoch")
     last = max(told.max(initial=NONE), epochs.max(initial=NONE))
     return np.asarray(last - epochs, dtype=np.int64)

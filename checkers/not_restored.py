@@ -1,4 +1,4 @@
-"""host-not-restored: a host is not as it was before the run. This anomaly is Logquake's own.
+"""host-not-restored: a host differs from its state before the run. This anomaly is Logquake's own.
 
 Definition: Logquake compares each host before its set-up and after its clean-up. The comparison
 covers everything that carries the run's mark, name or label: processes, firewall tables,

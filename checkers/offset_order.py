@@ -1,4 +1,4 @@
-"""offset-order: a send got a lower offset than a send that was acknowledged before it began.
+"""offset-order: a send began after another send's acknowledgement, but got a lower offset.
 
 Definition: two sends to a partition are acknowledged. The first send ended before the second one
 began, but the first has the higher offset.
@@ -90,7 +90,7 @@ def _check(group: Group) -> Findings:
 
 
 def _excused(acks: _Acks, found: Ints, fitting: Mask) -> Mask:
-    """Mark the misplaced sends that an excuse covers.
+    """Return a mask of the misplaced sends that an excuse covers.
 
     The excuse must apply to the send itself, or to every earlier send with a higher offset.
     """

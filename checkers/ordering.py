@@ -1,4 +1,4 @@
-"""Sorts the rows of each table, so that all engines, files and tasks give the same row order.
+"""Sort the rows of each table, so that all engines, files and tasks give the same row order.
 
 Stored records are usually in order already. Then they are not sorted again, because the check for
 order costs a hundredth of a sort.
@@ -53,7 +53,7 @@ def ordered(name: str, table: pa.Table) -> pa.Table:
     keys = [_key(table, each) for each in _KEYS[name] if each in table.column_names]
     places = [_key(table, each) for each in PLACE if each in table.column_names]
     numbered = _numbered(places)
-    if len(numbered) == 1 and in_order(keys):  # As a writer leaves rows: one pass sorts them.
+    if len(numbered) == 1 and in_order(keys):  # In a writer's order, one pass is enough.
         return take(table, np.argsort(numbered[0], kind="stable"))
     return take(table, np.lexsort([*keys[::-1], *numbered[::-1]]))
 

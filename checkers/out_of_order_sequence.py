@@ -61,7 +61,7 @@ class Jump:
         sequence, before: The sequence numbers of the later and of the earlier record.
         producer, producer_epoch: The producer id and epoch of both records.
         leader_epoch: The leader epoch of the later record.
-        nodes: The nodes whose final logs hold both records so.
+        nodes: The nodes whose final logs hold both records with these numbers.
     """
 
     offset: int
@@ -142,7 +142,7 @@ def _of_two_histories(group: Group, jump: Jump) -> bool:
 
 
 def _was_copied_back(group: Group, node: str, offset: int) -> bool:
-    """Return whether a disk fault may have removed an offset, so that the node fetched it again."""
+    """Return whether a disk fault may have removed an offset, which the node then fetched again."""
     return any(
         node in each.nodes
         and each.concerns(group.topic, group.partition)
@@ -152,13 +152,13 @@ def _was_copied_back(group: Group, node: str, offset: int) -> bool:
 
 
 def _number(log: ReplicaLog, index: int) -> tuple[int, ...]:
-    """Return the fields that identify a record, with its producer and sequence number."""
+    """Return the fields that identify a record: epoch, hash, producer id and epoch, sequence."""
     columns = (log.epochs, log.hashes, log.producer_ids, log.producer_epochs, log.sequences)
     return tuple(int(each[index]) for each in columns)
 
 
 def _held(log: ReplicaLog, low: int, high: int) -> list[list[int]]:
-    """Return the fields of the records between two offsets that `log-divergence` compares."""
+    """Return the columns that `log-divergence` compares, for the records between two offsets."""
     these = slice(*np.searchsorted(log.offsets, [low, high]).tolist())
     return [each[these].tolist() for each in (log.offsets, log.epochs, log.hashes, log.controls)]
 

@@ -1,4 +1,4 @@
-"""Compresses the live streams of a run after ingest has made the run's tables from them.
+"""Compress the live streams of a run after ingest has made the run's tables from them.
 
 The streams are kept, because a later version of ingest may make different tables from them
 (`checkers.stored`).
@@ -26,9 +26,9 @@ _MOST_THREADS = 8
 def pack_streams(paths: RunPaths) -> None:
     """Compress the live streams of a finished run, if its tables are complete.
 
-    A truncated stream stays as it is. So does a stream for which the disk has no room. If another
-    check works on the run, all streams stay, because packing changes the byte positions in a
-    stream.
+    A truncated stream stays unchanged. If the disk has no room for a compressed stream, the stream
+    stays unchanged, too. If another check works on the run, all streams stay, because packing
+    changes the byte positions in a stream.
 
     Args:
         paths: The run. No process writes to it any more.

@@ -1,8 +1,8 @@
-"""Divides the files of a large writer or node into parts of similar size, one for each task.
+"""Divide the files of a large writer or node into parts of similar size, one for each task.
 
 A unit is one writer with its streams, or one node with its replicas. A writer numbers its ops in
-order. So a part of its streams holds the rows of a range of ops: an op and its results are in the
-same part. Streams without ops are divided by position. A node is divided by replica.
+order. So a part of its streams holds the rows of a range of ops: an op and its results are in one
+part. Streams without ops are divided by position. A node is divided by replica.
 
 If a stream is broken at some position, only the rows before it count. `shortened` returns the parts
 that must be read again because of this.
@@ -22,7 +22,7 @@ from results.record.tables import BROKEN
 PART_BYTES = 128 << 20
 """The approximate number of bytes that one task reads from streams or log segments."""
 _TOGETHER = frozenset({"faults"})
-"""Small tables that one task reads as a whole."""
+"""Small tables that one task reads in full."""
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 

@@ -5,12 +5,12 @@ stream of the run's record is incomplete, a recorded send may be missing. Then a
 if it is also in no reservation.
 
 Why it proves something: a worker reserves values on disk before it uses them, and records each send
-before it makes it. A value names its partition. So an unknown value was invented or moved by some
-component between writer and reader.
+before it makes it. A value names its partition. So some component between writer and reader
+invented or moved an unknown value.
 
 What would not prove it:
 
-- A value whose send ended `fail` or `info`, or never ended. Such a value is still one of this run.
+- A value whose send ended `fail` or `info`, or never ended. This run still sent such a value.
 - A topic to which another program writes.
 - A reservation that was lost because a stream is incomplete.
 """
@@ -40,7 +40,7 @@ NAME = "phantom"
 
 
 def sent_here(group: Group, values: Ints) -> Mask:
-    """Mark the values that were sent to a partition, or may have been sent to it."""
+    """Return a mask of the values that were sent, or may have been sent, to a partition."""
     sent = within(values, ints(group.table("sends"), "value"))
     if not (group.facts.cut_streams or group.facts.history):
         return np.asarray(sent, dtype=np.bool_)
@@ -53,7 +53,7 @@ def sent_here(group: Group, values: Ints) -> Mask:
 
 
 def _number(group: Group) -> int:
-    """Return the number with which a partition's values begin, or `NONE` if it is unknown."""
+    """Return the number at the beginning of a partition's values, or `NONE` if it is unknown."""
     return group.facts.numbers.get((group.topic, group.partition), NONE)
 
 
@@ -107,7 +107,7 @@ def _describe(group: Group, row: int) -> Anomaly:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return who stored the value, or who delivered it although no log holds it."""
+    """Explain who stored the value, or who delivered it although no log holds it."""
     home, offset = found.evidence.get("belongs_to"), number_in(found, "offset")
     value, op_id = number_in(found, "value"), number_in(found, "op_id")
     strange = home and home != group.place

@@ -1,10 +1,10 @@
 """poll-skip, nonmonotonic-poll: a reader skipped committed records, or went back.
 
-Definition: a reader stands at the last record of its previous ok poll, or at the offset from which
-its process was assigned the partition. `poll-skip`: the first record of its next ok poll leaves out
-a committed record. `nonmonotonic-poll`: the offset of that first record is not higher.
-`int-poll-skip` and `int-nonmonotonic-poll` are the same between neighbouring records of one op,
-with all polls of the op joined.
+Definition: a reader's position is the last record of its previous ok poll, or the offset at which
+the partition was assigned to its process. `poll-skip`: the first record of its next ok poll leaves
+out a committed record. `nonmonotonic-poll`: the offset of that first record is not higher.
+`int-poll-skip` and `int-nonmonotonic-poll` are the same anomalies between neighbouring records of
+one op, with all polls of the op joined.
 
 Why it proves something: a consumer reads a partition's log from its position on, in the order of
 offsets, without gaps. Records below the last stable offset are final.
@@ -18,9 +18,10 @@ After a rebalance, a member starts where its group committed. The check uses the
 that the member was given. `commit-lost` and `commit-ahead` check that offset. If it is unknown, the
 anomaly is allowed. A member that goes back is also allowed if an unclean election or a disk fault
 removed the last record that it had read. It is allowed, too, if its position was beyond the end of
-the remaining log. Its client then continues where the log begins or ends now.
+the remaining log. Its client then continues at the current begin or end of the log.
 
-A skip over lost records only is a consequence of their loss. `lost-write` reports it instead.
+If a reader skips only lost records, that is a consequence of their loss. `lost-write` reports it
+instead.
 """
 
 from collections.abc import Callable
@@ -109,7 +110,7 @@ def _check_order(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Gro
 
 
 def _there(group: Group) -> VersionOrder:
-    """Return the committed records that no cleaner can have removed before a reader came."""
+    """Return the committed records that no cleaner can have removed before they were read."""
     order = group.view(version_order)
     if not group.facts.compacted:
         return order
@@ -155,7 +156,7 @@ def _findings(
 
 
 def _sent_to_the_start(group: Group, name: str, steps: Steps) -> Mask:
-    """Mark the steps in which a rebalance may place a member beyond a shortened log's end."""
+    """Return a mask of steps in which a rebalance may put a member beyond a shortened log's end."""
     may_lack = unclean_elections(group).seen or any(
         loss.concerns(group.topic, group.partition) for loss in group.facts.disk_losses
     )
@@ -164,7 +165,7 @@ def _sent_to_the_start(group: Group, name: str, steps: Steps) -> Mask:
 
 
 def _over_an_unclean_election(group: Group, name: str, steps: Steps) -> Mask:
-    """Mark the reader steps across an unclean election, from the old log to the new one.
+    """Return a mask of reader steps across an unclean election, from the old log to the new one.
 
     For steps that go back, `_sent_back` decides whether the record is missing.
     """
@@ -177,13 +178,13 @@ def _over_an_unclean_election(group: Group, name: str, steps: Steps) -> Mask:
 
 
 def _stood_on_the_lost(group: Group, steps: Steps) -> dict[Excuse, Mask]:
-    """Mark the reader steps whose earlier record was lost on all disks, by kind of loss."""
+    """Return, by kind of loss, a mask of the steps whose earlier record was lost on all disks."""
     read_ns = np.append(ints(group.table("polls"), "complete_ns"), NONE)  # -1: appended value
     return taken_by_disks(group, steps.after, read_ns[steps.since])
 
 
 def _sent_back(group: Group, steps: Steps) -> Mask:
-    """Mark the steps of group members whose earlier record is now missing from the log.
+    """Return a mask of the steps of group members whose earlier record is now missing.
 
     The client of a member goes back by itself if its position is beyond the log's end (KIP-320, and
     `auto.offset.reset`). The client of a reader with a manual assignment reports an error instead.
@@ -272,7 +273,7 @@ def _row(table: pa.Table, row: int) -> dict[str, int]:
 
 
 def _keeps_known(facts: RunFacts) -> bool:
-    """Return whether it is known which records the logs keep until retention removes them."""
+    """Return whether the run shows which records the logs keep until retention removes them."""
     return facts.keeps_known
 
 
@@ -286,7 +287,7 @@ _INNER_STEPS = "pairs of records that follow one another in an op"
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return the probable cause why a reader went back or skipped records."""
+    """Explain the probable cause: why a reader went back or skipped records."""
     if found.evidence.get("across_rebalance"):
         return (
             "its group was rebalanced in between: a member goes on from what its group had"
@@ -308,7 +309,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _unmoved(found: Anomaly) -> str:
-    """Return a phrase that no seek or assignment lay between two polls; empty within one op."""
+    """Return a phrase: no seek or assignment lay between two polls; "" within one op."""
     between = number_in(found, "previous_op_id") not in {NONE, number_in(found, "op_id")}
     return "; no seek or assignment lay between" * between
 
@@ -340,7 +341,7 @@ def _left_out(group: Group, found: Anomaly, who: str) -> str:
 
 
 def _returned(group: Group, offsets: Ints, values: Ints, op_id: int) -> Mask:
-    """Mark the records that an op received."""
+    """Return a mask of the records that an op received."""
     if not len(offsets):
         return np.zeros(0, dtype=np.bool_)
     places, ops, _ = reads_among(group, offsets, values)
@@ -360,7 +361,7 @@ def _because(*told: str) -> str:
 
 
 def _others(group: Group, found: Anomaly, offsets: Ints, values: Ints) -> str:
-    """Return a phrase with the number of other reads that received what this reader missed."""
+    """Return a phrase with the number of other reads that received this reader's missed records."""
     op_id, read_ns = number_in(found, "op_id"), number_in(found, "read_ns")
     places, ops, ended_ns = reads_among(group, offsets, values)
     places, ops = places[ops != op_id], ops[ops != op_id]

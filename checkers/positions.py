@@ -1,4 +1,4 @@
-"""Finds, for each process, which record of a partition it read or wrote after which other record.
+"""Find pairs of records that a process read or wrote in a partition one after the other.
 
 A process does one thing at a time, and its op ids grow. So the op ids give the order of its ops,
 and no time is needed. An assignment sets a reader's position: to the offset that it names, or to
@@ -35,7 +35,7 @@ LEFT_OUT = "left-out"
 REVOKED = "rebalance-revoked"
 REBALANCES = (DEALT, REVOKED)
 SEEK = "seek"
-"""A seek is an op of its own, which reads no record."""
+"""A seek is a separate op, which reads no record."""
 _BEGINNING = -1
 _FORGOTTEN = -2
 
@@ -61,7 +61,7 @@ class Steps:
     dealt: Mask
 
     def where(self, mask: Mask) -> "Steps":
-        """Return the pairs of records that a mask selects."""
+        """Return the pairs of records for which a mask is true."""
         return Steps(
             since=self.since[mask],
             at=self.at[mask],
@@ -109,14 +109,14 @@ class OpOrder:
 
 
 def read_rows(group: Group) -> Mask:
-    """Mark the rows of `polls` that a reader received in an ok op at a known offset."""
+    """Return a mask of the rows of `polls` that an ok op received at a known offset."""
     return _known(group.table("polls"), "offset") & equal(
         group.table("polls"), "outcome", Outcome.OK.value
     )
 
 
 def written_rows(group: Group) -> Mask:
-    """Mark the rows of `sends` that were acknowledged at a known offset and did not fail."""
+    """Return a mask of the rows of `sends` acknowledged at a known offset, without failures."""
     sends = group.table("sends")
     kept = equal(sends, "outcome", Outcome.OK.value, Outcome.INFO.value)
     return _known(sends, "offset") & kept & equal(sends, "acked", True)  # noqa: FBT003 - a value
@@ -150,7 +150,7 @@ def poll_steps(group: Group) -> Steps:
 
 
 def inner_poll_steps(group: Group, rows: Mask) -> Steps:
-    """Return the pairs of consecutive records read inside of one op, over all its polls.
+    """Return the pairs of consecutive records that one op read, over all polls of the op.
 
     Args:
         group: The partition.
@@ -163,7 +163,7 @@ def inner_poll_steps(group: Group, rows: Mask) -> Steps:
 
 
 def ok_inner_poll_steps(group: Group) -> Steps:
-    """Return the pairs of consecutive records that were read inside of one ok op."""
+    """Return the pairs of consecutive records that one ok op read."""
     return inner_poll_steps(group, read_rows(group))
 
 
@@ -177,7 +177,7 @@ def send_steps(group: Group) -> Steps:
 
 
 def inner_send_steps(group: Group, rows: Mask) -> Steps:
-    """Return the pairs of consecutive sends inside of one op.
+    """Return the pairs of consecutive sends of one op.
 
     Args:
         group: The partition.
@@ -210,7 +210,7 @@ def remembered_steps(table: pa.Table, rows: Mask, moving: Mask, moves: pa.Table)
 
 
 def _known(table: pa.Table, *names: str) -> Mask:
-    """Mark the rows that belong to a process and have a number in the given columns."""
+    """Return a mask of the rows with a known process and a number in the given columns."""
     columns = [ints(table, name) >= 0 for name in ("process", *names)]
     return np.asarray(np.logical_and.reduce(columns), dtype=np.bool_)
 
@@ -248,7 +248,7 @@ def _moves(rows: pa.Table, order: OpOrder) -> _Moves:
 
 
 def _placing(moves: pa.Table) -> Mask:
-    """Mark the assignments that set a reader's position or clear it."""
+    """Return a mask of the assignments that set a reader's position or clear it."""
     dealt = equal(moves, "kind", DEALT) & present(moves, "offset")
     return equal(moves, "kind", ASSIGN, SUBSCRIBE, LEFT_OUT, SEEK) | dealt
 

@@ -62,7 +62,7 @@ class Precedence:
     rows: Ints
 
     def with_edges(self, mask: Mask) -> "Precedence":
-        """Return the same ops with only the dependencies that a mask selects."""
+        """Return the graph with only the dependencies for which a mask is true."""
         sources, targets, kinds, rows = (
             column[mask] for column in (self.sources, self.targets, self.kinds, self.rows)
         )
@@ -100,7 +100,7 @@ def components(graph: Precedence, orders: Iterable[Order]) -> Ints:
 
 
 def entangled(graph: Precedence) -> Mask:
-    """Mark the ops that may be in a cycle of dependencies and any orders. Most often they are few.
+    """Return a mask of the ops that may be in a cycle, with any orders. Usually there are few.
 
     The function sorts the ops by their end times, or by their start times if they have no end. In
     that sequence both orders lead forward, and nearly all dependencies do too. A cycle needs an
@@ -166,7 +166,7 @@ def smallest_circle(graph: Precedence, orders: Iterable[Order], through: Mask) -
 
 
 def _leads_back(graph: Precedence, kind: str, sources: Ints, targets: Ints) -> Mask:
-    """Mark the targets that come before their sources by one edge of the given kind."""
+    """Return a mask of the targets that also precede their sources, by an edge of a kind."""
     if kind == Order.PROCESS:
         same = (graph.processes[sources] == graph.processes[targets]) & (
             graph.processes[sources] >= 0

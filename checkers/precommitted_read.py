@@ -38,7 +38,7 @@ def _precommitted(group: Group) -> list[_Read]:
 
 
 def _read_on(group: Group) -> int:
-    """Return how many sends were followed by a read of the same op in the same partition."""
+    """Return the number of sends that their op followed with a read of the partition."""
     sends, polls = group.table("sends"), group.table("polls")
     told = select(polls, equal(polls, "isolation", READ_COMMITTED))
     ops, places = ints(told, "op_id"), ints(told, "mop")

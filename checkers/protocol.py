@@ -51,7 +51,7 @@ class Premise(StrEnum):
 
 
 class Excuse(StrEnum):
-    """Reasons to allow an anomaly: what the plan asked for permits it. The contract lists them."""
+    """Reasons to allow an anomaly, because the plan permits it. The contract lists them."""
 
     ALWAYS = "always"
     ACKS = "acks-0-1"
@@ -100,13 +100,13 @@ class Proof(StrEnum):
     """Why an anomaly found before the run's end will still hold at the end."""
 
     TOLD = "told"
-    """The anomaly rests on acknowledgements, reads and answers. Logs serve only to find excuses."""
+    """The anomaly follows from acknowledgements, reads and answers. Logs only show excuses."""
     OBSERVED = "observed"
-    """The anomaly rests only on answers to observers. Logs serve only to find excuses."""
+    """The anomaly follows only from answers to observers. Logs only show excuses."""
     COPIED = "copied"
-    """The anomaly rests on replicas' logs, and a copy of these logs is kept."""
+    """The anomaly follows from replicas' logs, and a copy of these logs is kept."""
     GONE = "gone"
-    """The anomaly rests on a record that is in no replica's log, though all were read fully."""
+    """The anomaly: a record is in no replica's log, although all logs were read fully."""
 
 
 class Waits(StrEnum):
@@ -148,14 +148,14 @@ class Findings:
     """The result of one call of a checker.
 
     Attributes:
-        rows: The number of comparisons that could have failed. With 0, no anomaly could have shown,
-            whatever the brokers did.
+        rows: The number of comparisons that could have failed. With 0, the checker could not find
+            an anomaly in any case.
         anomalies: The described anomalies by offset, at most `MAX_DESCRIBED`.
         beyond: The number of further anomalies, by their labels.
-        gaps: Sentences that name missing input. With any gap, the verdict is unknown at best.
-        unshown: Sentences that say what this run could not show, and why, although the run is
-            sound. Example: "no send failed, so an aborted read could not show". If `rows` is 0 and
-            `unshown` is empty, the verdict is unknown at best.
+        gaps: Sentences that name missing input. With any gap, the best possible verdict is unknown.
+        unshown: Sentences about anomalies that this run could not show, with the reason, although
+            the run is sound. Example: "no send failed, so an aborted read could not show". If
+            `rows` is 0 and `unshown` is empty, the best possible verdict is unknown.
     """
 
     rows: int
@@ -190,34 +190,34 @@ class Checker:
     """One check.
 
     Attributes:
-        name: The name of the anomaly that it finds.
+        name: The name of the anomaly that the check finds.
         anomaly_class: Safety, liveness, or Logquake's own.
-        tables: The tables that it reads of its group. For checks across partitions: the derivations
-            that it reads. A test verifies the list.
+        tables: The tables that the check reads of its group. For checks across partitions: the
+            derivations that the check reads. A test verifies the list.
         check: The function that finds the anomalies.
         premises: Conditions that must hold in the whole run. `check` reports local ones itself.
         scope: The kind of group that one call receives.
-        sees: The views of the system that it needs, in addition to what clients see.
-        applies: Whether a run's plan can produce input for it.
+        sees: The kinds of observation that the check needs, besides the clients' observations.
+        applies: Whether a run's plan can produce input for the check.
         promise: The guarantee that the anomaly breaks. None if it breaks none of the system's.
-        compares: A plural noun phrase for the report: what one of its `rows` is.
+        compares: A plural noun phrase for the report: the name of its `rows`.
         during: The phase of the run that its comparisons cover.
-        words: Texts about the anomaly for reports. None: those of the contract's check of that
-            name.
-        told_as: Returns other texts if all given examples call for them. None: `words` fit.
+        words: Texts about the anomaly for reports. None: the texts of the contract's check with
+            this name.
+        told_as: Returns other texts if all given examples need them. None: `words` fit.
         why: Returns the reason of an anomaly that has no cause yet, as `Anomaly.reason`. It uses
             the rows of `tables`, and names the facts that the run's record lacks. A `Proved` reason
             becomes the anomaly's cause.
-        chapter: The table of `docs/checkers.md` that lists it. None: it is a Jepsen check.
-        looks_for: A description for that table: what is an anomaly, or what is compared.
+        chapter: The table of `docs/checkers.md` that lists the check. None: it is a Jepsen check.
+        looks_for: A description for that table: the anomaly, or the data that is compared.
         excuses: The excuses that may allow its anomalies.
         always_allowed: Whether no system promises to avoid this anomaly.
-        meanwhile: Why its finding before the run's end still holds at the end. None: it waits for
-            the end.
-        waits: The reason why it waits for the end.
+        meanwhile: Why its finding before the run's end still holds at the end. None: the check
+            waits for the end.
+        waits: The reason why the check waits for the end.
         follows: Other anomalies that may cause this one, each with the reason. Reasons that are in
             the other anomaly's `Words.explains` are not repeated here.
-        of_histories: Whether the clients' view is enough for it, as in an imported history.
+        of_histories: Whether the clients' view is enough for the check, as in an imported history.
     """
 
     name: str
@@ -255,9 +255,9 @@ class Derivation:
     Attributes:
         name: The name of the table in `Group.derived`.
         schema: The columns of the table.
-        tables: The tables that it reads of its group.
+        tables: The tables of the group that `derive` reads.
         derive: The function that computes the rows.
-        applies: Whether any check of the run needs it.
+        applies: Whether any check of the run needs the rows.
     """
 
     name: str

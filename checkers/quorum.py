@@ -1,4 +1,4 @@
-"""A summary of `quorum_states`: what the leaders of the quorum reported during the run.
+"""Summarize `quorum_states`, i.e. the reports of the quorum's leaders during the run.
 
 `quorum_states` has no partition and grows with the run. The checks of the controllers' log need
 only this summary.
@@ -23,7 +23,7 @@ Committed = tuple[int, int, int]
 
 
 Disputed = Mapping[str, Mapping[str, str]]
-"""For each field of a record, such as `ISR of log-0-0`: the value that each node's copy has."""
+"""For each field of a record, such as `ISR of log-0-0`: the value in each node's copy."""
 
 ENTRY_COLUMNS = (
     "topic", "partition", "source", "observer", "leader", "leader_epoch", "isr", "log_offset",
@@ -34,7 +34,7 @@ _ENTRY = ("log_offset", "topic", "partition")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumFacts:
-    """What the leaders of the quorum reported.
+    """The reports of the quorum's leaders.
 
     A quorum leader reports its high watermark and each node's fetch offset. It advances a fetch
     offset only after it has verified that both logs agree up to there. So a node's log is committed
@@ -42,8 +42,8 @@ class QuorumFacts:
 
     Attributes:
         marks: By node: the highest such committed offset in the run.
-        step_marks: By scenario step: the same, from reports before the step began. The step's file
-            copies are younger than these reports.
+        step_marks: By scenario step: the value of `marks` from reports before the step began. The
+            step's file copies are younger than these reports.
         announced: By epoch: the highest high watermark that was reported.
         leaders: By epoch: every node that some node named as the quorum's leader.
         votes: The recorded votes, as (epoch, node, candidate).
@@ -62,7 +62,7 @@ class QuorumFacts:
     disputed: Mapping[int, Disputed] = field(default_factory=dict)
 
     def committed(self, offset: int) -> tuple[int, int]:
-        """Return two times: the entry was committed not before the first, and by the second."""
+        """Return the earliest and the latest time at which an entry may have been committed."""
         at = bisect_right(self.commits, offset, key=lambda each: each[0])
         return self.commits[at][1:] if at < len(self.commits) else (0, UNENDED_NS)
 
@@ -70,7 +70,7 @@ class QuorumFacts:
 def quorum_facts(
     states: pa.Table, step_begins_ns: Mapping[str, int], leadership: pa.Table | None = None
 ) -> QuorumFacts:
-    """Summarize what the quorum's leaders reported.
+    """Summarize the reports of the quorum's leaders.
 
     Args:
         states: Rows of `quorum_states`.

@@ -1,4 +1,4 @@
-"""Finds the read operations that received given records of a partition."""
+"""Find the read operations that received given records of a partition."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ def rows_with(column: Ints, number: int, order: Ints) -> Ints:
 
     Args:
         column: The column.
-        number: The number to look for.
+        number: The number to find.
         order: The row numbers, sorted by the column.
     """
     first, end = (np.searchsorted(column, number, side, order) for side in ("left", "right"))
@@ -27,7 +27,7 @@ def _polls_by_offset(group: Group) -> Ints:
 
 
 def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]:
-    """Return the ops that received one of some values at an offset, with their end times."""
+    """Return the ops that received one of the values at an offset, with their end times."""
     polls = group.table("polls")
     rows = rows_with(ints(polls, "offset"), offset, group.view(_polls_by_offset))
     rows = rows[np.isin(ints(polls, "value")[rows], values)]
@@ -36,7 +36,7 @@ def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]
 
 
 def reads_among(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints, dict[int, int]]:
-    """Return the ops that received any of some records.
+    """Return the ops that received any of the given records.
 
     Args:
         group: The partition.
@@ -62,7 +62,7 @@ def reads_among(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints, 
 
 
 def others(reads: Mapping[int, int], op_id: int, before_ns: int = NONE, *, what: str = "it") -> str:
-    """Return a phrase with the number of other reads that returned a record; empty if none did.
+    """Return a phrase with the number of other reads that returned a record; "" if none did.
 
     Args:
         reads: The result of `reads_of`.

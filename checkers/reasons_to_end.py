@@ -1,6 +1,6 @@
-"""Decides whether a fault of the run explains that a server process ended or hung.
+"""Decide whether a fault of the run explains that a server process ended or hung.
 
-`broker_ended` lists what each fault explains, and why.
+`broker_ended` lists which ends each fault explains, and why.
 """
 
 import re
@@ -21,11 +21,11 @@ _HINDERING = ("disk-full", "read-only")
 _BREAKING = "disk-errors"
 """The fault family that makes a broker's disk requests fail."""
 _SHORT = "short"
-"""A value in the effect of such a fault: a write stores only a part and reports how much."""
+"""A kind of failed disk request: a write stores only its first half and reports this."""
 _LATE = "slow-disks"
 """The fault family that delays all requests to a real disk."""
 _GOES_DOWN_NS = 30 * NS_PER_S
-"""How long a broker may take to end and to be noticed, once it gives up or cannot write."""
+"""The maximum time until a broker that gives up has ended and its end is noticed."""
 _STARTING = ("kill", "stop", "rolling-restart")
 """Faults that end when the broker that they stopped has started and registered again."""
 _SHUTTING_OUT = (
@@ -34,10 +34,10 @@ _SHUTTING_OUT = (
 )  # fmt: skip
 """Faults that may keep a broker from its controllers, because these are down or unreachable."""
 _WANTS = frozenset({HANDLES, PROCESSOR, MEMORY})
-"""Resource faults that do the same on a node that may be a controller: it answers late or not."""
+"""Resource faults that make a controller answer late or not, so a broker cannot reach it."""
 _STALLS = "stall"
-"""The fault family that does the same through stalling links. Each request and each response may
-take one stall, and a broker's start has many requests."""
+"""The fault family that keeps a broker from its controllers by stalling links. Each request and
+each response may be stalled once, and a broker's start has many requests."""
 _GIVES_UP_NS = 30 * NS_PER_S
 """A starting broker waits this long for ZooKeeper, and twice this long for a controller."""
 _GIVING_UP = re.compile(
@@ -45,15 +45,15 @@ _GIVING_UP = re.compile(
     r"|fatal error while waiting for the controller to acknowledge|ZooKeeperClientTimeoutException"
     r"|ZkTimeoutException"
 )
-"""What Kafka logs when a starting broker gives up waiting. Sources: BrokerLifecycleManager,
+"""Log lines of Kafka when a starting broker gives up waiting. Sources: BrokerLifecycleManager,
 FutureUtils.waitWithLogging, ZooKeeperClient, and ZkClient up to 1.0."""
 _START_FAILED = re.compile(r"Fatal error during KafkaServer startup|Exiting Kafka")
-"""What a broker with ZooKeeper logs for any failed start. Older Logquake records hold no more than
-this about a broker that gave up."""
+"""The log line of a broker with ZooKeeper for any failed start. Runs of older Logquake versions
+have no other line about a broker that gave up."""
 _COMPLAINT = re.compile(rf"^(?!at ).*(?:FATAL|ERROR|Exception|Error:|{NO_HANDLE})")
-"""A log line that reports an error; lines of a stack trace do not match."""
+"""Matches a log line that reports an error, but no line of a stack trace."""
 _LOGS_FAILED = re.compile("all log dirs .*have failed")
-"""What Kafka's LogManager logs before it halts the broker."""
+"""The log line of Kafka's LogManager before it halts the broker."""
 STARVING = frozenset({HANDLES, MEMORY})
 """Faults of a resource that may end a broker."""
 BY_KERNEL = f"was ended by {signal.SIGKILL.name}"
@@ -61,15 +61,15 @@ BY_KERNEL = f"was ended by {signal.SIGKILL.name}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """How a process ended or hung.
+    """The end or the hang of a process.
 
     Attributes:
         node: The node of the process.
         incarnation: The number of its start, as recorded.
         seen_ns: When Logquake noticed it.
         how: A phrase for the report, such as `with exit code 1`.
-        outside: Whether another program may have done it.
-        signalled: Whether a signal certainly did it.
+        outside: Whether another program may have caused it.
+        signalled: Whether a signal certainly caused it.
         disk_failed: Whether Logquake's own file system below the node's data had failed before.
         told: Whether Logquake had asked the process to stop.
         said: The last error lines that the process logged.
@@ -88,14 +88,14 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fault:
-    """A fault that may have affected its targets, as its row in `faults` records it.
+    """A fault that may have affected its targets, from its row in `faults`.
 
     Attributes:
         kind: The fault kind in the row.
-        did: What the fault did to servers (`changes.deeds`).
+        did: The fault's effect on servers (`changes.deeds`).
         family: The fault's family in the plan.
         nodes: The targets.
-        of_keeper: Whether it hits ZooKeeper.
+        of_keeper: Whether the fault hits ZooKeeper.
         asked_ns, confirmed_ns, healed_ns: Times of these three steps. -1 if the step did not
             happen.
         healing_ns: When the heal began. -1 if unknown.
@@ -206,7 +206,7 @@ def _of_disk(fault: _Fault, end: End) -> bool:
 
 
 def _was_on_it(fault: _Fault, end: End) -> bool:
-    """Return whether a broker ran on a disk while that disk failed requests.
+    """Return whether a broker process ran on a disk while that disk failed requests.
 
     The heal repairs the disk, kills a broker that still runs, and starts the next incarnation. That
     next incarnation has a working disk.
@@ -256,7 +256,7 @@ def _starved(fault: _Fault, end: End) -> bool:
 
 
 def _lacked_handles(fault: _Fault, end: End, heal: Json) -> bool:
-    """Return whether a broker's last log lines say that it ended for lack of a file handle.
+    """Return whether a broker's last log lines show that it ended for lack of a file handle.
 
     The last error line must report the lack of a handle. It is also enough if one line reports that
     all log folders failed, because other threads may log more until the broker halts. A thread that
@@ -310,7 +310,7 @@ def _starts(fault: _Fault, end: End) -> bool:
 
 
 def _keeps_away(fault: _Fault, end: End, facts: RunFacts) -> bool:
-    """Return whether a fault kept a node from its controllers until Kafka gives up a start."""
+    """Return whether a fault kept a node from its controllers until Kafka gave up a start."""
     gave_up_ns = end.seen_ns - (_GOES_DOWN_NS if end.said else 0)  # Its words prove that it did.
     if fault.was_over(gave_up_ns) or fault.asked_ns > end.seen_ns - _GIVES_UP_NS:
         return False
@@ -329,9 +329,9 @@ def _hits_controllers(fault: _Fault, facts: RunFacts) -> bool:
 
 
 def _gave_up(end: End, *, is_old: bool) -> bool:
-    """Return whether a broker's last log lines say that it gave up its start.
+    """Return whether a broker's last log lines show that it gave up its start.
 
-    For an older record, it is enough that the lines name no other reason.
+    In runs of older versions, it is enough that the lines name no other reason.
     """
     gave_up = any(_GIVING_UP.search(line) for line in end.said)
     if gave_up or not is_old:

@@ -182,7 +182,7 @@ DERIVATIONS: tuple[Derivation, ...] = (
 
 
 def checkers_of(facts: RunFacts) -> tuple[Checker, ...]:
-    """Return the checkers for a run, by its judge and by whether it is an imported history."""
+    """Return the checkers for a run, by its judge. Imported histories have fewer checkers."""
     if facts.judge is Judge.JEPSEN:
         kept = not facts.history
         return tuple(

@@ -1,15 +1,15 @@
-"""Finds who led each partition and when, from the controllers' log.
+"""Find the leaders of each partition and the times of their epochs, from the controllers' log.
 
 The coordinator of a group or transaction is the leader of one partition of an internal topic. The
-hash of the group's name or of the transactional id selects that partition. No other record names
-coordinators.
+hash of the group's name or of the transactional id selects that partition. The run has no other
+record of the coordinators.
 
 The controllers' log names leaders in order, but without times. Observers asked the quorum's members
 about once a second how far the log is committed. A leader's entry was committed by the first answer
 that reached beyond it. It was not yet committed at the last answer of the same quorum leader that
 did not reach it.
 
-A broker that is cut off may continue as coordinator. Then its time ends with the fault.
+A broker that is cut off may continue as coordinator. In that case, its period ends with the fault.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -232,7 +232,7 @@ def lasting(known: Iterable[Reign], cut_off: Iterable[Span]) -> tuple[Reign, ...
 
     Args:
         known: Leader epochs.
-        cut_off: For each fault under which a broker stays alive: its node, start and end.
+        cut_off: For each fault that lets a broker live: its node, start and end.
     """
     ends: dict[str, list[tuple[int, int]]] = {}
     for node, begun_ns, ended_ns in cut_off:

@@ -6,8 +6,8 @@ member of the last ISR (`under-replicated`). The last leader is the leader of th
 epoch that brokers' metadata named last. The last ISR is the ISR that this leader reported last, two
 seconds or more after the last acknowledgement.
 
-Why it proves something: an acknowledgement means that every in-sync replica has the record. The
-topic's earlier use of its name does not matter. A broker may return with the log of the deleted
+Why it proves something: an acknowledgement means that every in-sync replica has the record. This
+also holds for a topic whose name was used before. A broker may return with the log of the deleted
 topic. It must not serve that log as the new topic, must not join the ISR with it, and must not
 remove the new log with it. If a node has no log of the topic, but its other logs were read, it
 lacks all records of the topic.
@@ -71,7 +71,7 @@ def _last(rows: pa.Table) -> pa.Table:
 
 
 def _leader(group: Group) -> str:
-    """Return the last leader's node, or an empty string if none was named."""
+    """Return the last leader's node; "" if none was named."""
     return "".join(f"n{leader}" for leader in ints(_reported(group), "leader").tolist())
 
 
@@ -114,7 +114,7 @@ def _gaps(group: Group, topic: RemadeTopic, leader: str, *, acked: bool) -> tupl
     if group.facts.snapshot != FINAL:
         return ()  # Another gap reports the missing final snapshot.
     if not acked:
-        if not topic.confirmed:  # Without any record there is none to lose.
+        if not topic.confirmed:  # Without any record, no record can be lost.
             return ()
         return (f"no record of the last incarnation of {group.place} was acknowledged",)
     if not leader:
@@ -162,7 +162,7 @@ def _nodes_with(group: Group, value: int) -> list[str]:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return a phrase that names the logs with the record, or says that none has it."""
+    """Return a phrase that names the logs with the record, or states that no log has it."""
     logs, leader = group.logs.get(FINAL, {}), _leader(group)
     if nodes := texts_in(found, "found_on"):
         return f"{hold(nodes)} it, and its leader's does not"
@@ -222,7 +222,7 @@ def _labels_of_copies(group: Group, lack: Lack, made_ns: int, *, whole_ns: int) 
         group: The partition.
         lack: The record.
         made_ns: When the topic was created.
-        whole_ns: When the ISR was reported. By then, its members had fetched all records.
+        whole_ns: When the ISR was reported. By then, the ISR's members had fetched all records.
     """
     excused = [
         under_replicated.taken(

@@ -1,4 +1,4 @@
-"""Reads facts about topics that faults deleted and created again, from the faults' rows.
+"""Read facts about topics that faults deleted and created again, from the faults' rows.
 
 The facts describe the topic's last incarnation. They are in the heal effect of the fault's row. A
 fault that was never healed has no heal effect. Then the judge skips its topic, and the verdict is

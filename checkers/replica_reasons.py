@@ -48,7 +48,7 @@ def verb(names: Sequence[str], one: str, many: str) -> str:
 
 
 def leaders_of(group: Group, epoch: int) -> tuple[str, ...]:
-    """Return all nodes that were named as leader in an epoch, of the partition or of the quorum."""
+    """Return all nodes that sources named as leader of an epoch: of the partition or the quorum."""
     if group.of_quorum:
         return group.facts.quorum.leaders.get(epoch, ())
     rows = group.table("leadership")
@@ -58,7 +58,7 @@ def leaders_of(group: Group, epoch: int) -> tuple[str, ...]:
 
 
 def leader_of(group: Group, epoch: int) -> str:
-    """Return the leader of an epoch, or an empty string if it is unknown or two are named."""
+    """Return the leader of an epoch; "" if it is unknown or two are named."""
     leaders = leaders_of(group, epoch)
     return leaders[0] if len(leaders) == 1 else ""
 
@@ -89,7 +89,7 @@ def named_ns(group: Group, node: str, epoch: int) -> int:
 
 
 def not_yet_ns(group: Group, node: str, epoch: int) -> int:
-    """Return a time until which a broker did not yet lead in an epoch; -1 if nothing shows it.
+    """Return a time until which a broker did not yet lead in an epoch; -1 if no row shows one.
 
     A broker must know an epoch before it leads in it. Until then it names an older epoch. With
     ZooKeeper a broker may lead first, so the result is -1.
@@ -103,19 +103,19 @@ def not_yet_ns(group: Group, node: str, epoch: int) -> int:
 
 
 def calm_until(group: Group, until_ns: int) -> bool:
-    """Return whether no fault had begun by a time."""
+    """Return whether all faults of the run began after a time."""
     return until_ns < NEVER_NS and all(
         each.begun_ns > until_ns for each in group.facts.disturbances
     )
 
 
 def last_beyond(group: Group, node: str, offset: int) -> tuple[int, int] | None:
-    """Return the last (time, log end) at which a replica's log was seen to end beyond an offset."""
+    """Return the last observation (time, end) of a replica's log that ended beyond an offset."""
     return next((each for each in reversed(looks_at(group, node)) if each[1] > offset), None)
 
 
 def later_cuts(group: Group, node: str, offset: int) -> list[Truncation]:
-    """Return a replica's truncations of an offset since its log last held that offset."""
+    """Return a replica's truncations of an offset after its log last held that offset."""
     had = last_beyond(group, node, offset)
     cuts = [each for each in truncations_of(group, offset) if each.node == node]
     return not_earlier(group, cuts, had[0] if had is not None else NONE)
@@ -134,7 +134,8 @@ def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
         group: The partition.
         low: The first offset of the range.
         high: The end of the range, exclusive.
-        epoch: Records of this or an earlier leader epoch count. Others may be different records.
+        epoch: Records of this or an earlier leader epoch count. Records of later epochs may be
+            different ones.
 
     Returns:
         The nodes. None if their records differ.
@@ -150,7 +151,7 @@ def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
 
 
 def at_the_stop(group: Group, node: str, offset: int) -> tuple[int, bool] | None:
-    """Return when a log was last seen to end beyond an offset that its final files lack.
+    """Return when a log last ended beyond an offset that its final files lack.
 
     Returns:
         The time, and whether it belongs to the probe just before the stop. If it does not, the end
@@ -166,9 +167,9 @@ def at_the_stop(group: Group, node: str, offset: int) -> tuple[int, bool] | None
 
 
 def stop_text(group: Group, node: str, end: int) -> str:
-    """Return in which phase of a node's stop its log became shorter, as a phrase.
+    """Return a phrase for the phase of a node's stop in which its log became shorter.
 
-    A broker writes its high watermarks to disk in a clean stop. A high watermark goes back only if
+    In a clean stop, a broker writes its high watermarks to disk. A high watermark goes back only if
     the log does. So if the written high watermark is not beyond the log's end, but the broker had
     known a higher one, the log became shorter before the write.
     """
@@ -189,7 +190,7 @@ def _knew_beyond(group: Group, node: str, end: int) -> bool:
     """Return whether a broker's last incarnation knew a high watermark beyond an offset.
 
     Either the broker reported one, or its log grew while leaders reported only higher ones. A fetch
-    response contains both records and high watermark.
+    response contains both the records and the high watermark.
     """
     states = group.table("replica_states")
     times, ends = ints(states, "observed_ns"), ints(states, "log_end_offset")
@@ -205,15 +206,15 @@ def _knew_beyond(group: Group, node: str, end: int) -> bool:
 
 
 def stood_still(group: Group, node: str, end: int) -> tuple[int, int] | None:
-    """Return the first and last time a log was seen with this end; None if seen only once."""
+    """Return the first and last time at which a log had this end; None if seen only once."""
     there = [at for at, seen in looks_at(group, node) if seen == end]
     return (there[0], there[-1]) if len(there) > 1 else None
 
 
 def fate(group: Group, node: str, offset: int) -> str:
-    """Return what happened to a record that a replica's final log lacks, by its broker's reports.
+    """Explain, from its broker's reports, why a replica's final log lacks a record.
 
-    Empty if the log never ended beyond the offset, or if nothing was reported about it.
+    The result is "" if the log never ended beyond the offset, or if no report explains it.
     """
     had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
     later = [each for each in looks_at(group, node) if had is not None and each[0] > had[0]]
@@ -242,7 +243,7 @@ def fate(group: Group, node: str, offset: int) -> str:
 
 
 def sides(logs: Mapping[str, ReplicaLog], offset: int) -> tuple[Side, ...]:
-    """Return the replicas that reach an offset, grouped by the record they hold there."""
+    """Return the replicas that reach an offset, grouped by their record at the offset."""
     found: dict[tuple[int, int, int, int], list[str]] = {}
     for node, log in sorted(logs.items()):
         at = log.at(offset)
@@ -267,7 +268,7 @@ def acknowledged_at(group: Group, offset: int) -> frozenset[int]:
 def wrong_copy(
     group: Group, logs: Mapping[str, ReplicaLog], offset: int, nodes: Sequence[str]
 ) -> str:
-    """Return which of two different records of one epoch is wrong, and the evidence, as a sentence.
+    """Return a sentence: which of two different records of one epoch is wrong, with evidence.
 
     Args:
         group: The partition, or the quorum.
@@ -310,13 +311,13 @@ def wrong_copy(
 def _changed_copy(
     good: Side, bad: Side, leaders: Sequence[str], *, agree: str, number: tuple[int, int, int]
 ) -> str:
-    """Return which replica's copy was changed, and the evidence, as a phrase.
+    """Return a phrase that names the replica whose copy was changed, with evidence.
 
     Args:
         good: The replicas with the right record.
         bad: The replicas with the changed record.
         leaders: The leaders of the records' epoch. Empty if unknown.
-        agree: A phrase for everything that holds the right record.
+        agree: A phrase for all logs and clients with the right record.
         number: Producer id, producer epoch and sequence of both records. -1 if they differ.
     """
     whose = listed(bad.nodes)
@@ -335,7 +336,7 @@ def _changed_copy(
 
 
 def had_not_got(group: Group, node: str, mark: int, *, since_ns: int, by: int, epoch: int) -> str:
-    """Return a phrase if a log ended below an announced high watermark; otherwise an empty string.
+    """Return a phrase if a log ended below an announced high watermark; otherwise "".
 
     Within one incarnation, a log gets shorter only by a truncation, which its broker logs. A probe
     of the cluster is recorded when the node's last answer comes, so its log end may be older
@@ -377,7 +378,7 @@ def had_not_got(group: Group, node: str, mark: int, *, since_ns: int, by: int, e
 
 
 def began_short(group: Group, epoch: int, mark: int, announced: tuple[int, int, int]) -> str:
-    """Return how a leader was elected that lacked announced records, and where its log ended.
+    """Explain how a leader without the announced records was elected, and where its log ended.
 
     Args:
         group: The partition.
@@ -386,7 +387,7 @@ def began_short(group: Group, epoch: int, mark: int, announced: tuple[int, int, 
         announced: The broker that announced it, its epoch, and the time. -1 if unknown.
 
     Returns:
-        Clauses for the report, each after a semicolon. Empty if nothing is known.
+        Clauses for the report, each after a semicolon. "" if nothing is known.
     """
     node, (by, before, since_ns) = leader_of(group, epoch), announced
     begun, isr = elected(group, epoch), isr_before(group, epoch) or frozenset()

@@ -1,4 +1,4 @@
-"""Finds where an idempotent client began a new producer epoch, on compacted topics.
+"""Find offsets at which an idempotent client began a new producer epoch, on compacted topics.
 
 The compaction may have removed the records that show this directly. A record's sequence number is
 the number of records before it in the same producer epoch and partition. So one remaining record
@@ -11,8 +11,8 @@ two copies of a value, or two records in the wrong order.
 - If at least `q` records of the writer lie between the lower record and the remaining one, the
   epoch does not reach the lower record.
 - If fewer than `q` lie between the higher record and the remaining one, the epoch reaches the
-  higher record. Sends with an unknown offset count here. So does each offset with an unknown
-  record, which may be a second copy.
+  higher record. Sends with an unknown offset count here. Each offset with an unknown record counts,
+      too, because the record may be a second copy.
 
 If both hold, the two records belong to different epochs.
 """
@@ -58,7 +58,7 @@ class _Writer:
 
 
 def in_epochs_of_their_own(group: Group, row: int, offsets: Sequence[int]) -> bool:
-    """Return whether each of some plain sends certainly has another producer epoch than the last.
+    """Return whether the given plain sends certainly all have different producer epochs.
 
     Args:
         group: The partition.

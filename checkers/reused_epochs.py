@@ -1,4 +1,4 @@
-"""Finds where an old leader may have used an offset twice in one leader epoch after a disk loss.
+"""Find offsets that an old leader may have used twice in one leader epoch after a disk loss.
 
 With ZooKeeper, a controller before Kafka 2.2 learns only from the end of a broker's session that
 the broker is down. A leader may lose power or its disk, and return before that. It is then still
@@ -23,7 +23,7 @@ _FIRST_THAT_TELLS_LIVES_APART = (2, 2)
 
 
 def reuse(group: Group, epoch: int, first: int, last: int) -> Labels:
-    """Return the reason to allow different records of one epoch at some offsets.
+    """Return the reason to allow different records of one epoch in a range of offsets.
 
     Args:
         group: The partition.
@@ -32,7 +32,7 @@ def reuse(group: Group, epoch: int, first: int, last: int) -> Labels:
         last: The last offset that differs.
 
     Returns:
-        The excuse `reused-epoch` if a fault took these offsets from a broker that already led in
+        The excuse `reused-epoch` if a fault removed these offsets from a broker that already led in
         the epoch. A broken premise if such a fault was not confirmed.
     """
     plan = group.facts.plan

@@ -1,4 +1,4 @@
-"""Warns before the checks about partitions that need more memory than this machine has.
+"""Warn, before the checks, about partitions that need more memory than this machine has.
 
 The task that judges a partition holds its arrays in memory. Tables with more than 4,000,000 rows
 are read column by column (`checkers/shelf.py`). This limits the memory for each row, but not the
@@ -15,13 +15,16 @@ from checkers.groups import reader_of
 from checkers.layout import RUN, DamagedError, Place
 
 ROW_BYTES = 125
-"""Memory for each row of a partition, in bytes. Measured: 945 MiB for 6.0 million rows in memory.
-2130 MiB for 18.0 million rows read by column. The process itself takes 220 MiB of each."""
+"""Memory for each row of a partition, in bytes.
+
+Measured: 945 MiB for 6.0 million rows in memory, and 2130 MiB for 18.0 million rows read by column.
+Both numbers include 220 MiB for the process itself.
+"""
 OP_BYTES = 55
 """Memory for each op of the whole run, in bytes. Measured: 2605 MiB for 50.0 million ops."""
 
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""Files with the memory limit of this container, if it is one, for both versions of cgroup."""
+"""Files with the memory limit of a container, for both versions of cgroup."""
 
 
 def too_large(runs: Mapping[Path, RunFacts], free_bytes: int | None = None) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Judges folders of runs and returns verdicts: the entry of the checking pipeline."""
+"""Judge folders of runs and return verdicts: the entry of the checking pipeline."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ def judge_runs(
         judge: The judge to use. None: the judge that each plan names.
         engine: One of `ENGINES`.
         spark_master: Where Spark runs: `local[2]`, or a cluster: `spark://...`, `yarn`.
-        reingest: Rebuild existing tables if the live streams are still there.
+        reingest: Rebuild existing tables if the live streams still exist.
 
     Returns:
         A verdict for each root, in the same order.
@@ -79,7 +79,7 @@ def judge_elsewhere(
 
     Returns:
         The verdict of each run found, and the reason why it could not be stored. The reason is
-        empty if the verdict was stored, or if `store` is false.
+        "" if the verdict was stored, or if `store` is false.
 
     Raises:
         EngineError: Spark cannot work here, or cannot read a URI, or there is no run.
@@ -107,7 +107,8 @@ def judge_with(
         roots: The folders of the runs.
         judge: The judge to use. None: the judge that each plan names.
         reingest: Rebuild existing tables.
-        warn: A function that receives a warning before a run is judged that may be too large.
+        warn: A function that receives a warning, before the check, about a run that may be too
+            large.
 
     Raises:
         EngineError: The engine cannot work any more.

@@ -1,8 +1,8 @@
-"""Runs the checkers over one group, and converts their results to and from JSON.
+"""Run the checkers over one group, and convert their results to and from JSON.
 
 A group is the rows of one partition, of the quorum, or of the run. JSON carries the results between
-processes. Only this module catches every exception: a checker that crashes has judged nothing, so
-the verdict becomes unknown, but the pipeline continues.
+processes. Only this module catches every exception. If a checker crashes, it has judged nothing, so
+the verdict becomes unknown. The pipeline continues.
 """
 
 import json
@@ -67,7 +67,7 @@ def _scope(group: Group) -> Scope:
 
 
 def guarded(name: str, group: Group, work: Callable[[Group], T]) -> T | CheckResult:
-    """Return the result of some work on a group, or a result with the error if the work crashes."""
+    """Return the result of a function on a group. If it crashes, return a result with the error."""
     try:
         return work(group)
     except Exception as crash:  # noqa: BLE001 - see the module's docstring

@@ -1,9 +1,10 @@
 """nonmonotonic-send: a process's later send got an offset that is not higher.
 
-Definition: the last send of an op to a partition, and the first send of the process's next op
-there, have offsets that do not grow. `int-nonmonotonic-send` is the same for neighbouring sends of
-one op. `int-send-skip`: committed records of other writers lie between two neighbouring sends of
-one op. Only sends that were acknowledged at an offset count, and no aborted sends.
+Definition: the last send of an op to a partition, and the first send of the process's next op to
+this partition, have offsets that do not grow. `int-nonmonotonic-send` is the same anomaly for
+neighbouring sends of one op. `int-send-skip`: committed records of other writers lie between two
+neighbouring sends of one op. Only sends that were acknowledged at an offset count, and no aborted
+sends.
 
 Why it proves something: a process begins an op only after every send of its previous op was
 answered. So the earlier record was in the log before the later one was sent. Shared producers and
@@ -16,7 +17,7 @@ What would not prove it:
 - Retries without idempotence inside of one op. A later request may overtake a retried one.
 - A loss of power on every replica.
 
-Several writers always may cause `int-send-skip`, so it is always allowed.
+Several writers may cause `int-send-skip` at any time, so it is always allowed.
 """
 
 from collections.abc import Callable, Sequence
@@ -127,7 +128,7 @@ def _findings(group: Group, name: str, steps: Steps, *, rows: int) -> Findings:
 
 
 def _sent_again(group: Group, steps: Steps) -> Mask:
-    """Mark pairs of sends whose earlier record has a later producer epoch or another id.
+    """Return a mask of pairs: the earlier record has a later producer epoch or another id.
 
     An idempotent client that increases its epoch sends unanswered records again. They get offsets
     after the records written meanwhile (`duplicate` lists the sources).
@@ -144,7 +145,7 @@ def _sent_again(group: Group, steps: Steps) -> Mask:
 
 
 def _in_transactions(group: Group, rows: Ints) -> Mask:
-    """Mark the sends in transactions. Their coordinator fences older producer epochs."""
+    """Return a mask of sends in transactions. Coordinators fence older producer epochs."""
     plan = group.facts.plan
     if plan.transactional and not plan.keys:
         return np.ones(len(rows), dtype=np.bool_)
@@ -152,7 +153,7 @@ def _in_transactions(group: Group, rows: Ints) -> Mask:
 
 
 def _cleaned(group: Group, steps: Steps) -> Mask:
-    """Mark pairs of sends with a record that the cleaner may have removed from all logs."""
+    """Return a mask of pairs with a record that the cleaner may have removed from all logs."""
     if not group.facts.compacted:
         return np.zeros(len(steps.at), dtype=np.bool_)
     log, values = group.final_log, ints(group.table("sends"), "value")
@@ -162,7 +163,7 @@ def _cleaned(group: Group, steps: Steps) -> Mask:
 
 
 def _in_epochs_of_their_own(group: Group, steps: Steps, some: Mask) -> Mask:
-    """Mark the selected pairs of sends that certainly have different producer epochs."""
+    """Return a mask of the pairs that certainly have two different producer epochs."""
     offsets = ints(group.table("sends"), "offset")
     apart = np.zeros(len(some), np.bool_)
     for row in np.flatnonzero(some).tolist():
@@ -173,7 +174,7 @@ def _in_epochs_of_their_own(group: Group, steps: Steps, some: Mask) -> Mask:
 
 
 def _may_be_resent(group: Group, rows: Ints) -> Mask:
-    """Mark the sends that an idempotent client may have sent again, where no log can show it."""
+    """Return a mask of the sends that a client may have resent, although no log can show it."""
     if not group.facts.idempotent:
         return np.zeros(len(rows), dtype=np.bool_)
     sends = group.table("sends")
@@ -188,7 +189,7 @@ def _may_be_resent(group: Group, rows: Ints) -> Mask:
 
 
 def _excuses(group: Group, steps: Steps) -> dict[Excuse | Premise, Mask]:
-    """Return the excuses (reasons to allow) that fit a record of each pair of sends."""
+    """Return, for each excuse, a mask of the pairs of sends with a record that it covers."""
     fits: dict[Excuse | Premise, Mask] = {}
     for rows in (steps.since, steps.at):
         for excuse, mask in send_excuses(group, rows).items():
@@ -197,7 +198,7 @@ def _excuses(group: Group, steps: Steps) -> dict[Excuse | Premise, Mask]:
 
 
 def send_excuses(group: Group, rows: Ints) -> dict[Excuse | Premise, Mask]:
-    """Return masks of the excuses (reasons to allow) and broken premises of some sends."""
+    """Return masks of the given sends, for excuses (reasons to allow) and broken premises."""
     sends = group.table("sends")
     offsets, values, begun, ended = (
         ints(sends, name)[rows] for name in ("offset", "value", "invoke_ns", "complete_ns")
@@ -279,7 +280,7 @@ _INSIDE = "pairs of acknowledged sends that follow one another in an op"
 
 
 def _between(group: Group, found: Anomaly) -> str:
-    """Return whose messages lie between two neighbouring messages of an op. This is allowed."""
+    """Return a phrase for the writers between two messages of an op, which is allowed."""
     low, high = number_in(found, "previous_offset"), number_in(found, "offset")
     sends = group.table("sends")
     offsets, processes = ints(sends, "offset"), ints(sends, "process")
@@ -296,7 +297,7 @@ def _between(group: Group, found: Anomaly) -> str:
 
 
 def out_of_order(group: Group, found: Anomaly) -> str:
-    """Return why two acknowledged records of one log are in the wrong order."""
+    """Explain why two acknowledged records of one log are in the wrong order."""
     for excuse, reason in _ASKED_FOR.items():
         if excuse in found.excuses:
             return reason
@@ -334,7 +335,7 @@ def _pair(found: Anomaly) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _not_there(group: Group, value: int, offset: int) -> str:
-    """Return why a record is not at its acknowledged offset; empty if it is there."""
+    """Explain why a record is not at its acknowledged offset; "" if it is there."""
     log, name = group.final_log, group.facts.name_of(value)
     whole = log is not None and log.whole and read_whole(group, log.node)
     if log is None or not whole or offset < group.log_start or nodes_at(group, offset, value):
@@ -353,7 +354,7 @@ def _not_there(group: Group, value: int, offset: int) -> str:
 
 
 def _took(group: Group, first: tuple[int, int], second: tuple[int, int]) -> str:
-    """Return who wrote the later record at the lower offset if the earlier record is missing."""
+    """Return a clause with the leader that wrote the later record, if the earlier is missing."""
     gone = group.final_log is not None and offset_of(group, first[0]) < 0
     there = log_with(group, second[1], second[0]) if gone else None
     if there is None:
@@ -363,7 +364,7 @@ def _took(group: Group, first: tuple[int, int], second: tuple[int, int]) -> str:
 
 
 def _as_told(group: Group, found: Anomaly, nodes: Sequence[str], pair: tuple[int, int]) -> str:
-    """Return who wrote two records in the wrong order; both are at their acknowledged offsets.
+    """Explain who wrote two records in the wrong order; both are at their acknowledged offsets.
 
     Args:
         group: The partition.

@@ -1,4 +1,4 @@
-"""Tables of a group that are too large for memory. Their columns are read only when needed.
+"""Hold a group's tables that are too large for memory, and read their columns on demand.
 
 A partition with ten million sends has sixty million rows. A check needs only a few columns, but all
 columns together take gigabytes. So a large table holds only the names of its columns, and reads a
@@ -29,7 +29,7 @@ class Shelf:
         return sum(column.nbytes for column in self._kept.values()) > ROOM_BYTES
 
     def column(self, table: "ShelvedTable", name: str, read: Reader) -> "pa.Array[Any]":
-        """Return a column of a table; read it at most once until the cache is cleared."""
+        """Return a column of a table. Between two clearings, each column is read only once."""
         if (table, name) not in self._kept:
             self._kept[table, name] = read(name)
         return self._kept[table, name]
@@ -49,7 +49,8 @@ class ShelvedTable:
         rows: The number of rows.
         read: A function that returns a column as one array.
         shelf: The cache for columns of this table, and of tables derived from it.
-        kept: Whether columns are cached. The columns of a slice are not, because they cost nothing.
+        kept: Whether columns are cached. A slice's columns are not cached, because they cost
+            nothing.
     """
 
     def __init__(
@@ -76,21 +77,21 @@ class ShelvedTable:
         return self.shelf.column(self, name, self._read) if self._kept else self._read(name)
 
     def select(self, names: Sequence[str]) -> pa.Table:
-        """Return a table in memory with some of the columns."""
+        """Return a table in memory with the named columns."""
         return pa.table({name: self.column(name) for name in names})
 
     def slice(self, offset: int = 0, length: int | None = None) -> "ShelvedTable":
-        """Return some consecutive rows."""
+        """Return a range of consecutive rows."""
         rest = max(0, self.num_rows - offset)
         rows = rest if length is None else min(length, rest)
         return self._made(rows, lambda name: self.column(name).slice(offset, rows), kept=False)
 
     def filter(self, mask: "pa.BooleanArray") -> "ShelvedTable":
-        """Return the rows that a mask selects."""
+        """Return the rows for which a mask is true."""
         return self._made(int(mask.true_count), lambda name: self.column(name).filter(mask))
 
     def take(self, indices: "pa.Int64Array") -> "ShelvedTable":
-        """Return the rows at some indices, in the given order."""
+        """Return the rows at the given indices, in the given order."""
         return self._made(len(indices), lambda name: self.column(name).take(indices))
 
     def sort_by(self, name: str) -> "ShelvedTable":
@@ -107,7 +108,7 @@ class ShelvedTable:
 
 
 def is_shelved(table: object) -> bool:
-    """Return whether a table reads its columns only when needed."""
+    """Return whether a table reads its columns on demand."""
     return isinstance(table, ShelvedTable)
 
 

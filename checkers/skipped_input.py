@@ -10,10 +10,11 @@ last committed offset, and waits for a transaction that is still undecided. A co
 that was replaced is refused (KIP-447). So each input takes effect exactly once (KIP-129), even if
 members, coordinators and leaders fail.
 
-What would not prove it: an input that a transaction of unknown outcome handled, for example one
-whose commit got no answer. It counts only if final reads of all outputs were complete and showed no
-effect. An input after the last handled one also proves nothing. The anomaly is allowed where an
-unclean election, or the disks of every replica, may have lost a transaction marker.
+What would not prove it: an input that a transaction of unknown outcome handled, for example a
+transaction without an answer to its commit. It counts only if final reads of all outputs were
+complete and showed no effect. An input after the last handled one also proves nothing. The anomaly
+is allowed if an unclean election, or the disks of every replica, may have lost a transaction
+marker.
 """
 
 import numpy as np

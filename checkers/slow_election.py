@@ -2,12 +2,13 @@
 
 Definition: after the last heal, there was no sign of a leader for longer than `[budgets]
 election_s`. A sign is a broker's answer as the partition's leader, an acknowledged send to it, or a
-poll that returned a record of it. The time without a leader begins with the last heal or with the
+poll that returned a record of it. The period without a leader begins with the last heal or with the
 last sign. It ends with the next sign, or with the last answer of any broker about the partition.
 
 Why it proves something: a leader answers ListOffsets, and each broker was asked several times a
-second. Without any answer, no broker led. Before Kafka 2.2 answers contain no leader epoch. There
-the leader that ZooKeeper or a broker's metadata names counts, until a different one is reported.
+second. Without any answer, no broker led. Before Kafka 2.2, answers contain no leader epoch. In
+such versions, ZooKeeper's or a broker's metadata names the leader, which counts until a different
+leader is reported.
 
 What would not prove it:
 
@@ -15,8 +16,8 @@ What would not prove it:
   seconds. Up to three seconds between two answers of one leader in one epoch are no gap.
 - Metadata that name no leader, or a dead leader, while a broker leads. Metadata are only listed in
   the evidence.
-- A time after the last answer of any broker.
-- A time in which neither clients nor observers recorded anything, for example because the machine
+- A period after the last answer of any broker.
+- A period in which neither clients nor observers recorded anything, for example because the machine
   hung.
 - An incomplete record of the run.
 
@@ -74,7 +75,7 @@ only every two seconds."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vacancy:
-    """A time without any sign of a leader.
+    """A period without any sign of a leader.
 
     Attributes:
         from_ns, to_ns: Nanoseconds since the run's start.
@@ -92,7 +93,7 @@ def _observed(group: Group, *sources: str) -> Mask:
 
 
 def _claims(group: Group) -> tuple[Ints, Ints]:
-    """Return the start and end times at which brokers answered as leaders, separately by epoch."""
+    """Return the start and end of each period in which a broker answered as leader of one epoch."""
     rows = group.table("leadership")
     claims = select(rows, _observed(group, Source.LIST_OFFSETS) & (ints(rows, "leader") >= 0))
     epochs, leaders = ints(claims, "leader_epoch"), ints(claims, "leader")
@@ -106,7 +107,7 @@ def _claims(group: Group) -> tuple[Ints, Ints]:
 
 
 def _named(group: Group, dead: frozenset[str]) -> tuple[Ints, Ints]:
-    """Return the start and end times at which ZooKeeper named a live leader.
+    """Return the start and end of each period in which ZooKeeper named a live leader.
 
     ZooKeeper's answer is recorded when it changes.
     """
@@ -119,7 +120,7 @@ def _named(group: Group, dead: frozenset[str]) -> tuple[Ints, Ints]:
 
 
 def _served(group: Group, since_ns: int) -> Ints:
-    """Return the times since `since_ns` at which a client was served, which only a leader does."""
+    """Return the times since `since_ns` of acknowledged sends and of reads, which need a leader."""
     sends, polls = group.table("sends"), group.table("polls")
     ended, returned = ints(sends, "complete_ns"), ints(polls, "complete_ns")
     acked = ended[(ended >= since_ns) & equal(sends, "acked", True)]  # noqa: FBT003 - a value
@@ -128,7 +129,7 @@ def _served(group: Group, since_ns: int) -> Ints:
 
 
 def vacancies(group: Group) -> list[Vacancy]:
-    """Return the times after the last heal without a sign of a leader that exceed the budget."""
+    """Return the periods after the last heal without a sign of a leader that exceed the budget."""
     calm_ns = group.facts.calm_from_ns
     budget_s = group.facts.plan.budgets.election_s
     return [] if calm_ns is None else vacancies_between(group, calm_ns, NEVER_NS, budget_s)
@@ -142,12 +143,12 @@ def vacancies_between(
     *,
     dead: frozenset[str] = frozenset(),
 ) -> list[Vacancy]:
-    """Return the times in a span without a sign of a leader that are longer than a budget.
+    """Return the periods in a time span without a sign of a leader that are longer than a budget.
 
     Args:
         group: The partition.
         from_ns: When the span begins.
-        until_ns: When it ends. It ends earlier if the last answer about the partition is earlier.
+        until_ns: When the span ends, unless the last answer about the partition is earlier.
         budget_s: The budget in seconds.
         dead: Nodes that were certainly down. A source that names one of them names no leader.
     """
@@ -174,7 +175,7 @@ def vacancies_between(
 
 
 def _believed(group: Group, to_ns: int) -> tuple[str, ...]:
-    """Return a phrase for each broker with the leader that its metadata named last by a time."""
+    """Return a phrase for each broker: the leader that its metadata last named by a time."""
     rows = group.table("leadership")
     told = select(rows, _observed(group, Source.METADATA) & (ints(rows, "observed_ns") <= to_ns))
     times, leaders = ints(told, "observed_ns"), ints(told, "leader")
@@ -224,7 +225,7 @@ def _unproven(group: Group, calm_ns: int, looks: Ints) -> str:
 def labels(facts: RunFacts, from_ns: int, to_ns: int, budget_s: float) -> Labels:
     """Return the broken premises that make the finding untrusted.
 
-    They are an incomplete record of the run, or a machine that hung for a part of the time.
+    Possible premises: the record of the run is incomplete, or the machine hung for some time.
     """
     watched_ns = to_ns - from_ns - silent_ns(facts.silences, from_ns, to_ns)
     broken = (
@@ -304,13 +305,13 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _led_by(group: Group) -> str:
-    """Return a phrase that names the active controller, if only one node was it in the run."""
+    """Return a clause with the controllers' leader, if only one node led them in the run."""
     led = {node for nodes in group.facts.quorum.leaders.values() for node in nodes}
     return f", led by {led.pop()}," if len(led) == 1 else ""
 
 
 def _candidates(group: Group, epoch: int, span: tuple[int, int]) -> tuple[str, bool]:
-    """Return a phrase that names the members of the partition's last ISR that were up.
+    """Return a phrase that names the running members of the partition's last ISR.
 
     A broker that answers Metadata may be fenced. An eligible leader replica (KIP-966) may be
     elected from outside of the ISR. So a missing candidate is no complete explanation.

@@ -7,19 +7,19 @@ election timeouts in the plan are added to this limit. `slow_election` lists the
 
 Why it proves something: a controller learns that a broker ended, or gets no heartbeat for a session
 timeout. It then elects another member of the ISR (KIP-631). A majority of the controllers elects
-one of themselves (KIP-595). A cluster that waits for the broker to return loses the benefit of
-replication.
+one of themselves (KIP-595). If a cluster waits for the broker to return, replication has no
+benefit.
 
 What would not prove it:
 
 - A partition whose ISR had no other member.
 - A majority of brokers that is down, or other servers that ended meanwhile.
 - A broker that is paused or cut off. It may continue as leader for clients that reach it.
-- A time shorter than the budget.
+- A period shorter than the budget.
 - A machine that hung.
 
-A scheduled fault that ends its brokers is held until there is another leader, or until the budget
-is over (`nemesis.life`). An earlier heal would hide that no replica took over.
+If a scheduled fault ends its brokers, its heal waits until there is another leader, or until the
+budget is over (`nemesis.life`). An earlier heal would hide that no replica took over.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ _BEFORE_NS = 5 * NS_PER_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """A time in which a minority of the brokers was down and could have been replaced.
+    """A period in which a minority of the brokers was down and could have been replaced.
 
     Attributes:
         fault: The fault that ended the brokers.
@@ -85,7 +85,7 @@ def _meets(other: Disturbance, fault: Disturbance, until_ns: int) -> bool:
 
 
 def _left(group: Group, fault: Disturbance, until_ns: int) -> tuple[str, ...]:
-    """Return the other nodes that were in every ISR reported from shortly before the fault on."""
+    """Return the other nodes that were in every reported ISR since shortly before the fault."""
     since_ns = fault.begun_ns - _BEFORE_NS
     told = [each for each in told_isrs(group) if since_ns <= each.seen_ns <= until_ns]
     isrs = [each.nodes for each in told]

@@ -2,19 +2,19 @@
 
 Definition: for longer than `[budgets] election_s`, no controller reported that it leads the quorum,
 and no new high watermark was reported. Session, fetch and election timeouts in the plan are added
-to this limit. Meanwhile, faults took at most a minority of the voters (kill, stop, power-loss,
-wipe, pause, isolate, controller-failover). No fault that separates the voters or disturbs their
-links or disks was in force.
+to this limit. Meanwhile, faults stopped or isolated at most a minority of the voters (kill, stop,
+power-loss, wipe, pause, isolate, controller-failover). No fault that separates the voters or
+disturbs their links or disks was in force.
 
-Why it proves something: a voter that gets no message from its leader for its fetch timeout stands
-for election. A majority elects one of the candidates (KIP-595). Without a leader of the quorum, no
+Why it proves something: a voter that gets no message from its leader for its fetch timeout becomes
+a candidate. A majority elects one of the candidates (KIP-595). Without a leader of the quorum, no
 partition gets another leader, no ISR changes, and no topic is created.
 
 What would not prove it:
 
-- A time that begins before the first leader was seen, or ends after the last answer.
+- A period that begins before the first leader was seen, or ends after the last answer.
 - A fault under which a majority may be unable to communicate.
-- A time in which neither clients nor observers recorded anything.
+- A period in which neither clients nor observers recorded anything.
 
 Observers ask about the leader once a second.
 """
@@ -59,11 +59,11 @@ _WHY = "no controller was seen to lead the quorum, so a time without a leader co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vacancy:
-    """A time in which no controller reported that it leads the quorum.
+    """A period in which no controller reported that it leads the quorum.
 
     Attributes:
         from_ns, to_ns: Nanoseconds since the run's start.
-        away: The voters that faults took meanwhile.
+        away: The voters that faults stopped or isolated meanwhile.
         left: The other voters.
         said: For each of the other voters, a sentence with the leader that it last named.
     """
@@ -76,10 +76,10 @@ class Vacancy:
 
 
 def _signs(group: Group) -> list[int]:
-    """Return the times at which the quorum certainly had a leader, and that of the last answer.
+    """Return the times at which the quorum certainly had a leader, and the time of the last answer.
 
-    Two answers prove a leader: a controller reports that it leads, or a new high watermark is
-    reported. Only a leader can advance the high watermark.
+    Two kinds of answer prove a leader: a controller reports that it leads, or it reports a new high
+    watermark. Only a leader can advance the high watermark.
     """
     states = group.table("quorum_states")
     seen = states.filter(pa.array(present(states, "observed_ns"))).sort_by("observed_ns")
@@ -118,7 +118,7 @@ def _meets(fault: Disturbance, from_ns: int, to_ns: int) -> bool:
 
 
 def _voters(group: Group) -> frozenset[str]:
-    """Return the nodes that once had a role in the quorum other than observer."""
+    """Return the nodes that had a role in the quorum other than observer at any time."""
     states = group.table("quorum_states")
     roles = present(states, "role") & ~equal(states, "role", _OBSERVER)
     brokers = {f"n{broker}" for broker in group.facts.brokers}

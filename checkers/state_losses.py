@@ -1,4 +1,4 @@
-"""Lists the reasons to allow lost records of a partition and lost state in internal topics."""
+"""Return the reasons to allow lost records of a partition and lost state in internal topics."""
 
 from checkers.group import Group
 from checkers.protocol import Excuse
@@ -10,7 +10,7 @@ def losses(group: Group, *settings: str) -> list[str]:
 
     Args:
         group: The partition.
-        settings: Broker settings that define how many replicas an internal topic has.
+        settings: Broker settings with the number of replicas of an internal topic.
     """
     plan, lost = group.facts.plan, group.facts.disk_losses
     hit = frozenset[str]().union(*(each.nodes for each in lost))

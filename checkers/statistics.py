@@ -1,10 +1,10 @@
-"""Computes the statistics of a group for pages and trends; both engines give the same numbers.
+"""Compute the statistics of a group for pages and trends; both engines give the same numbers.
 
-`STATISTICS` lists the tables of `statistics/*.parquet`. A window is one second of the run. Its name
-is its start in nanoseconds. Latency is the time from invocation to completion of ok ops, in
-milliseconds. Lag is the time from a send's invocation to the end of the first poll that returned
-its value, in milliseconds. A lag belongs to the second of the send. Final reads do not count,
-because they come after the run.
+`STATISTICS` lists the tables of `statistics/*.parquet`. A window is one second of the run. The name
+of a window is its start in nanoseconds. Latency is the time from invocation to completion of ok
+ops, in milliseconds. Lag is the time from a send's invocation to the end of the first poll that
+returned its value, in milliseconds. A lag belongs to the second of the send. Final reads do not
+count, because they come after the run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ main phase without a fault. `checkers.transitions` makes the tables of `SCHEMAS`
 _LONGEST_S = 3_600
 """The maximum duration of a send in seconds. Clients give up earlier."""
 _BROKERS = 1 << 31
-"""A number above all broker ids. It combines an epoch and a broker id into one number."""
+"""A number above all broker ids, used to combine an epoch and a broker id into one number."""
 
 
 def run_statistics(group: Group) -> dict[str, pa.Table]:
@@ -90,10 +90,10 @@ def partition_statistics(group: Group) -> dict[str, pa.Table]:
 
 
 def availability(group: Group) -> pa.Table:
-    """Return, for each second, the number of sends under way, and the number that ended ok in it.
+    """Return, for each second, the number of open sends, and the number that ended ok in it.
 
-    A send is under way in each second from its invocation on until it ends. A send that seems to
-    last longer than possible has wrong times. It counts only in its first second.
+    A send is open in each second from its invocation on until it ends. A send that seems to last
+    longer than possible has wrong times. It counts only in its first second.
     """
     sends = group.table("sends")
     begun, ended = ints(sends, "invoke_ns") // NS_PER_S, ints(sends, "complete_ns") // NS_PER_S
@@ -159,7 +159,7 @@ def _windows(times: Ints) -> Ints:
 
 
 def _when(ops: pa.Table) -> Ints:
-    """Return the time at which an op counts: its end, or its start if it has no end."""
+    """Return the time to which each op is assigned: its end, or its start if it has no end."""
     return np.where(present(ops, "complete_ns"), ints(ops, "complete_ns"), ints(ops, "invoke_ns"))
 
 
@@ -173,7 +173,7 @@ def _rates(ops: pa.Table) -> pa.Table:
 
 
 def _summed(parts: Iterable[pa.Table], keys: list[str], name: str) -> pa.Table:
-    """Return how many ops and messages have each combination of key columns, ordered by key.
+    """Return the number of ops and messages for each combination of key columns, ordered by key.
 
     Args:
         parts: Parts of one table, so that dictionary codes agree.
@@ -203,7 +203,7 @@ _SPAN = ("f", "outcome", "invoke_ns", "complete_ns")
 
 
 def _spans(ok: pa.Table) -> Iterator[tuple[str, Mask, Ints]]:
-    """Yield each kind of op: its name (empty if unknown), a mask of rows, and durations."""
+    """Yield, for each kind of op: its name ("" if unknown), a mask of rows, and durations."""
     spans = ints(ok, "complete_ns") - ints(ok, "invoke_ns")
     kinds, words = codes(ok, "f")
     for at in np.unique(kinds).tolist():
@@ -268,7 +268,7 @@ def _offered(arrivals: pa.Table, faults: pa.Table) -> pa.Table:
 
 
 def _misled(rows: pa.Table) -> Mask:
-    """Mark rows that name a leader which the authoritative sources of that epoch do not name."""
+    """Return a mask of rows whose leader no authoritative source of that epoch names."""
     pairs = ints(rows, "leader_epoch") * _BROKERS + ints(rows, "leader")
     led = (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0)
     known = led & equal(rows, "source", *LEADER_SOURCES, Source.METADATA_LOG)
@@ -277,7 +277,7 @@ def _misled(rows: pa.Table) -> Mask:
 
 
 def _leaders(group: Group) -> pa.Table:
-    """Return the observed leaders with start and end; answers with an old epoch are left out."""
+    """Return the observed leaders with start and end, without answers of an old epoch."""
     rows = group.table("leadership")
     told = select(rows, equal(rows, "source", *LEADER_SOURCES, Source.METADATA) & ~_misled(rows))
     epochs = ints(told, "leader_epoch")

@@ -1,4 +1,4 @@
-"""Builds `Findings` from anomalous steps of readers and writers, of which there may be millions.
+"""Build `Findings` from anomalous steps of readers and writers, even if there are millions.
 
 Each writer with many records causes `int-send-skip` when other writers are active. So the counting
 is vectorized. Only the first `MAX_DESCRIBED` anomalies are described individually.
@@ -28,8 +28,8 @@ def step_findings(
         rows: The number of steps that were compared.
         offsets: The offset of each anomaly.
         describe: A function that returns the anomaly of an index, without labels.
-        excuses: For each excuse, a mask of the anomalies that it fits. For each premise, a mask of
-            the anomalies for which it is broken.
+        excuses: For each excuse, a mask of the anomalies that it covers. For each premise, a mask
+            of the anomalies for which the premise is broken.
         broken: Premises that are broken for all anomalies.
     """
     fitting_of: Mapping[Excuse | Premise, Mask] = dict(excuses.items())

@@ -1,4 +1,4 @@
-"""A run's folder as the pipeline sees it: the run's facts, and the tables that ingest made.
+"""Load a run's folder for the pipeline: the run's facts, and the tables that ingest made.
 
 A missing or broken file becomes a problem in `RunFacts`, never an exception.
 """
@@ -71,7 +71,7 @@ from results.record.whole import written_whole
 _OPS_STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
 )  # fmt: skip
-"""The streams that every worker and the final reader write. Other streams decide nothing."""
+"""The streams that every worker and the final reader write. Only these streams count here."""
 _POLLS_AT_ONCE = 1_000_000
 _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations", "kept_commits")
 
@@ -83,11 +83,11 @@ and adds `left-out` assignments. Version 2 reads the groups' log. Version 3 adds
 acknowledgements of a share group were confirmed."""
 _SEEN = "observed_ns"
 _SCRIPT = "script"
-"""The writer of a scenario's own ops. A writer with other acks is opened only when first needed."""
+"""The writer of a scenario's own ops. A writer with other acks is opened on demand."""
 
 
 def needs_ingest(paths: RunPaths) -> bool:
-    """Return whether a run's tables are missing or incomplete, and ingest can make them.
+    """Return whether ingest must make a run's tables: they are missing or incomplete.
 
     Without live streams ingest cannot make them. Then existing tables must not be overwritten.
     """
@@ -97,10 +97,10 @@ def needs_ingest(paths: RunPaths) -> bool:
 
 
 def _outgrown(paths: RunPaths) -> bool:
-    """Return whether an older ingest made the tables, and today's ingest can make them again.
+    """Return whether an older ingest made the tables, and the present ingest can make them again.
 
     If streams or nodes' files were removed since, the old tables hold more than could be read now.
-    So they are kept.
+    So the old tables are kept.
     """
     try:
         old = version_of(ingest_notes(paths)) < _INGEST
@@ -166,10 +166,10 @@ def _columns(stream: Path) -> list[str]:
 
 
 def missing_streams(paths: RunPaths) -> list[Problem]:
-    """Return a problem for each stream that the run must have by its milestones, but lacks.
+    """Return a problem for each missing stream that the run must have by its milestones.
 
-    Every writer opens all of its streams when it starts. The loss of a stream would go unnoticed
-    otherwise: records that it read count as unseen, and records that it sent as never sent.
+    Every writer opens all of its streams when it starts. Otherwise the loss of a stream would stay
+    unnoticed: records that it read would count as unseen, and records that it sent as never sent.
     """
     plan, _ = read_plan(paths)
     reached = {each.name for each in read_milestones(paths)[0]}
@@ -311,7 +311,7 @@ def load_facts(root: Path) -> RunFacts:
 
 
 def _collected(paths: RunPaths) -> frozenset[str]:
-    """Return the nodes of which at least one final log was read."""
+    """Return the nodes with at least one final log that was read."""
     states = load_table(paths, "replica_states", ["snapshot", "node"])
     return frozenset(texts(select(states, equal(states, "snapshot", FINAL)), "node"))
 
@@ -335,7 +335,7 @@ def _times(paths: RunPaths) -> Iterator[Ints]:
 
 
 def _witnessed(paths: RunPaths) -> frozenset[int]:
-    """Return the op ids of transactions of which a reader got a record: they committed."""
+    """Return the op ids of transactions that committed, because a reader got a record of them."""
     if not _has(paths, "sends", "txn_id"):
         return frozenset()
     words = [name for name in POLL_COLUMNS if name != "value"]

@@ -1,4 +1,4 @@
-"""Finds who led after the broker that acknowledged a record, and how that leader was elected.
+"""Find the leader after the broker that acknowledged a record, and how that leader was elected.
 
 The run's record contains no election times, only bounds. An election came no later than the first
 report of its epoch. It came after the new leader's last answer with only earlier epochs, and such
@@ -7,7 +7,7 @@ an answer may be half a second old. It also came after the controllers could hav
 ends. So two log ends in a row show that there was an answer between them.
 
 The metadata log has the ISR before each election. Suppose that a leader was outside of this ISR,
-and the log does not call its election unclean. Then it was an eligible leader replica (KIP-966),
+and the log does not mark its election as unclean. Then it was an eligible leader replica (KIP-966),
 from Kafka 4.0 on, if no replica was moved.
 """
 
@@ -61,7 +61,7 @@ class Next(Leader):
     Attributes:
         not_before_ns: A time at which the election had certainly not happened. -1 if unknown.
         told_ns: When this or a later epoch was first reported. `NEVER_NS` if never.
-        unclean: Whether the controller called the election unclean.
+        unclean: Whether the controller marked the election as unclean.
         rivals: All leaders of the epoch, if sources report several.
     """
 
@@ -118,7 +118,7 @@ def leaders_of(group: Group, epoch: int) -> tuple[int, ...]:
 
 
 def _unaware_until_ns(group: Group, node: str, epoch: int) -> int:
-    """Return when a broker, or ZooKeeper, was last known to know only earlier epochs; or -1."""
+    """Return the last time at which a broker, or ZooKeeper, knew only earlier epochs; or -1."""
     rows = group.table("leadership")
     asked_ns, epochs = ints(rows, "asked_ns"), ints(rows, "leader_epoch")
     answers = equal(rows, "observer", node) & ~equal(rows, "source", *FILES)
@@ -159,7 +159,7 @@ def _decided_ns(group: Group, epoch: int) -> int:
 
 
 def _kept(group: Group, record: Acked, node: str) -> bool:
-    """Return whether a replica's final log has the record, and was not truncated there since."""
+    """Return whether a replica's final log has the record, and was not truncated at that offset."""
     log = group.logs.get(FINAL, {}).get(node)
     held = log is not None and log.has(record.value)
     return held and cut_at(group, record, node) is None
@@ -169,7 +169,7 @@ def _kept(group: Group, record: Acked, node: str) -> bool:
 def reported_isrs(
     group: Group, leader: Acknowledger, epochs: range
 ) -> list[tuple[int, int, set[int]]]:
-    """Return the ISRs that a leader itself, or ZooKeeper, reported in some epochs, by time.
+    """Return the ISRs that a leader itself, or ZooKeeper, reported in the given epochs, by time.
 
     A broker that is cut off continues to report an old ISR.
 
@@ -229,7 +229,7 @@ def _has_a_hole(log: ReplicaLog, offset: int) -> bool:
 
 
 def _anywhere(group: Group, record: Acked) -> Acked:
-    """Return a record that may have been sent again with an offset beyond all logs.
+    """Return a record with an offset beyond all logs if its client may have sent it again.
 
     A copy of another try may have a different offset, so truncations of any offset count for it.
     """
@@ -238,7 +238,7 @@ def _anywhere(group: Group, record: Acked) -> Acked:
 
 @once
 def readers_of(group: Group, record: Acked) -> dict[Leader, int]:
-    """Return the brokers that certainly served a record to readers, with the first such read op."""
+    """Return the leaders that certainly served a record, each with the first op that read it."""
     found: dict[Leader, int] = {}
     for op_id, ended_ns in sorted(reads_of(group, record.offset, [record.value]).items()):
         by = servers(group, record.value, {op_id: ended_ns})
@@ -250,7 +250,7 @@ def readers_of(group: Group, record: Acked) -> dict[Leader, int]:
 def gave_on(
     group: Group, record: Acked, leader: Leader, then: Next | None
 ) -> tuple[Acknowledger, int] | None:
-    """Return the last leader before `then` that served the record to a reader, and the read op."""
+    """Return the last leader before `then` that served the record, and the op that read it."""
     until = then.epoch if then is not None else NEVER_NS
     gave = readers_of(group, record)
     between = [each for each in gave if leader.epoch < each.epoch < until]
@@ -291,7 +291,7 @@ def was_spared(group: Group) -> bool:
 
 
 def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> str:
-    """Return a phrase: who was elected next, from where, and whether it had the record."""
+    """Return a phrase with the next leader, its election, and whether it had the record."""
     if then.rivals:
         *most, other = (f"n{each}" for each in then.rivals)
         return f"{', '.join(most)} and {other} are reported as leaders of epoch {then.epoch}"
@@ -316,9 +316,9 @@ def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> st
 
 @once
 def _fell(group: Group, record: Acked, then: Next) -> str:
-    """Return a phrase if a leader's log was seen to shrink below an offset while it led.
+    """Return a phrase if a leader's log was seen to shrink below an offset while it led; else "".
 
-    A leader's log only grows. Empty if it was not seen to shrink.
+    A leader's log only grows.
     """
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")
@@ -336,9 +336,9 @@ def _fell(group: Group, record: Acked, then: Next) -> str:
 def _began_below(group: Group, record: Acked, then: Next) -> bool:
     """Return whether a leader acknowledged another record at or below a record's offset.
 
-    The other record must be of the leader's own epoch. Then the leader's log ended there at the
-    latest when it was elected, because a leader's log only grows. Only records count that were sent
-    after the given record was acknowledged. In the old leader's log, such records have higher
+    The other record must be of the leader's own epoch. At the election, the leader's log then ended
+    at that offset or below, because a leader's log only grows. Only records that were sent after
+    the given record's acknowledgement count. In the old leader's log, such records have higher
     offsets.
     """
     rows = group.table("leadership")
@@ -362,7 +362,7 @@ def _began_below(group: Group, record: Acked, then: Next) -> bool:
 
 
 def _stands_elsewhere(group: Group, value: int, offset: int) -> bool:
-    """Return whether a log has a value at another offset than its acknowledgement says."""
+    """Return whether a log has a value at another offset than its acknowledgement."""
     return any(
         bool((log.offsets[log.values == value] != offset).any())
         for copies in group.logs.values()

@@ -1,8 +1,7 @@
 """Texts that explain why one anomaly causes others; several checks use them.
 
-A check's `Words.explains` lists its symptoms: anomalies that follow from the same cause. Whether a
-symptom is seen too is a matter of luck. An anomaly is listed only if the first anomaly causes it by
-itself.
+A check's `Words.explains` lists its symptoms: anomalies that follow from the same cause. A symptom
+occurs only by chance. An anomaly is listed only if the first anomaly causes it by itself.
 
 Anomalies that may have a cause of their own are never listed. Otherwise a new bug would count as a
 known one. Examples are a value that is in the log twice, an answer with a wrong offset, and a
@@ -28,7 +27,7 @@ OF_WRITERS = {
     "int-nonmonotonic-send": WRITTEN_AGAIN,
     "int-send-skip": "messages of one operation are on both sides of the cut",
 }
-"""What writers see if a log lost its end, by anomaly."""
+"""The writers' symptoms of a log that lost its end, by anomaly."""
 OF_READERS = {
     "poll-skip": READ_AND_GONE,
     "int-poll-skip": READ_AND_GONE,
@@ -36,7 +35,7 @@ OF_READERS = {
     "int-nonmonotonic-poll": READ_AND_GONE,
     "uncommitted-read": ABOVE,
 }
-"""What readers see if a log lost its end, by anomaly."""
+"""The readers' symptoms of a log that lost its end, by anomaly."""
 OF_A_LOST_END = {**OF_WRITERS, **OF_READERS, "inconsistent-offsets": TWICE}
 OF_LEADERS = {
     "committed-truncation": MECHANISM,
@@ -46,4 +45,4 @@ OF_LEADERS = {
     "log-end-regression": MECHANISM,
     "epoch-mismatch": TWICE,
 }
-"""What leaders and replicas show if a log lost its end, by anomaly."""
+"""The symptoms of leaders and replicas if a log lost its end, by anomaly."""

@@ -1,4 +1,4 @@
-"""Finds the leader that appended a missing record, from the sequence numbers of its producer.
+"""Find the leader that appended a missing record, from the sequence numbers of its producer.
 
 A leader refuses a batch that does not follow the producer's last sequence number. Take the records
 of an idempotent producer just before and just after the missing record. Suppose that one leader
@@ -43,7 +43,7 @@ class Taken:
 
 @once
 def taken(group: Group, value: int) -> Taken | None:
-    """Return which leader appended a value that no copy holds, with proof; None without proof."""
+    """Return proof that names the leader which appended a value that no copy holds, or None."""
     log, sends = group.final_log, group.table("sends")
     if log is None or value < 0:
         return None

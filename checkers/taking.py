@@ -1,4 +1,4 @@
-"""Finds partitions that accepted records after the last heal, so that their leader was reachable.
+"""Find partitions that accepted records after the last heal, so that their leader was reachable.
 
 Suppose that one partition accepted no records while another partition of the same leader did. Then
 neither a dead broker nor a bad link is the reason. The cause of an anomaly uses rows of one
@@ -19,7 +19,7 @@ MARK_COLUMNS = [
 ]  # fmt: skip
 _MOST = 4096
 """The maximum number of high watermarks kept for a run, because each task receives them. If there
-are more, only every second, third, … of each leader is kept."""
+are more, only every n-th high watermark of each leader is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

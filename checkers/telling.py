@@ -1,8 +1,8 @@
-"""Decides the order of anomalies in a verdict, their texts, and the cause of each.
+"""Decide the order of anomalies in a verdict, their texts, and the cause of each.
 
-The verdict contains order, texts and causes, so that terminal, pages, site and JUnit print the
-same. An anomaly that another one explains comes after it and refers to it. For example, a log that
-lost its end shows in writers, readers and replicas.
+The verdict contains order, texts and causes, so that terminal, pages, site and JUnit print equal
+texts. If one anomaly explains another, the explained anomaly comes later and refers to the first.
+For example, a log that lost its end has symptoms in writers, readers and replicas.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,14 +60,14 @@ def ranked(
     """Return the names of anomalies in the order in which a reader should see them.
 
     Anomalies that decide the verdict come first, then untrusted ones, then allowed ones. An anomaly
-    that another one explains comes after it. Then the order of `registry.HEADLINES` counts, and
-    finally safety before liveness.
+    that another one explains comes after it. Next, the order of `registry.HEADLINES` counts. Last,
+    safety comes before liveness.
 
     Args:
         summaries: The anomalies by name.
         words: The texts of each anomaly.
         weighty: The anomalies that decide the verdict.
-        light: The anomalies whose proof is weaker than their name says.
+        light: The anomalies with a weaker proof than their name suggests.
     """
     deciding, weak = set(weighty), set(light)
     symptoms = {
@@ -97,9 +97,9 @@ def with_causes(
 ) -> dict[str, AnomalySummary]:
     """Return the anomalies with a cause for every example.
 
-    The cause is the one that the check proved. Otherwise it is what the partition's rows show, with
-    the anomaly that may explain this one. Otherwise the cause says that the run's record does not
-    show why.
+    If the check proved a cause, that cause is used. Otherwise the cause combines the evidence of
+    the partition's rows with the anomaly that may explain this one. Without both, the cause states
+    that the run's record does not show why.
 
     Args:
         summaries: The anomalies by name.
@@ -124,7 +124,7 @@ def with_causes(
 
 
 def in_force(facts: RunFacts, found: Anomaly) -> str:
-    """Return a phrase with the faults in force when an anomaly happened; empty if unknown.
+    """Return a phrase with the faults in force when an anomaly happened; "" if unknown.
 
     A fault that had begun, but was confirmed only later or never, is listed as not yet confirmed.
     """
@@ -153,16 +153,16 @@ def _fault(fault: Disturbance) -> str:
 
 
 def _both(why: str, root: str) -> str:
-    """Join the reason from the partition's rows and the anomaly that may explain this one."""
+    """Join the reason from the partition's rows with the anomaly that may explain this one."""
     return "; ".join(each for each in (why, root) if each)
 
 
 def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) -> str:
     """Return a phrase that names an anomaly of the same partition that may explain this one.
 
-    Empty if there is none. Only offsets and times are compared, not values, so the phrase says
-    "may". An explaining anomaly must not begin later, as far as times are known. If neither of the
-    two has an offset, their times must overlap.
+    The phrase is "" if there is no such anomaly. Only offsets and times are compared, not values,
+    so the phrase contains "may". An explaining anomaly must not begin later, as far as times are
+    known. If neither anomaly has an offset, their times must overlap.
 
     Args:
         example: An example of the symptom.

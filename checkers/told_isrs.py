@@ -1,6 +1,6 @@
 """The ISRs of a partition as brokers reported them.
 
-A broker reports changes of the ISR in order, though maybe late.
+A broker reports changes of the ISR in order, but perhaps late.
 """
 
 from dataclasses import dataclass

@@ -89,13 +89,13 @@ SHARES = schema_of(
 
 - `given`: whether any read_committed reader received the record.
 - `producer`, `marker`, `marker_hash`: the record's producer id, and offset and hash of the marker
-  that ends its transaction, by the last leader's log. -1 where the log has none.
+  that ends its transaction, in the last leader's log. -1 if the log has none.
 - `leader`: the last leader's node, empty if unknown.
-- `server`: a phrase for who may have answered the final reads, or empty.
+- `server`: a phrase with the brokers that may have answered the final reads, or "".
 - `unended`: a phrase if the record has no marker of its own, because another transaction's record
-  stands before the marker. Otherwise empty.
-- `passed`: a phrase for the first op that missed the record before the final reads, and who
-  answered it. Otherwise empty.
+  lies before the marker. Otherwise "".
+- `passed`: a phrase with the first op that missed the record before the final reads, and the broker
+  that answered it. Otherwise "".
 """
 _NAMED = 3
 _MOST_TOLD = 100
@@ -103,7 +103,7 @@ _MOST_TOLD = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Torn:
-    """A transaction that final reads returned in part: its returned and missing records."""
+    """A transaction that final reads returned in part, with its returned and missing records."""
 
     op_id: int
     shown: tuple[str, ...]
@@ -154,9 +154,9 @@ def shares(group: Group) -> pa.Table:
 
 
 def _unended(group: Group, sends: pa.Table, ends: Ends) -> list[str]:
-    """Return a phrase for each record that has no marker of its own, otherwise an empty text.
+    """Return, for each record, a phrase if it has no marker of its own; otherwise "".
 
-    A record has none if another op's record stands between it and the next marker.
+    A record has none if another op's record lies between it and the next marker.
     """
     found, log, all_sends = [""] * sends.num_rows, group.final_log, group.table("sends")
     if log is None or not sends.num_rows:
@@ -178,10 +178,10 @@ def _unended(group: Group, sends: pa.Table, ends: Ends) -> list[str]:
 
 
 def _passed(group: Group, value: int, offset: int) -> str:
-    """Return a phrase that names the first op that skipped a record, and who answered it.
+    """Return a phrase with the first op that skipped a record, and the broker that answered it.
 
-    Only read_committed readers before the final reads count. Empty if none skipped it, or if it is
-    unknown who answered.
+    Only read_committed readers before the final reads count. The phrase is "" if none skipped it,
+    or if the broker is unknown.
     """
     polls = group.table("polls")
     early = equal(polls, "isolation", READ_COMMITTED) & ~equal(polls, "phase", Phase.FINAL.value)
@@ -256,7 +256,7 @@ def _one(table: pa.Table, op_id: int, rows: Ints) -> Torn:
 
 
 def _common(excuses: Iterable[str]) -> tuple[str, ...]:
-    """Return the excuses (reasons to allow) that fit every record that was not returned."""
+    """Return the excuses (reasons to allow) that cover every record that was not returned."""
     return tuple(sorted(frozenset.intersection(*(frozenset(words.split()) for words in excuses))))
 
 
@@ -372,7 +372,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _same_end(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether two records of a transaction are ended by the same marker of one partition."""
+    """Return whether one marker of one partition ends both records of a transaction."""
     names = ("place", "producer", "marker")
     return bool(one["marker"] >= 0) and all(one[name] == other[name] for name in names)
 

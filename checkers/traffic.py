@@ -3,7 +3,8 @@
 Definition: any of these three cases.
 
 - Fewer than 100 ok sends or 100 ok polls in the main phase (the plan's minimums).
-- No ok op before, during or after the faults. A scenario in which no broker serves asks for none.
+- No ok op before, during or after the faults. A scenario in which no broker serves needs no such
+  op.
 - No confirmed acknowledgement of a share group's member in the main phase, if there is a share
   group.
 
@@ -51,7 +52,7 @@ def _around_faults(group: Group, useful: pa.Table) -> list[_Count]:
 def _around(group: Group, at: Ints) -> dict[str, Mask]:
     """Return masks of the times before, during and after the faults.
 
-    Empty if no fault was confirmed.
+    The result is empty if no fault was confirmed.
     """
     faults = group.table("faults")
     confirmed = select(faults, present(faults, "confirmed_ns"))
@@ -96,7 +97,7 @@ def _in_main(group: Group, ops: pa.Table, useful: pa.Table) -> list[_Count]:
 
 
 def _acknowledged(ops: pa.Table) -> int:
-    """Return how many acknowledgements of the main phase were confirmed."""
+    """Return the number of confirmed acknowledgements in the main phase."""
     mine = equal(ops, "f", F.ACKNOWLEDGE.value) & equal(ops, "phase", Phase.MAIN.value)
     ok = equal(ops, "outcome", Outcome.OK.value) & (ints(ops, "messages") > 0)
     return int((mine & ok).sum())
@@ -156,7 +157,7 @@ def _kinds(what: str) -> tuple[str, ...]:
 
 
 def _mostly(failed: pa.Table) -> str:
-    """Return a phrase with the most frequent error of some failed operations."""
+    """Return a phrase with the most frequent error of the given failed operations."""
     told = Counter(each.partition(":")[0] for each in texts(failed, "error") if each)
     return f", mostly with {max(told, key=lambda each: (told[each], each))}" if told else ""
 

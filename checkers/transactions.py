@@ -1,4 +1,4 @@
-"""Finds transactions of unknown outcome that certainly committed, because a reader got a record.
+"""Find transactions of unknown outcome that certainly committed, because a reader got a record.
 
 A client whose commit timed out does not know the outcome. But a read_committed reader gets a
 transaction's records only after the coordinator decided to commit. The decision holds for all
@@ -35,7 +35,7 @@ def unknown_sends(sends: pa.Table) -> pa.Table:
 
 
 def witnessed(unknown: pa.Table, polls: Iterable[pa.Table]) -> frozenset[int]:
-    """Return the op ids of transactions of which a read_committed ok poll returned a record.
+    """Return the op ids of transactions whose records a read_committed ok poll returned.
 
     Args:
         unknown: The result of `unknown_sends` for a whole run.

@@ -119,7 +119,7 @@ class Claims:
     sources: Ints
 
     def where(self, mask: Mask) -> "Claims":
-        """Return the claims that a mask selects."""
+        """Return the claims for which a mask is true."""
         return Claims(
             epochs=self.epochs[mask],
             leaders=self.leaders[mask],
@@ -128,7 +128,7 @@ class Claims:
         )
 
     def told_again(self) -> int:
-        """Return how many claims repeat a leader epoch that another claim names."""
+        """Return the number of claims about an epoch that another claim already names."""
         return len(self.epochs) - len(np.unique(self.epochs))
 
     def disputed(self) -> Ints:
@@ -156,7 +156,7 @@ def _claims(group: Group) -> Claims:
 
 
 def _clashing_claims(claims: Claims) -> list[Clash]:
-    """Return a clash for each source that names two leaders.
+    """Return a clash for each source that names two leaders of an epoch.
 
     If no single source does, there is one clash for all sources of the epoch together.
     """
@@ -314,7 +314,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _by_election(group: Group, epoch: int, who: Sequence[str], source: str) -> str:
-    """Return a phrase: which leader the controllers elected, and how the other came to lead."""
+    """Return a phrase: the leader that the controllers elected, and the source of the other one."""
     named = [each for each in entries(group) if each.epoch == epoch and each.leader >= 0]
     chosen = list(dict.fromkeys(f"n{each.leader}" for each in named))
     if len(chosen) > 1:
@@ -351,13 +351,13 @@ def _named_by(group: Group, epoch: int, node: str) -> list[str]:
 
 
 def _by_votes(group: Group, epoch: int, who: Sequence[str]) -> str:
-    """Return a phrase: who voted for each of two leaders of the quorum."""
+    """Return a phrase with the voters of each of two leaders of the quorum."""
     cast = [each[1:] for each in group.facts.quorum.votes if each[0] == epoch]
     votes = {node: sorted(by for by, candidate in cast if candidate == node) for node in who}
     told = [f"{listed(votes[node])} voted for {node}" for node in who if votes[node]]
     head, voters = f"in epoch {epoch} {listed(told)}", _voters(group)
     few = [node for node in who if 2 * len(votes[node]) <= len(voters)]
-    # If a leader lacks its own vote, votes are missing from the record, or it needed none.
+    # If a leader lacks its own vote, votes are missing, or the leader needed no vote.
     if few and voters and all(node in votes[node] for node in who):
         return Proved(f"{head}: {listed(few)} led without a majority")
     without = [node for node in who if not votes[node]]
@@ -373,7 +373,7 @@ def _by_votes(group: Group, epoch: int, who: Sequence[str]) -> str:
 
 
 def _followed(group: Group, epoch: int, nodes: Sequence[str]) -> str:
-    """Return phrases about leaders that reported themselves as followers throughout the epoch."""
+    """Return a phrase for each leader that reported itself as a follower during the whole epoch."""
     states = group.table("quorum_states")
     told, here = list[str](), present(states, "observed_ns") & (ints(states, "epoch") == epoch)
     for node in nodes:

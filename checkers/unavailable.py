@@ -1,8 +1,8 @@
 """unavailable: a partition accepted no send for longer than the budget after the last heal.
 
 Definition: after the last heal, no send to the partition succeeded for at least `[budgets]
-unavailable_s` seconds. Only whole seconds with a send under way count. The first and the last
-second do not count, because a send may touch them only for an instant. A send is under way from its
+unavailable_s` seconds. Only whole seconds with an open send count. The first and the last second do
+not count, because a send may be open in them only for an instant. A send is open from its
 invocation to its completion. It succeeded if it was acknowledged or ended ok. This includes a send
 in a transaction that was aborted on purpose.
 
@@ -16,9 +16,9 @@ What would not prove it:
 - A send that the client itself refused, because its queue was full or its producer was dead. No
   broker received it.
 - A send with an unknown end counts only in the second of its invocation.
-- A machine that hung: time in which neither clients nor observers recorded anything.
+- A machine that hung: a period in which neither clients nor observers recorded anything.
 - An incomplete record of the run. Successful sends may be missing.
-- A time after the run's last milestone.
+- A period after the run's last milestone.
 
 If clients were stopped before the budget was over, and no send to the partition had succeeded since
 the last heal, the result is a gap. A partition that accepted a message counts as checked, because
@@ -56,7 +56,7 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "unavailable"
 _EDGES = 2
-"""The first and last second of a time span do not count: a send may only touch them."""
+"""The first and last second of a time span do not count: a send may be open only for an instant."""
 _NEVER = 1 << 62
 _REFUSED = frozenset({"_QUEUE_FULL", "_FATAL", "_STATE"})
 """librdkafka's error names for a message that the client refused at once."""
@@ -70,11 +70,11 @@ _OF_LEADERS = frozenset({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """A time after the last heal without a successful send.
+    """A period after the last heal without a successful send.
 
     Attributes:
-        first, last: The first and last second with a send under way, counted from the last heal.
-        tried_s: The number of seconds with a send under way.
+        first, last: The first and last second with an open send, counted from the last heal.
+        tried_s: The number of seconds with an open send.
         sends, processes: The number of sends, and the number of their processes.
         errors: The errors of these sends with their counts, most frequent first.
     """
@@ -98,7 +98,7 @@ def _second(times: Ints, calm_ns: int, facts: RunFacts) -> Ints:
 
 
 def _union(first: Ints, last: Ints) -> int:
-    """Return how many seconds some spans cover together, including both ends."""
+    """Return the number of seconds that the given spans cover, with both of their ends."""
     order = np.argsort(first, kind="stable")
     begin, end = first[order], last[order]
     reach = np.maximum.accumulate(end)
@@ -115,14 +115,14 @@ def _lasting_until(sends: pa.Table, time_ns: int) -> pa.Table:
 
 
 def _refused(sends: pa.Table) -> Mask:
-    """Mark the sends that the client itself refused."""
+    """Return a mask of the sends that the client itself refused."""
     numbers, words = codes(sends, "error")
     refused = [word.partition(":")[0] in _REFUSED for word in words]
     return np.asarray(np.array([*refused, False])[numbers], dtype=np.bool_)
 
 
 def outages(group: Group) -> list[Outage]:
-    """Return the times without a successful send that are longer than the budget."""
+    """Return the periods without a successful send that are longer than the budget."""
     calm_ns = group.facts.calm_from_ns
     if calm_ns is None:
         return []
@@ -178,7 +178,7 @@ def _check(group: Group) -> Findings:
 
 
 def ended_early(facts: RunFacts, budget_s: float, what: str) -> tuple[str, ...]:
-    """Return why a later break of a recovery promise could not show, if clients stopped too early.
+    """Return a sentence if clients stopped too early to show a later break of a recovery promise.
 
     Args:
         facts: The run's facts.
@@ -201,7 +201,7 @@ def ended_early(facts: RunFacts, budget_s: float, what: str) -> tuple[str, ...]:
 
 
 def _taken(sends: pa.Table) -> Mask:
-    """Mark the sends that the partition accepted."""
+    """Return a mask of the sends that the partition accepted."""
     return equal(sends, "acked", True) | equal(sends, "outcome", Outcome.OK.value)  # noqa: FBT003 - a value
 
 
@@ -303,7 +303,7 @@ def _no_authorizer(group: Group, error: str) -> str:
 
 
 def _alive(group: Group, span: tuple[int, int], node: str) -> str:
-    """Return a phrase: what the leader did in a time span that proves that it led, or empty.
+    """Return a phrase with the leader's actions in a time span that prove that it led; or "".
 
     Args:
         group: The partition.
@@ -334,7 +334,7 @@ def _alive(group: Group, span: tuple[int, int], node: str) -> str:
 
 
 def _appended(group: Group, node: str, span: tuple[int, int]) -> str:
-    """Return a phrase: what a leader did with the sends of a time span, judged by its log end."""
+    """Return a phrase: whether a leader appended the sends of a time span, by its log end."""
     ends = [end for at_ns, end in looks_at(group, node) if span[0] <= at_ns <= span[1]]
     if len(ends) > 1 and ends[0] == ends[-1]:
         return f"appended nothing (its log stood at {ends[0]})"

@@ -1,16 +1,16 @@
-"""Finds the unclean elections of a partition, and which records each may have lost.
+"""Find the unclean elections of a partition, and the records that each may have lost.
 
 A leader from outside of the ISR may lack committed records. Its log may also have other records at
 these offsets, which an older leader wrote but never committed. Below its own earlier high
-watermark, its log is the same as all others. So it lost no record there. It also lost no record
-that was sent when it already led and no other broker could lead.
+watermark, its log is the same as all others. So it lost no record below that offset. It also lost
+no record that was sent when it already led and no other broker could lead.
 
 Both facts are known for an election that a fault ordered. The replica reported its high watermark
 before the fault began. All in-sync replicas were dead when it began to lead. If instead the plan
-permits unclean elections, the time of such an election is unknown. An old leader may live on, cut
-off, and accept records for a while. There each unclean election may have lost any record of an
-earlier epoch. It did not lose a record of its own epoch or of a later one. A copy in some log, or a
-reader, gives the epoch of a record.
+permits unclean elections, the time of such an election is unknown. An old leader may continue while
+it is cut off, and accept records for a while. In that case each unclean election may have lost any
+record of an earlier epoch. It did not lose a record of its own epoch or of a later one. A copy in
+some log, or a reader, gives the epoch of a record.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ _NEVER = int(np.iinfo(np.int64).max)
 _FIRST = 1
 """The leader epoch of the first election after a partition's creation."""
 _AT_ONCE = (Excuse.POWER, Excuse.WIPE)
-"""Faults that remove their part of a log before the broker starts again."""
+"""Faults that remove records from a log while the broker is down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class UncleanElections:
         return bool(self.found)
 
     def took(self, offsets: Ints, sent_ns: Ints | None = None, epochs: Ints | None = None) -> Mask:
-        """Mark the records that the leader of an unclean election may have lacked.
+        """Return a mask of the records that the leader of an unclean election may have lacked.
 
         Args:
             offsets: The offsets of the records. -1 if unknown.
@@ -101,12 +101,12 @@ class UncleanElections:
     def took_after(self, offset: int, epoch: int, sent_ns: int = NONE) -> bool:
         """Return whether an unclean leader of a later epoch may have lacked a record of an epoch.
 
-        An unclean election loses nothing that a leader wrote or announced after it. The later
+        An unclean election loses no record that a leader wrote or announced after it. The later
         leaders, up to the next unclean election, have such records.
 
         Args:
             offset: The record's offset.
-            epoch: A leader epoch in which the record was there. -1 if unknown.
+            epoch: A leader epoch in which the record was in the log. -1 if unknown.
             sent_ns: When it was sent. -1 if unknown.
         """
         later = tuple(each for each in self.found if each.last > epoch)
@@ -119,7 +119,7 @@ class UncleanElections:
 
 
 def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
-    """Return whether an unclean leader may have lacked one of some values at an offset.
+    """Return whether an unclean leader may have lacked one of the given values at an offset.
 
     The send times of the values come from the record, if it has them.
 
@@ -135,7 +135,7 @@ def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
 
 
 def took_values(group: Group, offsets: Ints, values: Ints) -> Mask:
-    """Mark the values that an unclean leader may have lacked, by their offsets.
+    """Return a mask of the values that an unclean leader may have lacked, by their offsets.
 
     The send times of the values come from the record, if it has them.
 

@@ -1,9 +1,9 @@
-"""Finds faults that ordered an unclean election. A loss by such an election breaks no promise.
+"""Find faults that ordered an unclean election. A loss by such an election breaks no promise.
 
 A plan may leave `unclean.leader.election.enable` off, and use a fault to order such an election of
 one partition. The metadata log shows whether it happened (`unclean_elections`). This module only
-returns where it was ordered, and in which epoch it was seen. An unconfirmed order may have been
-carried out. A fault that was skipped or refused before it began gave no order.
+returns the partition of the order, and the epoch in which the election was seen. An unconfirmed
+order may have been carried out. A fault that was skipped or refused before it began gave no order.
 """
 
 import json

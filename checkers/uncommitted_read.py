@@ -1,9 +1,9 @@
 """uncommitted-read: a reader received a record that was not committed.
 
-Definition: a poll returned a value at an offset. The first leader's answer that was asked for after
-the poll announced a high watermark at or below that offset. So did the first such answer of the
-newest epoch in which the poll can have been served, or of a later epoch. Without such answers the
-poll is not checked.
+Definition: a poll returned a value at an offset. Two answers of leaders announced a high watermark
+at or below that offset. One is the first answer that was asked for after the poll. The other is the
+first such answer of a certain epoch or of a later one: the newest epoch in which the poll can have
+been served. Without such answers the poll is not checked.
 
 Why it proves something: readers get only records below the leader's high watermark. The high
 watermark never goes back, even if another broker leads. So each leader after the poll announces a
@@ -206,7 +206,7 @@ def _describe(group: Group, read: Uncommitted) -> Anomaly:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Return a phrase: who served the record too early, or announced too little."""
+    """Explain which broker served the record too early, or announced too little."""
     value, offset, mine = number_in(found, "value"), found.offset, _vouched(group, found)
     announcer = (number_in(found, "announced_by"), number_in(found, "announced_epoch"))
     it = f"n{announcer[0]}, leader of epoch {announcer[1]},"
@@ -271,7 +271,7 @@ def _vouched(group: Group, found: Anomaly) -> Sent | None:
 
 
 def _written_instead(group: Group, found: Anomaly) -> str:
-    """Return what the announcing leader itself wrote at that offset instead; empty if nothing."""
+    """Return the name of another record of the announcing leader at that offset; "" if none."""
     node, offset = f"n{number_in(found, 'announced_by')}", number_in(found, "offset")
     log = next((each for each in final_logs(group) if each.node == node), None)
     at = log.at(offset) if log is not None else None
@@ -284,7 +284,7 @@ def _written_instead(group: Group, found: Anomaly) -> str:
 
 
 def _kept_back(group: Group, found: Anomaly, mine: Sent, *, did: str) -> str:
-    """Return a phrase: until when a leader announced too little, and what its ISR's logs show.
+    """Return a phrase with the time until which a leader announced too little, and its ISR's logs.
 
     A record is committed once all members of the ISR have it. Then the high watermark must advance.
 
@@ -292,7 +292,7 @@ def _kept_back(group: Group, found: Anomaly, mine: Sent, *, did: str) -> str:
         group: The partition.
         found: The anomaly of the early read.
         mine: The send of the record.
-        did: What the leader certainly did with the record.
+        did: A verb for the leader's certain action on the record.
     """
     asked_ns, until_ns = _last_low(group, found)
     leader = Acknowledger(
@@ -337,7 +337,7 @@ def _isr_meanwhile(
 ) -> frozenset[int]:
     """Return the ISR that a leader reported before, during and after a time span.
 
-    Empty if it reported no ISR or different ones.
+    The result is empty if the leader reported no ISR, or different ones.
     """
     told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
     before = max((seen for _, seen, _ in told if seen <= from_ns), default=NONE)
@@ -347,7 +347,7 @@ def _isr_meanwhile(
 
 
 def _reached_ns(group: Group, record: Acked, node: str) -> int:
-    """Return when a log was first seen beyond a record after its send; `NEVER_NS` if never."""
+    """Return when a log first ended beyond a record after its send; `NEVER_NS` if never."""
     after = [at_ns for at_ns, end in looks_at(group, node)
              if at_ns > record.sent_ns and end > record.offset]  # fmt: skip
     return after[0] if after and reached(group, record, node, after[0]) else NEVER_NS

@@ -84,7 +84,7 @@ class Scarce:
     Attributes:
         offset, value, op_id: The record, and the op that sent it.
         acked_ns: When the send was acknowledged, also in a transaction.
-        on, not_on: The nodes whose final logs have the record, and those whose logs lack it.
+        on, not_on: The nodes whose final logs have the record, and the nodes whose logs lack it.
         labels: Excuses and broken premises.
     """
 
@@ -149,7 +149,7 @@ def _check(group: Group) -> Findings:
     sends, members = _acknowledged(group), _members(group)
     # Records that the last leader lacks are left to `lost-write`.
     kept = leader.holds(sends.offsets, sends.values)
-    # Offsets beyond the leader's log are lost, or an unclean election took them.
+    # Offsets beyond the leader's log are lost, or an unclean election removed them.
     due = min(_due(group), leader.read_end)
     others = [logs[node] for node in sorted(members & set(logs) - {leader.node})] if due else []
     items: list[Scarce | Short] = [
@@ -205,7 +205,7 @@ def _scarce(group: Group, leader: ReplicaLog, sends: Acknowledged, kept: Mask) -
 
 
 def _unread(group: Group, log: ReplicaLog, offsets: Ints) -> Mask:
-    """Mark the offsets that a log may hold although it could not be read that far."""
+    """Return a mask of the offsets that a log may hold beyond its readable part."""
     if log.node in group.facts.unreadable_nodes:
         return np.ones(len(offsets), dtype=np.bool_)
     return np.asarray((offsets >= log.read_end) & (offsets < log.end), dtype=np.bool_)
@@ -236,7 +236,7 @@ def taken(
 
 
 def _whole_ns(group: Group) -> int:
-    """Return when the members of the last ISR had fetched everything again: the recovery's time."""
+    """Return the time of the recovery, by which the last ISR had fetched all records again."""
     recovered = group.facts.milestone("recovered")
     return recovered.at_ns if recovered else NONE
 
@@ -377,9 +377,9 @@ def _record_of(group: Group, found: Anomaly) -> Acked:
 
 
 def _acknowledged_by(group: Group, acked: Acked, nodes: Sequence[str]) -> list[str]:
-    """Return a phrase: which leader acknowledged the record while some replicas lacked it.
+    """Return a phrase with the leader that acknowledged the record while some replicas lacked it.
 
-    Empty if the leader is unknown.
+    The phrase is "" if the leader is unknown.
     """
     by = led_between(group, acked.sent_ns, acked.acked_ns)
     without = [each for each in nodes if _lacked(group, acked, each)]
@@ -399,8 +399,8 @@ def _acknowledged_by(group: Group, acked: Acked, nodes: Sequence[str]) -> list[s
 def _lacked(group: Group, acked: Acked, node: str) -> bool:
     """Return whether a log certainly lacked a record when the record was acknowledged.
 
-    The log must have been seen without it before and after, in one incarnation of its broker. A
-    broker that is killed may lose unflushed records, and no log line shows that.
+    Probes before and after must show the log without the record, in one incarnation of its broker.
+    A broker that is killed may lose unflushed records, and no log line shows that.
     """
     states = group.table("replica_states")
     mine = select(states, equal(states, "node", node) & (ints(states, "observed_ns") >= 0))
@@ -411,7 +411,7 @@ def _lacked(group: Group, acked: Acked, node: str) -> bool:
 
 
 def _announced(group: Group, leader: Acknowledger, offset: int) -> str:
-    """Return a phrase: when a leader announced an offset as committed; empty if it did not."""
+    """Return a phrase with the time at which a leader announced an offset as committed; or ""."""
     told = announcements(group)
     mine = (told.brokers == leader.broker) & (told.epochs == leader.epoch)
     beyond = told.where(mine & (told.marks > offset) & (told.observed_ns >= 0))

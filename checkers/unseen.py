@@ -4,14 +4,14 @@ Definition: `unseen` is a certainly committed value that no read returned, and t
 `lost-write`. All final reads of its partition must be complete, all transactions resolved, and the
 ISR full. If there is a read_committed final read, only read_committed reads count for records of
 transactions. Other readers receive such records in any case. If a system's replica logs cannot be
-read, it is unknown whether the record is there. Then it is a `lost-write`.
+read, it is unknown whether the record is in a log. Then it is a `lost-write`.
 
 `final-read-incomplete` is a final read that stopped before its target, or was never made. It is
 also reported if committed records of the leader's final log lie beyond the target, because a
-transaction was still open there.
+transaction was still open at the target.
 
 Why it proves something: a complete final read goes from the log's start to an end that was taken
-after the last send had ended. So it must have met every committed record.
+after the last send had ended. So it must have returned every committed record.
 
 What would not prove it:
 
@@ -84,7 +84,7 @@ def _unseen(group: Group) -> list[_Send]:
 
 
 def _seen(group: Group, sends: pa.Table) -> Mask:
-    """Mark the sends that a read of the required isolation level returned."""
+    """Return a mask of the sends that a read of the required isolation level returned."""
     values, polls = ints(sends, "value"), group.table("polls")
     committed = select(polls, equal(polls, "isolation", READ_COMMITTED))
     by_committed, by_anybody = (within(values, ints(each, "value")) for each in (committed, polls))
@@ -92,10 +92,10 @@ def _seen(group: Group, sends: pa.Table) -> Mask:
 
 
 def _unstable(group: Group, sends: pa.Table) -> Mask:
-    """Mark the sends whose records lie beyond the end of the reads that count.
+    """Return a mask of the sends whose records lie beyond the end of the reads that count.
 
     A record's offset comes from the leader's final log, or else from its acknowledgement. If logs
-    are not visible, a send is marked only if an open transaction was seen there (`held_back`).
+    are not visible, a send counts only if an open transaction was seen at that end (`held_back`).
     """
     log, reads = group.final_log, group.table("final_reads")
     if not group.facts.plan.transactional:
@@ -112,7 +112,7 @@ def _unstable(group: Group, sends: pa.Table) -> Mask:
 
 
 def _for_committed(group: Group, sends: pa.Table) -> Mask:
-    """Mark the sends for which only read_committed final reads count."""
+    """Return a mask of the sends for which only read_committed final reads count."""
     there = equal(group.table("final_reads"), "isolation", READ_COMMITTED).any()
     return present(sends, "txn_id") & bool(there)
 
@@ -237,7 +237,7 @@ def _why_unseen(group: Group, found: Anomaly) -> str:
 
 
 def _first_past(group: Group, value: int, op_ids: Sequence[int]) -> list[str]:
-    """Return a phrase for who answered the first of some reads; empty without reads."""
+    """Return a phrase with the broker that answered the first of the reads; empty if none."""
     polls = group.table("polls")
     mine = select(polls, within(ints(polls, "op_id"), np.array(op_ids, dtype=np.int64)))
     if not mine.num_rows:
@@ -307,7 +307,7 @@ def _why_incomplete(group: Group, found: Anomaly) -> str:
 
 
 def _without_leader(group: Group, since_ns: int) -> str:
-    """Return a phrase if every report since some time says that the partition has no leader."""
+    """Return a phrase if, since some time, every report names no leader of the partition."""
     rows = group.table("leadership")
     told = select(rows, present(rows, "observed_ns"))
     times, led = ints(told, "observed_ns"), ints(told, "leader") >= 0
@@ -324,7 +324,7 @@ def _without_leader(group: Group, since_ns: int) -> str:
 
 
 def _open_there(group: Group, offset: int) -> str:
-    """Return a phrase: which transaction is open at the end of the final reads."""
+    """Return a phrase with the transaction that is open at the end of the final reads."""
     value = value_at(group, offset)
     mine, log = sent(group, value), group.final_log
     if mine is None or not mine.in_txn:

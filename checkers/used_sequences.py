@@ -1,4 +1,4 @@
-"""Finds records that librdkafka gave a used sequence number, so that a broker never wrote them.
+"""Find records to which librdkafka gave a used sequence number, so that no broker wrote them.
 
 With `after_timeout = "go-on"`, a client continues after a timeout and aborts a transaction that has
 unanswered sends. The abort drops the queued retries. librdkafka then uses their sequence numbers
@@ -35,8 +35,8 @@ class UsedTwice:
     """A sequence number that two records got.
 
     Attributes:
-        op_id: The op that sent the record which was written.
-        held: The value of the record which was written.
+        op_id: The op that sent the written record.
+        held: The value of the written record.
         producer, epoch, sequence: The producer id, producer epoch and sequence number.
     """
 
@@ -62,13 +62,13 @@ def labels_of(group: Group, values: list[int]) -> Labels:
 
 
 def masks_of(group: Group, values: Ints) -> tuple[Mask, Mask]:
-    """Return two masks: values acknowledged in another record's place, and unknown cases."""
+    """Return two masks: values acknowledged at another record's offset, and unknown cases."""
     unknown = np.full(len(values), group.facts.plan.reuses_sequences and not group.shows_logs)
     return within(values, np.array(sorted(used_twice(group)), np.int64)), unknown
 
 
 def reason_of(group: Group, value: int) -> str:
-    """Return a sentence about a value that was never written for this reason; empty if it was."""
+    """Explain that a value was never written because of a used sequence number; or ""."""
     found = used_twice(group).get(value)
     if found is None:
         return ""

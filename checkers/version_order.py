@@ -1,6 +1,6 @@
 """The version order of a partition: the value at each offset, as far as known.
 
-All checks that ask what lies between two records use it. By the contract, it contains certainly
+All checks that need the records between two records use it. By the contract, it contains certainly
 committed values, values that readers received, and the leader's final log. Values of transactions
 that did not certainly commit are left out: a read_uncommitted reader may receive them, but no
 reader has to. Jepsen's version order contains every value that a reader received, aborted or not,
@@ -27,7 +27,7 @@ from checkers.group import Group
 from results.record.terms import Judge, Outcome
 
 _Claims = tuple[Ints, Ints]
-"""Offsets, and for each offset a value that some source reports there."""
+"""Offsets, and for each offset a value that some source reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
@@ -43,13 +43,13 @@ class VersionOrder:
     values: Ints
 
     def between(self, after: Ints, before: Ints) -> Ints:
-        """Return how many known offsets lie strictly between two offsets, for each given pair."""
+        """Return, for each given pair of offsets, the number of known offsets between them."""
         low = np.searchsorted(self.offsets, after, side="right")
         high = np.searchsorted(self.offsets, before, side="left")
         return np.maximum(np.asarray(high - low, dtype=np.int64), 0)
 
     def without(self, values: Ints) -> "VersionOrder":
-        """Return the order without some values."""
+        """Return the order without the given values."""
         kept = ~within(self.values, values)
         return VersionOrder(offsets=self.offsets[kept], values=self.values[kept])
 
@@ -126,7 +126,8 @@ def _well_placed(sent: _Claims, others: Ints, seen: Sequence[_Claims]) -> _Claim
     """Return acknowledged offsets and values, without acknowledgements that are certainly wrong.
 
     An acknowledgement is wrong if no other source has a value at its offset, and its own value is
-    known to be at another offset (`ack-mismatch`). No reader could have skipped a record there.
+    known to be at another offset (`ack-mismatch`). No reader could have skipped a record at that
+    offset.
     """
     alone = np.flatnonzero(others == NONE)
     wrong = alone[within(sent[1][alone], stack([part[1] for part in seen]))]

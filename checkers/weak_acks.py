@@ -1,4 +1,4 @@
-"""Decides whether an election, restart or truncation may have lost a record of acks=1.
+"""Decide whether an election, restart or truncation may have lost a record of acks=1.
 
 With acks=1 only the leader guarantees a record. The record is lost if a replica without it is
 elected, or if the leader returns without its log's end. If neither happened, the leader had the
@@ -9,8 +9,8 @@ So during a fault, and for a while after it, any election of the run is a possib
 times, records go to the leader that all brokers know.
 
 If brokers' own logs are not visible, truncations are not recorded. Then a fault after the send is a
-possible cause. So is an election or restart that the system shows. If it shows neither elections
-nor restarts, the cause is unknown.
+possible cause. An election or restart that the system shows is a possible cause, too. If it shows
+neither elections nor restarts, the cause is unknown.
 
 Each of these causes removes the end of what a leader wrote in its epoch. If the last leader's log
 has another record of the same epoch at that offset or later, none of them is the cause.
@@ -84,7 +84,7 @@ class HiddenCuts:
 
 
 def hidden_cuts(group: Group, sent_ns: Ints) -> HiddenCuts:
-    """Mark records that may have been truncated unseen; none if the system shows truncations.
+    """Return masks of records that may have been truncated, if the system hides truncations.
 
     Args:
         group: The partition.

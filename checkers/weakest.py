@@ -1,6 +1,6 @@
-"""Replaces settings that could not be read by their weakest values in a run's plan.
+"""In a run's plan, replace settings that could not be read by their weakest values.
 
-If a setting cannot be read from the system, Logquake assumes no promise that rests on it. So the
+If a setting cannot be read from the system, Logquake assumes no promise that depends on it. So the
 contract and all excuses use the value that promises least.
 """
 
@@ -34,7 +34,7 @@ def as_weakest(plan: Plan, declared: Declared) -> Plan:
 
 
 def unread_sentences(declared: Declared) -> tuple[str, ...]:
-    """Return, for each setting that could not be read, a sentence that nothing is promised."""
+    """Return a sentence for each setting that could not be read: it promises nothing."""
     return tuple(
         f"the setting {name} could not be read, so nothing is promised about it"
         for name in sorted(declared.unread)

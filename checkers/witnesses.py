@@ -1,4 +1,4 @@
-"""Returns what observers and replicas recorded about one offset, for the evidence of an anomaly."""
+"""Return recorded observations of one offset, for the evidence of an anomaly."""
 
 import re
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ class Truncation:
 
 
 def nodes_in(reason: str) -> str:
-    """Return a broker's log text with a node name for each broker id: `follower of n2`."""
+    """Replace each broker id in a broker's log text by a node name: `follower of n2`."""
     return _BROKER.sub(r"n\1", reason)
 
 
@@ -66,7 +66,7 @@ def observed_leaders(group: Group) -> list[ObservedLeader]:
     """Return the observed leaders from the best available source.
 
     Only a leader answers ListOffsets, so this source is used first. ZooKeeper has the controller's
-    decision. Metadata are what some broker believes, and are used last.
+    decision. Metadata shows only the view of one broker, and is used last.
     """
     rows = group.table("leadership")
     for source in (*LEADER_SOURCES, Source.METADATA):
@@ -83,7 +83,7 @@ def observed_leaders(group: Group) -> list[ObservedLeader]:
 
 
 def claims_around(group: Group, time_ns: int) -> list[str]:
-    """Return all leaders that were observed within a second of a time, each once."""
+    """Return, without repetitions, all leaders that were observed within a second of a time."""
     return sorted(
         {
             f"{each.text} ({each.source})"
@@ -131,8 +131,7 @@ def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Tru
 def not_earlier(group: Group, cuts: Sequence[Truncation], since_ns: int) -> list[Truncation]:
     """Return truncations without those that certainly happened before a time.
 
-    A truncation without a time is dropped if the log was seen to fall to exactly its offset by
-    then.
+    A truncation without a time is dropped if the log had fallen to exactly its offset by then.
     """
     left = list(cuts)
     for node in {cut.node for cut in cuts}:
@@ -153,7 +152,7 @@ def not_earlier(group: Group, cuts: Sequence[Truncation], since_ns: int) -> list
 
 
 def which_cut(cuts: Sequence[Truncation], offset: int) -> str:
-    """Return a phrase: which replicas truncated an offset; empty if none did.
+    """Return a phrase with the replicas that truncated an offset; "" if none did.
 
     A truncated log grows again. So each truncation may have removed the record. The nearest
     truncation of each node comes first.
@@ -166,7 +165,7 @@ def which_cut(cuts: Sequence[Truncation], offset: int) -> str:
 
 
 def cut_alike(group: Group, offset: int, since_ns: int) -> str:
-    """Return a phrase: who truncated an offset, if all did so from the same offset."""
+    """Return a phrase with the nodes that truncated an offset, if all did so from one offset."""
     cuts = truncations_of(group, offset, since_ns=since_ns)
     nodes, starts = sorted({each.node for each in cuts}), {each.from_offset for each in cuts}
     return f"; {' and '.join(nodes)} truncated from {min(starts)} on" if len(starts) == 1 else ""
@@ -179,7 +178,7 @@ def by_node(cuts: Sequence[Truncation], offset: int) -> list[str]:
 
 
 def holds(group: Group, log: ReplicaLog, offset: int) -> str:
-    """Return a phrase: what a replica's log holds at an offset."""
+    """Return a phrase for the content of a replica's log at an offset."""
     index = log.at(offset)
     if index is None:
         return f"{log.node}: nothing (log {log.start} to {log.end})"
@@ -194,9 +193,9 @@ def holds(group: Group, log: ReplicaLog, offset: int) -> str:
 
 @once
 def vanished(group: Group, value: int) -> list[str]:
-    """Return phrases: between which steps of a scenario replicas lost a value that they had.
+    """Return a phrase for each replica that lost a value between two steps of a scenario.
 
-    A copy that could not be read shows nothing. Neither does a step without a copy.
+    A copy that could not be read shows nothing. A step without a copy shows nothing either.
     """
     found = []
     for node in sorted({node for logs in group.logs.values() for node in logs}):
@@ -215,7 +214,7 @@ def vanished(group: Group, value: int) -> list[str]:
 
 
 def skipped_by(group: Group, offset: int) -> list[int]:
-    """Return the ops that skipped an offset: the consequence of a lost record."""
+    """Return the ops that skipped an offset, which is a consequence of a lost record."""
     polls = group.table("polls")
     offsets, op_ids = ints(polls, "offset"), ints(polls, "op_id")
     ops: set[int] = set()

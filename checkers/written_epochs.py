@@ -1,4 +1,4 @@
-"""Finds the leader epochs in which a record was written, from its copies.
+"""Find the leader epochs in which a record was written, from its copies.
 
 No client sends an acknowledged record again. So a copy of an acknowledged value at its acknowledged
 offset is that record, or an earlier try of it. The copy's epoch is the record's epoch or an earlier

@@ -1,8 +1,8 @@
 """wrong-last-value: in a compacted log, a reader does not end with the last value of a key.
 
 Definition: the last certainly committed record of a key, by offset, is missing. It is missing from
-a replica's final log, or from a complete read_committed final read. The last record of the key
-there is an older record, or there is none. If the missing record is a tombstone, only an older
+a replica's final log, or from a complete read_committed final read. The last record of the key in
+that place is an older record, or there is none. If the missing record is a tombstone, only an older
 record is wrong: the deleted value is back.
 
 Why it proves something: a cleaner removes a record only if a later record of its key stays. It
@@ -74,9 +74,9 @@ class View:
     """The remaining records of a partition in one place.
 
     Attributes:
-        name: The node whose log it is, or `READ` for the final read.
+        name: The node that has the log, or `READ` for the final read.
         offsets, values: The records that may have committed, by ascending offset.
-        end: Every record below this offset must be there, if it was committed and not cleaned.
+        end: Every record below this offset must remain, if it was committed and not cleaned.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Wrong:
         value, offset: The last committed record.
         dead: Whether that record is a tombstone.
         shown, shown_at: The record found instead. -1 if there is none.
-        places: Where it was found: nodes, and `READ`.
+        places: The places with the wrong record: nodes, and `READ`.
     """
 
     key: int
@@ -155,14 +155,14 @@ def _due(group: Group) -> tuple[Ints, Ints]:
 
 
 def _hidden(group: Group) -> int:
-    """Return how many keys cannot be checked only because of tombstones with unknown offsets."""
+    """Return the number of keys that only tombstones with unknown offsets keep from a check."""
     (due_at, due_value), later = group.view(_due), latest(group)
     alive = (due_at >= 0) & ~are_tombstones(due_value) & (later.tombstones <= due_at)
     return int((alive & (later.adrift > due_at)).sum())
 
 
 def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
-    """Return how many keys were checked in one place, and those that end with a wrong record."""
+    """Return the number of keys checked in one place, and the keys with a wrong last record."""
     due_at, due_value = group.view(_due)
     shown_at, shown = _last_of(group, view.offsets, view.values)
     there, older = (due_at >= 0) & (due_at < view.end), (shown_at >= 0) & (shown_at < due_at)
@@ -188,7 +188,7 @@ def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
 
 
 def _had(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
-    """Mark the records that a replica's log certainly had at some time and never lost."""
+    """Return a mask of the records that a replica's log certainly had and never lost."""
     if moved(group):
         return np.zeros(len(offsets), np.bool_)
     cuts = group.table("truncations")
@@ -205,7 +205,7 @@ def _had(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
 
 
 def _wrote(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
-    """Mark the records that a replica wrote as leader, by the leader epochs of their copies."""
+    """Return a mask of the records that a replica wrote as leader, by their copies' epochs."""
     told = group.table("leadership")
     leaders, epochs = (ints(told, name) for name in ("leader", "leader_epoch"))
     mine = [broker for broker in np.unique(leaders).tolist() if f"n{broker}" == node]
@@ -220,7 +220,7 @@ def _wrote(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
 
 
 def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
-    """Mark the records that a replica's log reached before a tombstone could be removed."""
+    """Return a mask of the records that a log reached before a tombstone could be removed."""
     facts, states = group.facts, group.table("replica_states")
     if facts.plan.shifts_clocks:
         return np.zeros(len(offsets), np.bool_)
@@ -236,7 +236,7 @@ def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
 
 
 def _found(group: Group) -> tuple[int, list[Wrong]]:
-    """Return how many keys were checked in all places, and those that end with a wrong record."""
+    """Return the number of keys checked in all places, and the keys with a wrong last record."""
     looks = [_wrong(group, view) for view in _views(group)]
     found: dict[tuple[int, int, int], Wrong] = {}
     for each in (each for _, some in looks for each in some):

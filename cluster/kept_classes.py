@@ -35,8 +35,8 @@ class NotThisTimeError(Exception):
 def archive_at(name: str, program: Path, files: Iterable[Path]) -> Path:
     """Return the path of a program's class archive.
 
-    The path depends on size and time of the Java and the jars. After an update of either, the path
-    is another one.
+    The path depends on the sizes and times of the files of Java and the jars. An update of either
+    changes the path.
 
     Args:
         name: The beginning of the file name, such as the program's version.
@@ -101,7 +101,7 @@ def is_whole(archive: Path) -> bool:
 
 
 def checksum(archive: Path) -> dict[str, str]:
-    """Return the note with an archive's checksum; empty if the file does not exist."""
+    """Return the note with an archive's checksum; an empty mapping if the file does not exist."""
     with suppress(OSError), archive.open("rb") as file:
         return {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
     return {}

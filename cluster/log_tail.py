@@ -17,8 +17,8 @@ from cluster.files.message_sets import PREFIX
 HEAD_BYTES = 61
 """The header size of a batch of format 2; older formats have shorter headers."""
 MOST_HEADS = 2_000
-"""The number of remembered batches. After a longer truncation, the segment is read from its start.
-"""
+"""The number of remembered batches. After a longer truncation, the segment is read from
+its start."""
 
 
 class _Head(NamedTuple):
@@ -32,9 +32,9 @@ class _Head(NamedTuple):
 
 
 class Parsed:
-    """The batches that were last read from one replica of a partition.
+    """The batches that were just read from one replica of a partition.
 
-    Other replicas mostly contain the same bytes, so that these need not be parsed again.
+    Other replicas mostly contain the same bytes, so these batches need not be parsed again.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,8 @@ class News:
 
     Attributes:
         batches: The new batches, ordered by offset.
-        cut: The offset from which the log was replaced since the last read. None if it only grew.
+        cut: The offset from which the log was replaced since the last read. None if the log only
+            grew.
         start: The first offset of the log, according to its segments.
         end: The offset after the last batch that was read.
         whole: Whether `end` is the end of the log and no batch was damaged.
@@ -116,11 +117,11 @@ class LogTail:
         return News(batches=(), cut=0, start=0, end=0, whole=False)
 
     def _cut_back(self, segments: list[Path], low: int) -> int | None:
-        """Forget the batches that the log no longer has.
+        """Forget the batches that are no longer in the log.
 
         Returns:
             The offset from which the log was replaced, or None if all remembered batches are
-            unchanged.
+                unchanged.
         """
         cut, had = None, bool(self._heads)
         while self._heads and not _stands(self._heads[-1]):

@@ -74,9 +74,9 @@ class KafkaLogs:
         """Return the number of messages after which a broker flushes a log, or None if not set.
 
         The broker's setting is `log.flush.interval.messages` in its `server.properties`. The append
-        that reaches this number flushes the log before the append is acknowledged. Without this
-        setting the kernel decides when to flush. The recovery point on disk is updated only once a
-        minute (`log.flush.offset.checkpoint.interval.ms`).
+        that reaches this number is acknowledged only after the log is flushed. Without this setting
+        the kernel decides when to flush. The recovery point on disk is updated only once a minute
+        (`log.flush.offset.checkpoint.interval.ms`).
         """
         try:
             settings = properties(disk.read("server.properties").decode())

@@ -3,9 +3,8 @@
 Spark takes about as long to start as a run takes for its final reads and the stop of its brokers.
 So a thread of the command watches the run's milestones. When the cluster has recovered, the thread
 starts Spark, and then imports the modules that draw plots. Before that, the run has the whole
-machine. The local engine, and Spark on a cluster, start only when the judgement begins.
-
-The judgement raises the thread's errors, as if it had started Spark itself.
+machine. The local engine, and Spark on a cluster, start only when the judgement begins. If the
+thread fails, the judgement raises the thread's error.
 """
 
 import signal
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.2
 _CALM = frozenset({"recovered", STOPPING, "final-reads", "noted", "stopped", "collected"})
-"""From the first of these milestones on, every fault that can be healed is healed."""
+"""After each of these milestones, every fault that can be healed is healed. Spark may
+start then."""
 
 
 class Ahead:
@@ -88,7 +88,10 @@ class Ahead:
             threading.Thread(target=self._leave, name="engine", daemon=True).start()
 
     def wait_gone(self) -> None:
-        """Wait until the engine has ended. It ends in a thread, while the command goes on."""
+        """Wait until the engine has ended.
+
+        A background thread ends it while the command continues.
+        """
         self._gone.wait()
         if self._failed is not None:
             raise self._failed

@@ -1,8 +1,8 @@
 """Change the plan of a stored run so that another system can play it.
 
 Seed, faults, clients and settings stay as stored. Keys that only the old system knows are left out.
-Broker settings stay, too: Kafka and the reference cluster ignore unknown names. They do not start
-with a value that they do not accept.
+Broker settings stay, too. Kafka and the reference cluster ignore settings with unknown names, but
+refuse to start if a known setting has an invalid value.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from results.record.plan import SIMULATED, Plan, PlanError, plan_from
 from results.record.systems import SystemKind
 
 _OF_THE_OLD = ("version", "broker_ids")
-"""Keys whose values the old system reported when the run began."""
+"""The plan keys whose values the old system reported when the run began."""
 _OF_KAFKA = ("features", "disk_mb", "image")
-"""Keys that need Kafka, or nodes that Logquake makes. A cluster of another program has neither."""
+"""Plan keys that work only with Kafka, or only with nodes that Logquake creates."""
 _OF_BROKERS = ("broker", "node")
-"""Keys that an attached cluster's owner has already set."""
+"""Plan keys that the owner of an attached cluster has already set."""
 _MIN_INSYNC: int = Plan.model_fields["min_insync"].default
 
 
@@ -80,10 +80,10 @@ def moved(plan: Plan, system: str, *, run_id: str) -> Moved:
 
 
 def _without_consumer(values: dict[str, Any], system: str) -> list[str]:
-    """Remove the consumer protocol that the swarm chose, if the system does not have it.
+    """Remove the consumer protocol that the swarm chose, if the new system does not support it.
 
     Returns:
-        One sentence that reports the removal, or an empty list.
+        One sentence that reports the removal; an empty list if nothing was removed.
     """
     without = {key: value for key, value in values.items() if key != "group_protocol"}
     without["swarmed"] = [key for key in values["swarmed"] if key != "group_protocol"]
@@ -104,8 +104,8 @@ def _without(plan: Plan, name: str) -> Plan:
 def without_prefix(values: dict[str, Any]) -> dict[str, Any]:
     """Return a plan's values without the topic prefix of an attached cluster.
 
-    On an attached cluster each run has its own prefix. Its topics and the targets of its faults
-    start with that prefix.
+    On an attached cluster each run has its own prefix. The names of its topics and the targets of
+    its faults start with that prefix.
     """
     prefix = values.get("prefix")
     if not prefix:
@@ -122,14 +122,14 @@ def without_prefix(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_owners_settings(values: dict[str, Any]) -> bool:
-    """Remove the settings of attached brokers from a plan's values; return whether it had any."""
+    """Remove attached brokers' settings from a plan's values; return whether there were any."""
     values["min_insync"] = min(_MIN_INSYNC, values["replication"])
     gone = [values.pop(key, None) for key in _OF_BROKERS]
     return any(gone)
 
 
 def _other_hosts(old: Plan, new: Plan) -> bool:
-    """Return whether the new system's brokers cannot run on the old plan's hosts."""
+    """Return whether the new system's brokers cannot run on the hosts of the stored plan."""
     if old.hosts == "auto":
         return False
     attached = SystemKind.ATTACHED in {old.named.kind, new.named.kind}
@@ -149,10 +149,11 @@ def _other_mode(old: Plan, new: Plan, run_id: str) -> str:
 
 
 def _refuse_another_story(plan: Plan, run_id: str) -> None:
-    """Raise an error if the story has other steps on the new system.
+    """Raise an error if the scenario has other steps on the new system.
 
     Raises:
-        PlanError: The steps differ. The message names the command that plays the story there.
+        PlanError: The steps differ. The message names the command that plays the scenario on the
+            new system.
     """
     if plan.scenario is None:
         return

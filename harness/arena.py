@@ -7,9 +7,9 @@
 5. Note leaders, high watermarks and log ends.
 6. Stop gracefully, and collect the files.
 
-Each cleanup is registered with an `ExitStack` before the change that it undoes. So it runs on every
-way out: first faults are healed (`Healing`), then the run's record is closed, then the hosts are
-taken down.
+Each cleanup is registered with an `ExitStack` before the change that it undoes. So every cleanup
+runs, however the run ends: first faults are healed (`Healing`), then the run's record is closed,
+then the hosts are taken down.
 """
 
 import shutil
@@ -58,7 +58,7 @@ NOTE_LIMIT_S = 5.0
 WATCH_INTERVAL_S = 0.5
 LOOK_FOR_ENDS_S = 2.0
 ENOUGH_DISK_BYTES = 4 << 20
-"""With less free space than this, brokers halt and the run's record is cut off."""
+"""The least free disk space for a run. With less, brokers halt and the run's record is cut off."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class Arena:
         self._suspects, self._looked_s = ended, stopwatch_s()
 
     def note_ended(self, cluster: Deployment, *, away: Collection[str] = ()) -> None:
-        """Record each server that ended or was stopped by itself, each end once.
+        """Record each server that crashed or stopped by itself. Each end is recorded once.
 
         Args:
             cluster: The run's cluster.
@@ -136,7 +136,7 @@ class Arena:
             self.progress.say(f"  {called(each.node)} {how}")
 
     def _disk_failed(self, node: str) -> bool:
-        """Return whether Logquake's file system below a node's data failed; report that once."""
+        """Return whether Logquake's own file system below a node's data failed; report it once."""
         trouble = hosts.disk_trouble(node) if isinstance(hosts := self.hosts, CanFaultDisk) else ""
         sentence = (
             f"Logquake's file system below the data of {node} {trouble}: what its broker met was"
@@ -148,7 +148,7 @@ class Arena:
         return bool(trouble)
 
     def note_crashes(self, crashes: Sequence[Crash]) -> None:
-        """Record the workers that have crashed, each once."""
+        """Record each crashed worker process once."""
         for each in crashes:
             if each.worker in self._crashed:
                 continue
@@ -211,10 +211,10 @@ class Arena:
         stop: Event,
         writers_lost: Callable[[], Sequence[str]],
     ) -> None:
-        """Let the clients run until they are served, or until a deadline.
+        """Let the clients run until they have had enough messages, or until a deadline.
 
         Args:
-            served: Returns whether the clients were served.
+            served: Returns whether the clients have had enough messages.
             what: The text of the progress line: `recovery: a message for ...`.
             deadline_s: In seconds of `stopwatch_s`.
             stop: Ends the wait early.
@@ -319,7 +319,7 @@ class Arena:
         self.reach("collected")
 
     def _fetch(self, cluster: Deployment) -> None:
-        """Copy all nodes' files to this machine; a failure of one node does not stop the others."""
+        """Copy all nodes' files to this machine. A failure of one node does not stop the rest."""
         if isinstance(self.hosts, HasFiles):
             nodes = (*cluster.nodes, *cluster.controllers)
             all_of([partial(self.hosts.fetch, node) for node in nodes], "fetch")
@@ -331,12 +331,13 @@ class Arena:
         stop: Event | None = None,
         writers_lost: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """Wait for a time, or less if the run is stopped or its record can no longer be complete.
+        """Wait for a time; return early if the run is stopped or its record cannot become complete.
 
         Args:
             seconds: The time to wait.
             stop: Ends the wait early; by default the first Ctrl-C.
-            writers_lost: Returns the writers of the run's record that ended too early.
+            writers_lost: Returns the processes that write the run's record and that ended too
+                early.
 
         Raises:
             FullDiskError: The disk is full.
@@ -351,7 +352,7 @@ class Arena:
                 return  # The run still ends in order, but is unknown at best.
 
     def refuse_a_full_disk(self) -> None:
-        """Raise an error if a disk of the run is nearly full.
+        """Raise an error if a disk that the run uses is nearly full.
 
         Raises:
             FullDiskError: A disk is nearly full.

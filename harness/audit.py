@@ -1,9 +1,9 @@
-"""The last check of a run: are its hosts as they were before the run?
+"""Check at the end of a run whether its hosts are as they were before the run.
 
-The audit looks at the hosts from outside the brokers' network. It does so before the hosts are
-made, and again after they were taken down. A difference is a failure of Logquake, not of Kafka. The
-milestone `audited` records it, the checker of `host-not-restored` reports it, and the verdict is
-unknown.
+The audit looks at the hosts from outside the brokers' network: once before the run creates its
+hosts, and again after the run has taken them down. A difference is a failure of Logquake, not of
+Kafka. The milestone `audited` records the difference, the checker of `host-not-restored` reports
+it, and the verdict is unknown.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan
 
 SETTLE_LIMIT_S = 10.0
-"""The time that processes get to end after they were asked to."""
+"""How long processes may take to end after a request to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +29,9 @@ class Audit:
     Attributes:
         plan: The plan that is played.
         paths: The run's folder.
-        before: Traces on the hosts that look like the run's: processes, files, mounts, networks.
-        refused: Why the hosts could not be checked; empty if they were.
+        before: Processes, files, mounts and networks on the hosts that look as if they belonged to
+            the run.
+        refused: Why the hosts could not be checked; an empty string if they were.
     """
 
     plan: Plan

@@ -28,7 +28,7 @@ from results.wording.plural import many
 
 
 def failure_of(verdict: Verdict, plan: Plan, *, run_id: str) -> SameFailure:
-    """Return the failure that a bisection looks for: the most severe anomaly of a stored run.
+    """Return the failure to bisect, i.e. the most severe anomaly of a stored run.
 
     Raises:
         PlanError: The stored run is not invalid.
@@ -49,10 +49,10 @@ def failure_of(verdict: Verdict, plan: Plan, *, run_id: str) -> SameFailure:
 
 
 def unbuilt(plan: Plan) -> str:
-    """Return why a build folder holds no complete Kafka; empty if it holds one.
+    """Return why a build folder has no complete Kafka, or an empty string if it has one.
 
-    If a commit does not build, git tries another one. A missing folder is the user's mistake, and
-    this function returns an empty text for it.
+    If a commit does not build, git tries another one. A missing folder is the user's mistake, so
+    this function returns an empty string for it.
 
     Args:
         plan: A plan with the system that the user named.
@@ -68,7 +68,7 @@ def unbuilt(plan: Plan) -> str:
 
 
 def settled_by(tally: Tally) -> tuple[int, str] | None:
-    """Return the exit code and its reason if no further rerun can change them, else None."""
+    """Return the exit code and its reason once further reruns cannot change them, else None."""
     last = tally.repeats[-1]
     if last.interrupted:
         return BISECT_INTERRUPTED, "interrupted: it ends the bisection"
@@ -86,7 +86,7 @@ def settled_by(tally: Tally) -> tuple[int, str] | None:
 
 
 def is_conclusive(repeat: Repeat, tally: Tally) -> bool:
-    """Return whether a rerun shows something: that the failure recurred, or that it did not."""
+    """Return whether a rerun is conclusive: the failure recurred, or the check found no failure."""
     if not repeat.differs:
         return True
     wanted = tally.wanted

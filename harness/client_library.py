@@ -19,7 +19,7 @@ from results.record.plan import Plan
 
 PACKAGE = "confluent-kafka"
 _LIMIT_S = 600.0
-"""Enough for a download of four megabytes over a slow line."""
+"""The download's time limit. It is enough for four megabytes over a slow line."""
 _NO_WHEEL = ("No matching distribution", "Could not find a version")
 Say = Callable[[str], None]
 

@@ -32,13 +32,14 @@ def conclude(
     Args:
         plan: The plan that was played.
         paths: The run's folder.
-        ahead: Holds the engine that judges.
+        ahead: Provides the engine that judges.
         answers: Answers signals; the first signal ends the current step.
         console: The terminal.
         timer: Measures each step.
 
     Raises:
-        KeyboardInterrupt: A signal came; its message names the command that does the missing steps.
+        KeyboardInterrupt: A signal came. The error's message names the command that does the
+            missing steps.
     """
 
     def say(sentence: str) -> None:

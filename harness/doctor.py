@@ -25,7 +25,7 @@ LAB_PROGRAMS = {
     "sudo": "sudo",
     "pkill": "procps",
 }
-"""The programs of the tests' ssh machines, with the Debian packages that hold them."""
+"""The programs that ssh machines in tests need, each with its Debian package."""
 
 
 def examine_machine(store: Path) -> list[Finding]:
@@ -46,12 +46,15 @@ def print_findings(findings: list[Finding], console: Console) -> None:
 
 
 def ssh_lab() -> Finding:
-    """Report whether tests can start ssh machines here. A run on ssh hosts does not need them."""
+    """Report whether tests can start ssh machines here. Runs on ssh hosts do not need this."""
     return _for_tests("sshd", LAB_PROGRAMS)
 
 
 def browser() -> Finding:
-    """Report whether tests can open pages in a browser. A run writes its page without one."""
+    """Report whether tests can open pages in a browser.
+
+    Runs write their pages without a browser.
+    """
     return _for_tests("chromium", {"chromium": "chromium"})
 
 

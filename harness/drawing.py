@@ -1,4 +1,4 @@
-"""Choose the messages of a run and their batching at random, where the user has set nothing.
+"""Choose a run's messages and their batching at random, unless the user has set them.
 
 The random numbers come from the run's seed. Most payloads are short, some have some KiB, and a few
 are almost as long as a broker accepts. The stored plan holds all chosen values. So nothing is
@@ -23,9 +23,9 @@ bytes in a client and 1,000,012 in a broker. Both limits count the key and the h
 _KNOWN_LIMIT = 256 * _KIB
 """The longest payload for a system whose limit is unknown."""
 _SHARES, _BUSY_SHARES = (30, 400, 1500), (300, 20_000, 60_000)
-"""One message in so many comes from each range of `_LONG`, in a run of up to two minutes. A longer
-run has fewer of them. If clients are not busy, these messages take some tens of MB on each broker.
-"""
+"""For each range of `_LONG`: one message in this number comes from the range, in a run of up to two
+minutes. A longer run has fewer of them. If clients are not busy, these messages take some tens of
+MB on each broker."""
 _SHORT_RUN_S = 120
 _BUSY = 2000
 """Clients are busy if they send more messages a second than this."""
@@ -80,12 +80,12 @@ def _headers(plan: Plan, *, compressed: bool) -> str | None:
 
 
 def _stream(plan: Plan, what: str) -> Random:
-    """Return the random stream for one value; it does not depend on the other values."""
+    """Return the random stream for one value. Its numbers do not depend on the other values."""
     return Random(f"{plan.seed}/contents/{what}")
 
 
 def _of_all(plan: Plan) -> dict[str, object]:
-    """Return random values for the keys that older plans have: size, linger and compression."""
+    """Return random values for the keys that even old plans have: size, linger and compression."""
     knows_zstd = plan.is_reference or (
         plan.is_kafka and not plan.named.is_yours and plan.version_numbers >= _FIRST_WITH_ZSTD
     )
@@ -101,7 +101,7 @@ def _of_all(plan: Plan) -> dict[str, object]:
 
 
 def _chosen(random: Random, known: tuple[str, ...]) -> str:
-    """Return a random codec: the same one for two releases, if both know it."""
+    """Return a random codec. Two releases that both know it get the same codec from one seed."""
     drawn = random.choice(_WITH_ZSTD)
     return drawn if drawn in known else random.choice(known)
 
@@ -125,7 +125,7 @@ def _most_bytes(plan: Plan) -> int:
         return 0
     settings = (plan.broker, plan.client, *plan.node.values())
     limits = [each[name] for each in settings for name in _LIMITS if name in each]
-    # Kafka itself refuses a limit that is no number.
+    # Kafka itself refuses a limit that is not a number.
     numbers = [int(limit) - _MARGIN for limit in limits if limit.isdecimal()]
     return min(numbers, default=_LONG[-1][1])
 
@@ -137,7 +137,10 @@ def _batch_bytes(plan: Plan) -> int | None:
 
 
 def _max_in_flight(plan: Plan) -> int | None:
-    """Return how many requests may be in flight; None if more could reorder messages."""
+    """Return a random limit for requests in flight.
+
+    The result is None if more than one could reorder messages.
+    """
     if plan.clients is not None or not _FLYING.isdisjoint(plan.client) or not plan.idempotent:
         return None
     return _stream(plan, "in flight").choice(_IN_FLIGHT)

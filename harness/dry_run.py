@@ -79,7 +79,7 @@ class Here:
     Attributes:
         system: The system with the final plan.
         choice: The hosts that the run would get.
-        why_not: For each ability, why these hosts lack it; empty if they have it.
+        why_not: For each ability, why these hosts lack it; an empty string if they have it.
     """
 
     system: System
@@ -119,5 +119,5 @@ def dealt(plan: Plan, *, keep: bool = False) -> Dealt:
 
 @cache
 def _hosts(hosts: str, image: str | None, nodes: tuple[str, ...], *, own_cuts: bool) -> Choice:
-    """Choose the hosts; keep the choice for a suite's other entries, because the check is slow."""
+    """Choose the hosts. The choice is cached for a suite's other entries, as the check is slow."""
     return choose_hosts(hosts, image=image, nodes=nodes, own_cuts=own_cuts)

@@ -19,7 +19,7 @@ OWN_HOSTS = (
 
 
 def refuse_elsewhere(plan: Plan, system: System, *, keep: bool = False) -> None:
-    """Raise an error if a plan's system cannot play it on the plan's hosts, or in virtual time.
+    """Raise an error if a plan's system cannot play the plan on its hosts, or in virtual time.
 
     Args:
         plan: The plan that the user asks for.
@@ -45,7 +45,7 @@ def refuse_elsewhere(plan: Plan, system: System, *, keep: bool = False) -> None:
 
 
 def abilities_for(system: System, hosts: str) -> Mapping[Ability, str]:
-    """Return for each ability why the system's brokers lack it; empty if they have it.
+    """Return for each ability why the system's brokers lack it; an empty string if they have it.
 
     Args:
         system: The system of the brokers.
@@ -54,7 +54,7 @@ def abilities_for(system: System, hosts: str) -> Mapping[Ability, str]:
     found = dict(abilities_of(hosts))
     if system.cuts_by_itself(hosts):
         found[Ability.CUT] = ""
-        # These nodes are no hosts with file systems of Logquake.
+        # These nodes have no file systems of Logquake.
         found |= dict.fromkeys((Ability.SLOW_DISK, Ability.FAULTY_DISK), OWN_HOSTS)
     return {**found, **why_not(system.declared())}
 

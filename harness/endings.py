@@ -1,6 +1,6 @@
-"""How the stage of a run ended, i.e. the process inside the run's network.
+"""How a run's stage ended. The stage is the process that plays the run inside the run's network.
 
-The stage's result is here, apart from the stage, so that its parent process need not import it.
+This module is separate from the stage, so that the parent process need not import the stage.
 """
 
 import sys

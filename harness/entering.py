@@ -11,7 +11,7 @@ from harness.keep import WITH_AGENTS, Kept, Machine
 from results.record.atomic import StoreError
 
 IN_FOLDER = ("sh", "-c", 'cd "$0" && exec "$@"')
-"""Entering a mount namespace loses the working folder, so this shell changes into it again."""
+"""A shell command that changes into the working folder, which a new mount namespace loses."""
 
 
 def machine_named(kept: Kept, name: str) -> Machine:
@@ -26,7 +26,7 @@ def machine_named(kept: Kept, name: str) -> Machine:
 
 
 def run_on(kept: Kept, name: str, command: Sequence[str], *, programs: Mapping[str, str]) -> int:
-    """Run a command on a node; it shares this process's standard input, output and error.
+    """Run a command on a node; the command uses this process's standard input, output and error.
 
     Args:
         kept: The kept cluster.
@@ -71,7 +71,7 @@ def environment(kept: Kept, name: str) -> Mapping[str, str]:
 
 
 def _entrance(kept: Kept, machine: Machine) -> list[str]:
-    """Return the `nsenter` command that enters a machine's namespaces; empty if it has none."""
+    """Return the `nsenter` command for a machine's namespaces; an empty list if it has none."""
     if kept.hosts not in WITH_AGENTS:
         return []
     # A process cannot enter its own user namespace again (man 2 setns). The machines of an

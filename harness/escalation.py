@@ -1,7 +1,7 @@
 """`logquake run --escalate`: play one plan at level 0, 1, 2, ... until it fails.
 
-Then play the last level that passed once more with another seed, because its success may have been
-chance. `nemesis/levels.py` defines the levels, and which one comes next.
+Then play the last level that passed once more with another seed, because that level may have passed
+by chance. `nemesis/levels.py` defines the levels and their order.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ class Step:
         valid: The run's verdict.
         quiet: Whether the verdict is unknown only because of too little traffic. Then the run shows
             nothing about its level.
-        interrupted: Whether Ctrl-C ended the run. Then it shows nothing either.
+        interrupted: Whether Ctrl-C ended the run. Then the run shows nothing about its level.
     """
 
     level: int
@@ -68,7 +68,8 @@ def escalate(
     Args:
         plan: The plan that the user asks for; its level is the first.
         play: Plays and judges a run.
-        steps: Receives each run, so that the caller has them even if a later run fails to start.
+        steps: The list to which each run is added, so that the caller has the runs even if a later
+            run fails to start.
         say: Prints what is played next.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Plans and suites that come with the package: `example:acks-1`, `example:half-hour`."""
+"""The example plans and suites that come with Logquake: `example:acks-1`, `example:half-hour`."""
 
 from pathlib import Path
 
@@ -10,17 +10,17 @@ _PLANS, _SUITES = "docs/plans", "docs/nightly"
 
 
 def example_plans() -> dict[str, Path]:
-    """Return the files of all example plans, by what the command line calls them."""
+    """Return the files of all example plans, by their names on the command line."""
     return _named(_PLANS)
 
 
 def example_suites() -> dict[str, Path]:
-    """Return the files of all example suites, by what the command line calls them."""
+    """Return the files of all example suites, by their names on the command line."""
     return _named(_SUITES)
 
 
 def plan_file(name: Path) -> Path:
-    """Return the file that `example:NAME` means; any other path as it is.
+    """Return the file of the example plan `example:NAME`; return any other path unchanged.
 
     Raises:
         PlanError: There is no such example.
@@ -29,7 +29,7 @@ def plan_file(name: Path) -> Path:
 
 
 def suite_file(name: Path) -> Path:
-    """Return the file that `example:NAME` means; any other path as it is.
+    """Return the file of the example suite `example:NAME`; return any other path unchanged.
 
     Raises:
         PlanError: There is no such example.
@@ -38,7 +38,10 @@ def suite_file(name: Path) -> Path:
 
 
 def about(example: Path) -> str:
-    """Return the first sentence of an example's comment at its top; empty: it has none."""
+    """Return the first sentence of the comment at an example's top.
+
+    The result is empty if there is no comment.
+    """
     lines = example.read_text(encoding="utf-8").splitlines()
     comment = []
     for line in lines:

@@ -28,6 +28,6 @@ MEANINGS = {
     BAD_ARGUMENTS: "an error that you can fix; one sentence on standard error names it",
     INTERNAL_ERROR: "a bug of Logquake; please report it with the traceback",
 }
-"""Each code in words."""
+"""A description of each exit code."""
 
 BY_VALIDITY = {Validity.VALID: VALID, Validity.UNKNOWN: UNKNOWN, Validity.INVALID: INVALID}

@@ -118,7 +118,7 @@ def heal_attached(file: Path, root: Path) -> Healed:
 
 
 def _is_same(file: Path, named: str) -> bool:
-    """Return whether a stored path and a file are the same, after all links are followed."""
+    """Return whether a stored path and a file are the same file, after all links are resolved."""
     try:
         return Path(named).resolve() == file.resolve()
     except (OSError, RuntimeError, ValueError):  # The path is not valid, or its links form a loop.

@@ -1,8 +1,9 @@
-"""Heal all faults of a run exactly once, on every way out, and record the result.
+"""Heal all faults of a run exactly once, however the run ends, and record the result.
 
 Usually the heal comes between the main phase and the recovery. After an error (a full disk,
-unreachable brokers, a bug of Logquake) it comes before the run's record is closed and the hosts are
-taken down. Otherwise the record would miss the heals that taking down the hosts brings about.
+unreachable brokers, a bug of Logquake) the heal comes before the run's record is closed and the
+hosts are taken down. Taking down the hosts also ends faults, and a closed record could not record
+that.
 """
 
 from typing import Protocol
@@ -10,7 +11,7 @@ from typing import Protocol
 from nemesis.sweep import HEAL_LIMIT_S, HealReport
 
 EARLY_LIMIT_S = 20.0
-"""The limit after an error. Brokers that are about to be taken down need no long wait."""
+"""The heal's time limit after an error. Brokers that are about to stop need no long wait."""
 
 
 class Reach(Protocol):
@@ -24,11 +25,14 @@ class Heal(Protocol):
     """A function that heals all faults, like `Nemesis.heal_all`."""
 
     def __call__(self, *, limit_s: float) -> HealReport:
-        """Heal all faults; the limit counts for the faults, and again for the brokers' return."""
+        """Heal all faults.
+
+        The limit applies to the faults, and again to the return of the brokers.
+        """
 
 
 class Healing:
-    """Heals all faults once.
+    """Heals all faults of a run exactly once.
 
     Args:
         heal: Heals all faults.

@@ -1,9 +1,14 @@
-"""Ctrl-C, once and twice, in the stage of a run and in its command; and the end of the parent.
+"""Handle Ctrl-C in a run's command and in its stage, and kill the stage if its parent dies.
 
-The first Ctrl-C ends the main phase early: the run still heals, recovers, reads to the end and is
-judged. The second one skips what is left but the healing. While the stage listens, it answers, by
-its own console. Before and after that the command answers: before, no cluster is started; after,
-the run is not judged. The parent's end kills this process, whose hosts then end all that they
+The stage is the child process that plays the run. The first Ctrl-C ends the main phase early. The
+run still heals its faults, recovers, does its final reads and is judged. The second Ctrl-C skips
+everything except healing and stopping.
+
+While the stage listens for signals, the stage prints the answer on its own console. At other times
+the command prints the answer. A signal before that time prevents the start of a cluster; a signal
+after that time prevents the judgement.
+
+If the parent dies, this module kills the stage. The stage's hosts then end all processes that they
 started (`cluster.hosts.agent`).
 """
 
@@ -30,7 +35,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ANSWER_LIMIT_S = 5.0
 INSIST_S = 0.2
 LISTENING = "\n"
-"""A stage writes it to its command when it begins to answer signals."""
+"""The line that a stage writes to its parent when it begins to answer signals."""
 BEGINNING = (
     "interrupted: no cluster is started, and the run ends within some seconds"
     " (Ctrl-C again: end at once, without a verdict)"
@@ -53,16 +58,19 @@ KEEPING = "interrupted: no cluster is kept; what was started is stopped (the ver
 
 
 Answer = Callable[[str], None]
-"""Prints a sentence, inside of a signal handler."""
+"""A function that prints a sentence and can be called inside a signal handler."""
 
 
 def at_once(console: Console) -> Answer:
-    """Return what prints on a console, which may be in the middle of a print; or says nothing."""
+    """Return a function that prints on a console, even during another print.
+
+    The function prints nothing if the console is quiet.
+    """
 
     def answer(sentence: str) -> None:
         if not console.quiet:
             start = "\n" if console.is_terminal else ""  # The terminal has printed `^C`.
-            with suppress(OSError, ValueError):  # It may be gone, or be none.
+            with suppress(OSError, ValueError):  # The terminal may be closed.
                 os.write(console.file.fileno(), f"{start}{sentence}\n".encode())
 
     return answer
@@ -70,7 +78,7 @@ def at_once(console: Console) -> Answer:
 
 @contextmanager
 def postponed() -> Iterator[None]:
-    """Postpone signals; a process that is started meanwhile takes them when it listens."""
+    """Postpone signals. A process that starts meanwhile receives them when it begins to listen."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -79,14 +87,14 @@ def postponed() -> Iterator[None]:
 
 
 class Interrupts:
-    """Two events that the signals set.
+    """Two events that the first and the second signal set.
 
     Args:
-        event: Makes an event of the world whose life waits for them; a handler may set it.
+        event: Makes an event for the run's real or virtual time. A signal handler may set it.
 
     Attributes:
-        finish: Set by the first signal: no new work, but an orderly end.
-        abandon: Set by the second: heal and stop, nothing more.
+        finish: Set by the first signal: start no new work, and end in order.
+        abandon: Set by the second signal: only heal and stop.
     """
 
     def __init__(self, event: Callable[[], Event] = SignalledEvent) -> None:
@@ -96,13 +104,18 @@ class Interrupts:
         self._said: threading.Semaphore | None = None
 
     def listen(self) -> None:
-        """Take SIGINT, SIGTERM and SIGHUP from now on, and those that were postponed."""
+        """Handle SIGINT, SIGTERM and SIGHUP from now on, including postponed signals."""
         for number in SIGNALS:
             signal.signal(number, self._interrupt)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def tell(self, first: Callable[[], None], second: Callable[[], None]) -> None:
-        """Have a thread of its own say at once that a signal came: handlers must not print."""
+        """Start a thread that reports each signal at once, because signal handlers must not print.
+
+        Args:
+            first: Reports the first signal.
+            second: Reports the second signal.
+        """
         said = self._said = threading.Semaphore(0)
 
         def heed() -> None:
@@ -114,7 +127,7 @@ class Interrupts:
         threading.Thread(target=heed, name="interrupts", daemon=True).start()
 
     def settle(self) -> int:
-        """Take no more signals, and see that those taken are answered; return how many: 0 to 2."""
+        """Ignore further signals, wait for answers to earlier ones; return their number."""
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         heard = self.finish.is_set() + self.abandon.is_set()
@@ -124,7 +137,7 @@ class Interrupts:
         return heard
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's
-        # It may interrupt a wait for what it sets, and itself: nothing here takes a lock.
+        # The handler may interrupt a wait for these events, or itself, so it takes no lock.
         came = next(self._numbers)
         if came > 1:
             self.abandon.set()
@@ -133,11 +146,11 @@ class Interrupts:
 
 
 class Cut(KeyboardInterrupt):
-    """Ends work that a signal cut short."""
+    """Interrupts work in progress after a signal."""
 
 
 class _State(Enum):
-    """Who answers a signal, and how."""
+    """The states of a run's command, which decide how it answers a signal."""
 
     BEGINNING = auto()
     STAGE = auto()
@@ -146,17 +159,17 @@ class _State(Enum):
 
 
 class Answers:
-    """Answers each signal that a run's command gets, from its folder's making to its end.
+    """Answers each signal to a run's command, from the creation of the run's folder to the end.
 
     Attributes:
-        early: A signal came before the stage listened: no cluster is to be started.
-        late: A signal came after the stage's end: the run is not to be judged.
+        early: Whether a signal came before the stage listened. Then no cluster is started.
+        late: Whether a signal came after the stage's end. Then the run is not judged.
 
     Args:
-        run: The run, as it is typed after a command.
+        run: The run, as the user would name it in a command.
         say: Prints a sentence.
-        stage_is_heard: Whether the stage's own answers reach the user; otherwise they are given
-            here, in its place.
+        stage_is_heard: Whether the stage's own answers reach the user. If False, this object prints
+            the answers for the stage.
     """
 
     def __init__(self, run: str, say: Answer, *, stage_is_heard: bool = True) -> None:
@@ -173,16 +186,16 @@ class Answers:
         self._insisting: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        """Take signals; one that is ignored, as SIGHUP under nohup, stays so."""
+        """Install the signal handlers. An ignored signal, as SIGHUP under nohup, stays ignored."""
         taken = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
         self._before = {number: signal.signal(number, self._take) for number in taken}
         self._told_before, sys.unraisablehook = sys.unraisablehook, self._unraisable
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        """Restore the handlers; or ignore signals, if one ended the block."""
+        """Restore the signal handlers; or ignore signals, if a signal ended the block."""
         self._over.set()
-        if self._insisting is not None:  # Its last signal is ours to take.
+        if self._insisting is not None:  # Its last signal must be handled here.
             self._insisting.join()
         sys.unraisablehook = self._told_before
         interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
@@ -190,39 +203,43 @@ class Answers:
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
 
     def begins(self, stage: "subprocess.Popen[bytes]") -> None:
-        """Hand signals to a stage too, which takes them when it listens."""
+        """Pass signals on to a stage, too. The stage receives them when it listens."""
         self._stage = stage
 
     def hand_on(self) -> None:
-        """Leave the answers to the stage: it listens."""
+        """Let the stage print the answers from now on, because it listens for signals."""
         self._state = _State.STAGE
 
     def stage_ended(self, heard: int) -> None:
-        """Answer again: the stage has ended, and answered so many signals."""
+        """Print the answers again, because the stage has ended.
+
+        Args:
+            heard: The number of signals that the stage has answered.
+        """
         missed = min(self._handed, 2) > heard
         self._stage, self._state, self._came = None, _State.HOSTS, 0
         if missed:
             self._take(signal.SIGINT, None)
 
     def cut(self, answer: str, then: str) -> None:
-        """Let the first signal from now on end the work, by a `KeyboardInterrupt`.
+        """Let the first signal from now on interrupt the current work by a `KeyboardInterrupt`.
 
         Args:
-            answer: What is printed at once.
-            then: The message of the `KeyboardInterrupt`: what was not done, and how to do it.
+            answer: The sentence that is printed at once.
+            then: The message of the `KeyboardInterrupt`: which step is missing, and how to do it.
 
         Raises:
-            KeyboardInterrupt: A signal came since the stage's end.
+            KeyboardInterrupt: A signal has come since the stage's end.
         """
         self._then = then
-        if self._state is _State.CUT and self._came:  # The last part swallowed it, and has ended.
+        if self._state is _State.CUT and self._came:  # The last step swallowed it and ended.
             raise self._made()
         if self.late:
             raise KeyboardInterrupt(then)
         self._cut, self._came, self._state = answer, 0, _State.CUT
 
     def heeded(self) -> None:
-        """Note that the work that was cut has ended: nothing is cut any more."""
+        """Record that the interrupted work has ended, so that nothing more is interrupted."""
         self._over.set()
 
     def _take(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's
@@ -250,13 +267,13 @@ class Answers:
                     raise self._made()
 
     def _made(self) -> Cut:
-        # A name in the handler's own frame would keep it, by its traceback, for ever.
+        # A name in the handler's own frame would keep it alive forever, by its traceback.
         made = Cut(self._then)
         self._raised = weakref.ref(made)
         return made
 
     def _unraisable(self, what: "sys.UnraisableHookArgs") -> None:
-        """Report an exception that cannot be caught, but no cut: a cut is raised again."""
+        """Report an exception that cannot be caught. A `Cut` is ignored, as it is raised again."""
         if not issubclass(what.exc_type, Cut):
             self._told_before(what)
 
@@ -264,13 +281,13 @@ class Answers:
         return self._raised is not None and self._raised() is None
 
     def _insist(self) -> None:
-        """Cut again whenever a library has swallowed the exception: the user was answered."""
+        """Interrupt again whenever a library has swallowed the `Cut`; the user expects it."""
         while not self._over.wait(INSIST_S):
             if self._is_swallowed():
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _answer(self, sentence: str) -> None:
-        """Answer the first signal by a sentence, and the second by the end of the command."""
+        """Answer the first signal by a sentence; end the command after the second signal."""
         if self._came == 1:
             self._say(sentence)
         elif self._came == 2:  # noqa: PLR2004 - the second
@@ -281,7 +298,7 @@ class Answers:
 
 
 def die_with_parent() -> None:
-    """Kill this process as soon as standard input, a pipe that the parent holds, is closed."""
+    """Kill this process when its standard input closes, i.e. when its parent dies."""
 
     def watch() -> None:
         while os.read(sys.stdin.fileno(), 1):

@@ -39,7 +39,7 @@ LAST_FOR_OLD_BROKERS = "3.9.1"
 runs transactions. So a plan may name any version."""
 _OLD_BROKERS = (2, 1)
 _OLDEST_CLIENT = (2, 8)
-"""The first client version with all methods that Logquake's Java program calls."""
+"""The first client version that has all methods used by Logquake's Java program."""
 _FLAGS = (
     # The brokers need the two cores: so little memory, one GC thread, only the fast compiler.
     "-Xmx512m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
@@ -49,7 +49,7 @@ _MAIN, _OF_SHARES = "Bridge", "Sharing.java"
 _COMPILE_S = 300.0
 _JAVAC = ("--module", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none")
 _NOWHERE = "127.0.0.1:1"
-"""An address without a server, for clients that are only created and then closed."""
+"""An address without a server. Clients that are only created and then closed use it."""
 
 
 def with_client_version(plan: Plan) -> Plan:
@@ -139,7 +139,7 @@ def _sharer(plan: Plan) -> Settings:
 
 
 def _tried(bridge: Bridge, role: Role, settings: Settings) -> frozenset[str]:
-    """Return the names of the settings that a client of this role knows."""
+    """Return the names of the settings that a client of this role supports."""
     try:
         return bridge.check(role, settings.plans, settings.own)
     except AskedError as refused:

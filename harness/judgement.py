@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """The engine that judges, Spark or local, and the reason if the user did not choose it."""
+    """The engine that judges: Spark or local, with the reason if the user did not choose it."""
 
     name: str
     spark_master: str | None = None
@@ -29,17 +29,17 @@ class Engine:
 
 
 def choose_engine(name: str | None, spark_master: str | None, *, light: bool = False) -> Engine:
-    """Return the engine that the user chose; by default Spark if there is a Java, else local.
+    """Return the engine that the user chose; by default Spark if Java is installed, else local.
 
     Args:
         name: The user's choice of engine.
         spark_master: The user's choice of Spark master.
         light: Whether the run is one of the reference cluster, which needs only Python. Then the
             default is local: the start of Spark would take a third of a first run, and both engines
-            give one verdict.
+            give the same verdict.
 
     Raises:
-        UserError: The user chose Spark, and there is no Java.
+        UserError: The user chose Spark, and no Java is installed.
     """
     if name == "local":
         return Engine(name="local")
@@ -75,11 +75,11 @@ def judge_stored(
 
 
 def entered(engine: Engine, *, warm: bool = False) -> AbstractContextManager["Worker"]:
-    """Return a context manager that starts an engine, and ends it on exit.
+    """Return a context manager that starts an engine, and ends the engine on exit.
 
     Args:
         engine: The engine.
-        warm: Whether to prepare the engine for its first job, which is then faster.
+        warm: Whether to prepare the engine, so that its first job is faster.
 
     Raises:
         EngineError: The engine cannot work on this machine.
@@ -116,7 +116,7 @@ def judge_uris(
         uris: The URIs of the runs' folders; they may contain `*`.
         judge: None: the judge that each run's plan names.
         engine: The engine that judges; it must be Spark.
-        store: Whether to write each run's `verdict.json` there.
+        store: Whether to write each run's `verdict.json` into the run's folder.
 
     Returns:
         A verdict for each run that was found, and a sentence for each verdict that was not stored.

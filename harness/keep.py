@@ -3,7 +3,7 @@
 The verdict needs stopped brokers and files that no process writes. So Logquake starts a second
 cluster of the plan, on copies of the nodes' files (`RUN/kept/`). The run's own files stay as they
 are. The kept cluster runs in a process of its own, detached from the terminal, until `logquake node
-RUN --end` or `logquake heal` ends it. If that process dies, its cluster dies with it, as in a run.
+RUN --end` or `logquake heal` ends it. If that process dies, its cluster dies, too.
 
 `keep_cluster` starts `python -m harness.keep RUN_FOLDER` inside the hosts' namespaces. Once all
 nodes are up, `RUN/kept.json` has their addresses.
@@ -54,8 +54,8 @@ class Machine(BaseModel):
     Attributes:
         pid, start_ticks: The agent process, which is in the machine's namespaces.
         folder: The node's files.
-        address: The broker's address, `host:port`; empty if the machine has no broker.
-        container: The container's name for `docker exec`; empty if it is no container.
+        address: The broker's address, `host:port`; an empty string if the machine has no broker.
+        container: The container's name for `docker exec`; an empty string if it is no container.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -81,11 +81,11 @@ class Kept(BaseModel):
     """The content of `kept.json`: the addresses and processes of a kept cluster.
 
     Attributes:
-        world: The boot and pid namespace of the process ids, from `results.record.world`. In
-            another world they have no meaning.
-        hosts: The plan's hosts.
+        world: The boot and pid namespace of the process ids, from `results.record.world`. After a
+            reboot, or in another pid namespace, the ids have no meaning.
+        hosts: The kind of hosts, from the plan.
         bootstrap: The brokers' addresses, `host:port,...`.
-        zookeeper: ZooKeeper's address, `host:port`; empty if there is none.
+        zookeeper: ZooKeeper's address, `host:port`; an empty string if there is none.
         machines: By name: n1, n2, ..., n101, ..., zk.
     """
 
@@ -157,7 +157,7 @@ def copy_files(plan: Plan, paths: RunPaths) -> None:
     """Copy the files of the nodes and of ZooKeeper into the kept cluster's folder.
 
     Raises:
-        ClusterError: There is no room for the copies. Copies made so far are removed.
+        ClusterError: There is no room for the copies. The incomplete copies are removed.
     """
     kept = RunPaths(paths.kept)
     folders = {
@@ -179,7 +179,7 @@ def copy_files(plan: Plan, paths: RunPaths) -> None:
 
 
 def load_kept(paths: RunPaths) -> Kept:
-    """Read `kept.json` of a run, and check it.
+    """Read `kept.json` of a run, and check that its cluster still runs.
 
     Raises:
         StoreError: The run's cluster was not kept, or it has ended.
@@ -236,7 +236,7 @@ def end_kept(paths: RunPaths) -> list[str]:
 
 
 def main() -> None:
-    """Keep the cluster of the run whose folder is the first argument, until SIGTERM."""
+    """Keep a run's cluster until SIGTERM. The run's folder is the first argument."""
     paths = RunPaths(Path(sys.argv[1]))
     stop = SignalledEvent()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -278,7 +278,7 @@ def _start(paths: RunPaths, undo: ExitStack) -> None:
 
 
 def _machines(plan: Plan, paths: RunPaths, cluster: Deployment) -> dict[str, Machine]:
-    """Return each machine with its agent, whose pid is valid outside of the namespaces, too."""
+    """Return each machine with its agent, whose pid is also valid outside of the namespaces."""
     agents = {
         entry.node: entry.process
         for entry in read_ledger(paths.processes)

@@ -2,13 +2,13 @@
 
 1. Start the brokers, wait until they are ready, and create the topics.
 2. Warm-up: clients without faults.
-3. Main phase: clients and nemesis side by side.
+3. Main phase: clients run while the nemesis injects faults.
 4. Heal all faults, and check the heal.
 5. Recovery, then final reads.
 6. Note leaders, high watermarks and log ends.
 7. Stop gracefully, and collect the files.
 
-`harness.arena` holds the phases that scripted runs have, too.
+`harness.arena` has the phases that ordinary and scripted runs share.
 """
 
 from collections.abc import Iterable
@@ -39,10 +39,10 @@ from results.record.topics import CreatedTopic
 from workloads.fleet import FleetCounts
 
 RECOVERY_TRAFFIC_S = 3.0
-"""Clients run for this time after the recovery, because there must be traffic after the faults."""
+"""How long clients run after the recovery, because there must be traffic after the faults."""
 EDGES_S = 5.0
-"""Clients run for so many seconds longer than the recovery's budget, because failed sends prove
-something only after the budget."""
+"""How many seconds clients run beyond the recovery's budget. Failed sends count as evidence only
+after this budget."""
 
 
 class Life:
@@ -249,7 +249,7 @@ def _per_second(counts: FleetCounts) -> dict[str, int]:
 
 
 def _leaders(summary: Summary) -> tuple[str, ...]:
-    """Return one line a node with the partitions that it leads: `n2: log-0-1 (epoch 3), ...`."""
+    """Return a line for each node with the partitions that it leads: `n2: log-0-1 (epoch 3)`."""
     led: dict[str, list[str]] = {}
     for (topic, partition), state in sorted(summary.partitions.items()):
         words = f"{topic}-{partition} (epoch {state.leader_epoch})"
@@ -263,7 +263,7 @@ def whole(view: ClusterView | None, plan: Plan, beside: Iterable[tuple[str, int]
     Args:
         view: The cluster's view.
         plan: The run's plan.
-        beside: Further partitions to check.
+        beside: More partitions to check, in addition to the plan's.
     """
     if view is None:
         return False

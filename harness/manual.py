@@ -1,7 +1,8 @@
-"""The documentation as it is shipped: where its sources are, and how its site is built.
+"""Find the sources of the shipped documentation, and build its site.
 
-A wheel has the sources in `harness/shipped/` (`setup.py` copies them); a checkout has them at its
-root. MkDocs builds the site; its plugin `harness.documentation` writes the reference from the code.
+A wheel has the sources in `harness/shipped/`, where `setup.py` copies them. A checkout has them at
+its root. MkDocs builds the site, and its plugin `harness.documentation` writes the reference pages
+from the code.
 """
 
 import hashlib
@@ -29,9 +30,9 @@ def sources() -> Path:
 
 
 def outside_pages() -> list[str]:
-    """Return the pages outside of `docs/` that the site has: the READMEs of packages, and others.
+    """Return the paths of the site's pages outside of `docs/`, such as the READMEs of packages.
 
-    Each is a path from `sources()`, with slashes.
+    Each path is relative to `sources()`, with slashes.
     """
     root = sources()
     found = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
@@ -43,11 +44,11 @@ def build_site(folder: Path, *, strict: bool = False) -> None:
     """Build the site into a folder. Existing files in it are replaced.
 
     Args:
-        folder: Where to build it.
-        strict: Whether a warning, such as a link that leads nowhere, is an error.
+        folder: The folder for the site.
+        strict: Whether a warning, such as a broken link, is an error.
 
     Raises:
-        UserError: The site cannot be built: the sentence has the reason.
+        UserError: The site cannot be built; the message has the reason.
     """
     from mkdocs.commands.build import build  # noqa: PLC0415 - MkDocs is for this only
     from mkdocs.config import load_config  # noqa: PLC0415 - the same
@@ -66,15 +67,15 @@ def build_site(folder: Path, *, strict: bool = False) -> None:
 
 
 def built_site(say: Callable[[str], None]) -> Path:
-    """Return the folder of the built site; build it at its first use.
+    """Return the folder of the built site; build the site at its first use.
 
-    The folder is in the user's cache, and belongs to one state of the sources and of the code.
+    The folder is in the user's cache. Its name depends on the current sources and code.
 
     Args:
-        say: Told when the site is built, which takes some seconds.
+        say: Prints a message when the site is built, which takes some seconds.
 
     Raises:
-        UserError: It cannot be built, or the cache cannot be used.
+        UserError: The site cannot be built, or the cache cannot be used.
     """
     home = cache_folder() / "docs"
     folder = home / fingerprint()
@@ -86,7 +87,7 @@ def built_site(say: Callable[[str], None]) -> Path:
 
 
 def _build_whole(home: Path, folder: Path) -> None:
-    """Build beside the folder and rename, so that an interrupted build leaves none behind."""
+    """Build in a temporary folder and rename it, so that an interrupted build leaves no folder."""
     for old in home.iterdir():
         if old.is_dir():
             shutil.rmtree(old, ignore_errors=True)
@@ -96,7 +97,7 @@ def _build_whole(home: Path, folder: Path) -> None:
 
 
 def fingerprint() -> str:
-    """Return a name that changes with the pages, the code, and the programs that build the site."""
+    """Return a hash of the pages, the code, and the versions of programs that build the site."""
     taken = hashlib.sha256()
     for each in _BUILDERS:
         with suppress(ImportError):  # Without metadata: a checkout that is not installed.

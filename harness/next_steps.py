@@ -1,4 +1,4 @@
-"""What to type after a run: the commands that a verdict makes likely, each with its purpose."""
+"""Suggest commands to type after a run. The verdict decides which commands are useful next."""
 
 import shlex
 from collections.abc import Sequence
@@ -29,19 +29,19 @@ _REMEDIES = (
      "is long enough for faults"),
     ("final-read-incomplete", "--rate 100", "leaves less to read at the end"),
 )  # fmt: skip
-"""How a reason begins, the option that avoids it, and what that does."""
+"""For a reason's first words: the option that avoids the reason, and the option's effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextStep:
-    """A command to type, and what it does."""
+    """A suggested command, and a description of its effect."""
 
     command: str
     does: str
 
 
 def named(paths: RunPaths) -> str:
-    """Return the shortest word that means a run after a command: `latest` where it is that."""
+    """Return the shortest name of a run for a command line: `latest` if the run is the latest."""
     if is_sample(paths):
         return typed(paths)
     store = Store(paths.root.parent.parent)
@@ -60,12 +60,12 @@ def serving(store: Path) -> NextStep:
 
 
 def next_steps(verdict: Verdict, plan: Plan, paths: RunPaths) -> list[NextStep]:
-    """Return what to type after a run was judged.
+    """Return suggested commands for a judged run.
 
     Args:
-        verdict: On it.
-        plan: As it was played.
-        paths: The run.
+        verdict: The run's verdict.
+        plan: The plan that was played.
+        paths: The run's folder.
     """
     match verdict.valid:
         case Validity.INVALID:
@@ -77,10 +77,10 @@ def next_steps(verdict: Verdict, plan: Plan, paths: RunPaths) -> list[NextStep]:
 
 
 def after_night(failed: Sequence[RunPaths], store: Path) -> list[NextStep]:
-    """Return what to type after a night.
+    """Return suggested commands after a suite's night.
 
     Args:
-        failed: Its runs with the verdict `invalid`.
+        failed: The runs of this night with the verdict `invalid`.
         store: The folder of runs.
     """
     run = next((typed(each) for each in failed), "")
@@ -149,7 +149,7 @@ def _again(paths: RunPaths) -> str:
 
 
 def print_next(steps: Sequence[NextStep], console: Console) -> None:
-    """Print the commands below one another, each with what it does."""
+    """Print each suggested command on a line, with its effect."""
     if not steps:
         return
     say(console, "")

@@ -24,8 +24,9 @@ class Offer:
 
     Attributes:
         hosts: The kind of hosts.
-        unusable: Why this kind cannot be used at all; empty if it can.
-        why_not: For each ability, why this kind lacks it; empty if it has the ability.
+        unusable: Why this kind of hosts cannot be used at all; an empty string if it can be used.
+        why_not: For each ability, why this kind of hosts lacks it; an empty string if the hosts
+            have it.
     """
 
     hosts: HostKind
@@ -33,7 +34,7 @@ class Offer:
     why_not: Mapping[Ability, str] = field(default_factory=dict)
 
     def refusal(self, family: str) -> str:
-        """Return why a family of faults does not work; empty if it works."""
+        """Return why a family of faults cannot be played; an empty string if it can be played."""
         if self.unusable:
             return self.unusable
         if other := elsewhere_by(family, self.hosts):

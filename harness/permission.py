@@ -1,4 +1,8 @@
-"""Ask before an attached cluster gets faults: its file permits them, or the user types its id."""
+"""Ask for permission before faults are injected into an attached cluster.
+
+No question is needed if the cluster's file permits faults. Otherwise the user must type the
+cluster's id.
+"""
 
 import sys
 from pathlib import Path
@@ -18,7 +22,7 @@ def permit(system: System) -> None:
         system: The run's system. Systems that Logquake starts itself need no permission.
 
     Raises:
-        UserError: The user did not permit it.
+        UserError: The user did not permit the faults.
     """
     if not isinstance(system, AttachedSystem) or system.attached.file.test_cluster:
         return

@@ -230,7 +230,8 @@ def refuse_impossible(
         why_not: Why the hosts lack the other abilities, in sentences.
 
     Raises:
-        PlanError: librdkafka refuses a client setting, or the plan itself sets its value.
+        PlanError: librdkafka refuses a client setting, or another key of the plan determines its
+            value.
         UserError: These hosts cannot inject a fault, the cluster is too small for it, or the hosts
             cannot have disks of their own or an image.
     """
@@ -260,7 +261,7 @@ def refuse_impossible(
 def refuse_a_run_without_faults(
     plan: Plan, *, abilities: Collection[Ability], dropped: Sequence[str]
 ) -> None:
-    """Raise an error for a plan whose faults can all not be played: its run would prove nothing.
+    """Raise an error for a plan if none of its faults can be played: its run would prove nothing.
 
     Args:
         plan: The plan that the user asks for.
@@ -268,7 +269,7 @@ def refuse_a_run_without_faults(
         dropped: Why families are left out, in sentences.
 
     Raises:
-        UserError: No family of the plan's `nemesis` is left.
+        UserError: No family of the plan's `nemesis` can be played.
     """
     if plan.faults is not None or plan.scenario is not None or not plan.nemesis:
         return

@@ -1,7 +1,7 @@
-"""What a run shows while it is under way: phase, rates, faults in force, leaders, time left.
+"""Show the progress of a run: phase, rates, current faults, leaders, time left.
 
-On a terminal it is one live panel; elsewhere (a log of a nightly job) a line a milestone and one
-each few seconds, without control characters.
+A terminal shows a live panel. Otherwise, e.g. in a log file, there is one line for each milestone
+and one line every few seconds, without control characters.
 """
 
 import threading
@@ -26,14 +26,14 @@ _BAR_COLUMNS = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What there is to show at one moment.
+    """The values that the progress display shows at one moment.
 
     Attributes:
         rates: Operations of the last second, by outcome.
-        total: Operations that ended so far.
-        missed: Arrivals that found no free process so far.
-        faults: Sentences about the faults in force.
-        leaders: For each partition `log-0-1: n2 (epoch 3)`.
+        total: The number of operations that have ended.
+        missed: The number of operations that were due when no process was free.
+        faults: A sentence for each fault in force.
+        leaders: The leader of each partition: `log-0-1: n2 (epoch 3)`.
     """
 
     rates: dict[str, int] = field(default_factory=dict)
@@ -44,12 +44,12 @@ class Snapshot:
 
 
 class Progress:
-    """The display of one run.
+    """The progress display of one run.
 
     Args:
-        console: Where to.
-        look: Returns what there is to show; called a few times a second from the display's thread.
-        draws: Whether anything is shown but the sentences that are said.
+        console: The console that shows the progress.
+        look: Returns the current values. The display's thread calls it a few times a second.
+        draws: Whether to show the panel or the regular lines. If False, only messages are printed.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Progress:
         self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
 
     def __enter__(self) -> "Progress":
-        """Start to draw."""
+        """Start the display's thread."""
         if self._draws:
             self._thread.start()
         return self
@@ -76,20 +76,20 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop to draw."""
+        """Stop the display's thread."""
         self._stop.set()
         if self._draws:
             self._thread.join()
 
     def phase(self, name: str, *, lasts_s: float | None = None) -> None:
-        """Say that a phase begins, and how long it lasts where that is known."""
+        """Print that a phase begins, and how long the phase lasts, if this is known."""
         self._phase, self._lasts_s = name, lasts_s
         self._ends_s = None if lasts_s is None else stopwatch_s() + lasts_s
         limit = "" if lasts_s is None else f" ({duration(lasts_s)})"
         self.say(f"{name}{limit}")
 
     def say(self, sentence: str) -> None:
-        """Print a line that stays."""
+        """Print a line that stays visible."""
         self._console.print(Text(f"  {sentence}"), highlight=False)
 
     def _draw(self) -> None:
@@ -115,7 +115,7 @@ class Progress:
         return "" if left_s is None else f"{duration(left_s)} left"
 
     def _bar(self) -> ProgressBar:
-        """Return how far the phase is; the bar pulses if the length of the phase is unknown."""
+        """Return the phase's progress bar. The bar pulses if the length of the phase is unknown."""
         left_s, lasts_s = self._left_s(), self._lasts_s
         if left_s is None or not lasts_s:
             return ProgressBar(width=_BAR_COLUMNS, pulse=True)

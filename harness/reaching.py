@@ -2,11 +2,10 @@
 
 A stranger may have written the plan. Its faults would hit the user's machines, its image and jars
 would run with the user's rights, and the image's brokers would see the user's password. So if the
-plan is not the user's own, each such key counts only if the user repeats it on the command line.
-
-Some files name the address of a cluster, or the commands that start brokers. Such a file counts
-only if the command line names it, even in the user's own plan. The reason: plans are copied, stored
-and played again.
+plan is not the user's own, each such key is accepted only if the user repeats it on the command
+line. Some files name the address of a cluster, or the commands that start brokers. Such a file is
+accepted only if the command line names it, even if the plan is the user's own, because plans are
+copied, stored and played again.
 """
 
 import shlex
@@ -18,10 +17,10 @@ from results.record.systems import SystemName, system_named
 from results.trust import is_own_file
 
 REACHING = ("hosts", "image", "clients", "system")
-"""Keys of a plan that reach beyond the run; each has an option of its name. Hosts count only if
-they are ssh hosts, and systems only if they name files."""
+"""Plan keys that reach beyond the run; each has an option of its name. `hosts` reaches beyond the
+run only if its value is ssh hosts, and `system` only if its value names files."""
 _TOLD_BY_THE_SYSTEM = ("version", "broker_ids")
-"""Keys that lose their values if the user names another system."""
+"""Plan keys whose stored values no longer apply if the user names another system."""
 
 
 def refuse_unsaid(plan_file: Path, plan: Plan, said: Mapping[str, object]) -> None:
@@ -65,11 +64,11 @@ def refuse_unsaid_system(
 
 
 def from_a_file(named: SystemName, where: str) -> str | None:
-    """Return why no plan file may name this system, in one sentence; None if a plan file may.
+    """Return why no plan file may name this system, in one sentence; None if this is allowed.
 
     Args:
         named: The system.
-        where: The file that names it: `the plan mine.toml`.
+        where: The file that names the system: `the plan mine.toml`.
     """
     if not named.is_strange:
         return None

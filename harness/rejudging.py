@@ -1,4 +1,4 @@
-"""Judge stored runs of this machine again, and store the verdict where that is allowed."""
+"""Judge stored runs of this machine again, and store the verdict if that is allowed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ def refuse_to_judge(run: RunPaths, *, kept: bool) -> None:
 
     Args:
         run: The run.
-        kept: Whether its verdict is stored. Then the run must belong to the user.
+        kept: Whether the new verdict is stored. Then the run must belong to the user.
 
     Raises:
         StoreError: The run is in progress, or belongs to another user.

@@ -1,8 +1,8 @@
-"""Play one run several times, and count how often its result comes again.
+"""Play one run several times, and count how often its result recurs.
 
-For a stored run, the same result means the same verdict with the same kinds of anomalies. Anomalies
-of safety and of liveness count, failures of the harness do not. For a scenario, the same result
-means the end that the scenario expects.
+For a stored run, the result recurs if a rerun has the same verdict with the same kinds of
+anomalies. Anomalies of safety and of liveness count, failures of the harness do not. For a
+scenario, the result recurs if a rerun has the end that the scenario expects.
 """
 
 from collections.abc import Callable
@@ -32,15 +32,16 @@ Json = dict[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """One of the reruns.
+    """The result of one rerun.
 
     Attributes:
-        run_id: None if the run came to no verdict.
-        verdict: `valid`, `unknown` or `invalid`; empty if there is none.
+        run_id: The rerun's id; None if it got no verdict.
+        verdict: `valid`, `unknown` or `invalid`; an empty string if there is none.
         kinds: The names of the run's anomalies.
-        differs: Each difference from the wanted result, in a sentence; empty if there is none.
+        differs: Each difference from the wanted result, in a sentence; an empty list if there is
+            none.
         took_s: The time from the start of the run to its verdict.
-        interrupted: Whether Ctrl-C ended the run. Then it does not count.
+        interrupted: Whether Ctrl-C ended the rerun. Then it does not count.
         started: Whether the run's brokers were ready once.
         blind: The names of checks that could not be applied to the run.
     """
@@ -60,14 +61,17 @@ class Wanted(Protocol):
 
     @property
     def title(self) -> str:
-        """A few words for the table."""
+        """A description of the wanted result in a few words, for the table."""
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The names of anomalies that the reruns count."""
+        """The names of the anomalies to count in the reruns."""
 
     def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:
-        """Return each difference of a rerun, in a sentence; empty if its result is the same."""
+        """Return each difference of a rerun from the wanted result, in a sentence.
+
+        The result is empty if there is no difference.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,15 +93,15 @@ class SameAsBefore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameFailure:
-    """The most severe anomaly of a stored run, whatever else the rerun shows.
+    """The wanted result if only the most severe anomaly of a stored run counts.
 
-    Another build may show more anomalies, or fewer. Chance decides which anomalies come beside the
-    most severe one.
+    Another build may show more anomalies, or fewer. Chance decides which other anomalies appear
+    with it.
 
     Attributes:
         kinds: The most severe anomaly.
         beside: The other anomalies of the stored failure, except for its consequences. A rerun with
-            only such an anomaly proves nothing.
+            only these anomalies proves nothing.
     """
 
     title: str
@@ -105,7 +109,10 @@ class SameFailure:
     beside: frozenset[str] = frozenset()
 
     def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
-        """Return why the rerun does not show the anomaly, in sentences; empty if it does."""
+        """Return why the rerun does not show the anomaly, in sentences.
+
+        The result is an empty list if it does.
+        """
         if verdict.valid is not Validity.INVALID:
             return (f"{verdict.valid}, not invalid",)
         broken = deciding_anomalies(verdict).keys()
@@ -120,7 +127,7 @@ class AsExpected:
     kinds: frozenset[str] = frozenset()
 
     def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
-        """Return the differences that the run itself has recorded in its story."""
+        """Return the differences from the expected end that the run has recorded in its story."""
         story = load_story(paths.story)
         if story is None or story.as_expected is None:
             return ("it was not compared with what is expected",)
@@ -129,13 +136,13 @@ class AsExpected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """The results of all reruns.
+    """The results of all reruns of one run on one system.
 
     Attributes:
-        wanted: The wanted result.
+        wanted: The result with which reruns are compared.
         times: How many reruns the user asks for.
         repeats: The reruns, in order.
-        system: The system that the user named; empty for the plan's own.
+        system: The system that the user named; an empty string for the plan's own.
     """
 
     wanted: Wanted
@@ -150,16 +157,16 @@ class Tally:
 
     @property
     def same(self) -> int:
-        """How many reruns had the wanted result."""
+        """How many reruns have the wanted result."""
         return sum(not each.differs for each in self.counted)
 
     @property
     def whole(self) -> bool:
-        """Whether all reruns were played and had the wanted result."""
+        """Whether all reruns were played and have the wanted result."""
         return self.same == len(self.counted) == self.times
 
     def again(self, kind: str) -> int:
-        """Return in how many reruns an anomaly came again."""
+        """Return the number of reruns in which an anomaly recurred."""
         return sum(kind in each.kinds for each in self.counted)
 
     def sentences(self) -> list[str]:
@@ -237,7 +244,7 @@ def repeat(
     first: bool,
     bisect: bool = False,
 ) -> Repeat:
-    """Play the run once more, and compare the result.
+    """Play the run once more, and compare its result with the wanted result.
 
     Args:
         play: Plays and judges one run.

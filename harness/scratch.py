@@ -4,8 +4,8 @@ Spark writes megabytes of temporary files, and removes them when it ends. If the
 while it judges, such files would stay in /tmp, without a hint to their run. In the run's folder,
 `logquake heal` finds them.
 
-The processes of a judgement have a mark of their own in their environment. They may start while the
-run is in progress, but they are not processes that a run must end.
+An environment variable marks the processes of a judgement. These processes may start while the run
+is in progress, but the run need not end them.
 """
 
 import os
@@ -32,7 +32,7 @@ GONE_TIMEOUT_S = 10.0
 def scratch_in(paths: RunPaths) -> Iterator[None]:
     """Keep temporary files of this process and its children in a run's folder; remove them on exit.
 
-    Children get a mark in their environment, so that `logquake heal` finds them if this process
+    An environment variable marks the children, so that `logquake heal` finds them if this process
     dies.
     """
     folder = paths.scratch.absolute()

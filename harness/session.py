@@ -1,4 +1,4 @@
-"""A run as its user sees it: prepared, played (`harness.staging`), judged and shown."""
+"""Prepare a run, play it (`harness.staging`), judge it, and show the verdict."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +44,7 @@ class Session:
 
         Raises:
             UserError, PlanError, StoreError: An error that the user can fix; no process is left
-                running. It is an UnplayedError if the run had begun.
+                running. The error is an UnplayedError if the run had begun.
             InternalError: A bug of Logquake; the run was judged by its incomplete record.
         """
         chosen = choose_engine(engine, spark_master, light=self.plan.is_reference)

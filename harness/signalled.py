@@ -11,9 +11,9 @@ class SignalledEvent:
     """Like `threading.Event`, but without a lock.
 
     A signal handler may interrupt the main thread at any point: in a wait for this event, or in
-    `set` of an earlier handler. `threading.Event` and `threading.Semaphore` hold a lock there, and
-    the handler would wait for that lock forever. So a thread that waits for this event waits for a
-    pipe, and `set` writes into the pipe.
+    `set` of an earlier handler. `threading.Event` and `threading.Semaphore` hold a lock at these
+    points, and the handler would wait for that lock forever. So a waiting thread reads from a pipe,
+    and `set` writes into the pipe.
     """
 
     def __init__(self) -> None:

@@ -6,10 +6,9 @@ reads the plan from the run's folder.
 
 The stage writes to RESULT_FD. An empty line means that the stage now answers signals. The last line
 is a JSON object: how the run ended, how many signals were answered (`heard`), and whether the
-milestones record the end (`noted`). They do not if the stage failed before it had a clock. Then the
-parent process records the end.
-
-On every way out, faults are healed and hosts are taken down.
+milestones record the end (`noted`). If the stage failed before it had a clock, the milestones
+cannot record the end, and the parent process records it. However the stage ends, faults are healed
+and hosts are taken down.
 """
 
 import errno

@@ -187,7 +187,7 @@ def describe_run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VirtualTime(RunClock):
-    """The clock of a run that another process simulates; its time is the last milestone's."""
+    """The clock of a run that another process simulates. The last milestone has its time."""
 
     milestones: Path
 

@@ -1,8 +1,8 @@
-"""Swarm testing: choose settings at random, from the seed, where the user has set nothing.
+"""Swarm testing: choose settings at random, from the seed, if the user has not set them.
 
 All runs with the same settings exercise the same mechanisms. So each row of the table
 (`harness/swarm_table.py`) keeps its default in about half of the runs, and otherwise takes one of
-its values. Thus runs differ in which mechanisms are active (Groce et al., Swarm Testing, ISSTA
+its values. So different runs exercise different mechanisms (Groce et al., Swarm Testing, ISSTA
 2012). Each row has its own random stream, so that a new row changes no other row's value.
 
 The plan holds the chosen values as if the user had set them, and `swarmed` lists their keys. A
@@ -24,7 +24,7 @@ SHARE_ON = 1 / 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """A plan without defaults: only values that the user, or an earlier row, has set.
+    """A plan without defaults: only values that the user or an earlier table row has set.
 
     Attributes:
         values: The values, as in a plan file.
@@ -63,13 +63,13 @@ class Said:
 
 
 def split(key: str) -> tuple[str, str]:
-    """Return the table of a key, empty if it has none, and its name in that table."""
+    """Split a key like `broker.num.io.threads` into its table (may be empty) and its name."""
     table, dot, name = key.partition(".")
     return (table, name) if dot and table in TABLES else ("", key)
 
 
 def with_swarm(said: Mapping[str, object]) -> dict[str, object]:
-    """Return a plan's values with random settings from its seed, if it asks for a swarm.
+    """Return a plan's values with random settings from its seed, if the plan asks for a swarm.
 
     Args:
         said: The plan without defaults, with its seed. Its keys keep their values.
@@ -93,11 +93,11 @@ def with_swarm(said: Mapping[str, object]) -> dict[str, object]:
 
 
 def misfits(plan: Plan, moved: Plan) -> dict[str, object]:
-    """Return the broker settings that the swarm chose and that another system does not have.
+    """Return the swarm's broker settings that another system does not support.
 
-    A setting stays if the other system has its row and at least one of the row's chosen values fits
-    there. Conditions on the workload are not checked again. The stored plan may break them, because
-    later rows have changed the workload since.
+    A setting stays if the other system has the setting's row, and at least one of the row's chosen
+    values fits that system. Conditions on the workload are not checked again. The stored plan may
+    break them, because later rows have changed the workload since.
 
     Args:
         plan: The stored plan, with the swarm's choices.

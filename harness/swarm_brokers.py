@@ -1,4 +1,4 @@
-"""The swarm's table for broker settings. Topics have no settings of their own, so they follow.
+"""The swarm's table for broker settings. Topics have no own settings, so they get the brokers'.
 
 `harness/swarm_table.py` has the other settings, and the reasons why some are left out.
 """

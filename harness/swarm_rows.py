@@ -42,8 +42,8 @@ class Row:
 
     Attributes:
         name: The name of the random stream.
-        values: The values beside the default.
-        takes: Whether the plan's system has these settings, whatever the workload.
+        values: The values other than the default.
+        takes: Whether the plan's system has these settings, with any workload.
         fits: Whether the row fits a run on such a system. The plan already has the values of
             earlier rows.
         where: A description of the runs that the row fits.
@@ -149,7 +149,7 @@ def paced(plan: Plan) -> bool:
 
 
 def trickles(plan: Plan) -> bool:
-    """Return whether messages are few and small, so that there are few small segments."""
+    """Return whether messages are so few and small that a run has few small segments."""
     small = plan.payload_bytes <= _FEW_BYTES and not plan.contents.sizes
     return paced(plan) and small and plan.rate * plan.sends_per_op <= _FEW_MESSAGES
 

@@ -1,4 +1,4 @@
-"""The swarm's table: each setting, its values beside the default, and a reason for each value.
+"""The swarm's table: each setting, its values other than the default, and a reason for each.
 
 A reason names the mechanism that a value exercises. No value is chosen for one particular bug.
 Messages, `linger.ms`, compression, batches and requests in flight are not in this table, because
@@ -8,9 +8,9 @@ Some settings are left out on purpose:
 
 - `unclean.leader.election.enable`, acks and `min.insync.replicas`, with which a cluster promises
   less.
-- Retention. A reader that continues below the start of a log ends with an error, and then most of a
-  run would read nothing.
-- Settings that running brokers may not know yet.
+- Retention. If retention deletes the records that a reader needs next, the reader ends with an
+  error. Then most of a run would read nothing.
+- Settings that the brokers under test may not know yet.
 """
 
 import math
@@ -49,7 +49,10 @@ def _speaks_consumer(plan: Plan) -> bool:
 
 
 def _may_go_on(plan: Plan) -> bool:
-    """Return whether clients may continue after timeouts. With a watcher, only Java clients may."""
+    """Return whether clients may continue after timeouts.
+
+    If a watcher runs, only Java clients may.
+    """
     return plan.wants_java or not plan.stop_on_violation
 
 
@@ -58,7 +61,7 @@ def _discards(plan: Plan) -> bool:
 
 
 def _outlives_faults(plan: Plan) -> bool:
-    """Return whether all written faults are shorter than a short delivery timeout.
+    """Return whether all handwritten faults are shorter than a short delivery timeout.
 
     Random faults always are.
     """

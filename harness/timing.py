@@ -1,4 +1,4 @@
-"""Measure the steps of a run's command. The run's own process records milestones instead."""
+"""Measure how long the steps of a run's command take. The run's own process records milestones."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from results.record.timings import Timings, write_timings
 
 
 def process_began_s() -> float:
-    """Return when this process began, in seconds of `stopwatch_s`, so that imports count, too."""
+    """Return this process's start time, in seconds of `stopwatch_s`, so that imports count."""
     return stopwatch_s() - (unix_s() - psutil.Process().create_time())
 
 
@@ -30,7 +30,7 @@ class Timer:
     _clock: RunClock | None = None
 
     def starts(self, clock: RunClock) -> None:
-        """Use a run's clock as zero; the clock must be this machine's."""
+        """Use the start of a run's clock as time zero. The clock must be this machine's."""
         self._clock = clock
         if self.began_s is not None:
             began_ns = round(self.began_s * NS_PER_S) - clock.start_ns

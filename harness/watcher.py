@@ -41,10 +41,10 @@ from results.record.topics import CreatedTopic
 
 INTERVAL_S = 2.5
 AGAIN_S = 1.0
-"""The pause after a look that found a violation. The next look must confirm the violation."""
+"""The pause after a look (a check round) that found a violation. The next look must confirm it."""
 MOST_OF_A_CORE = 0.09
 READ_BYTES = 8 << 20
-"""The most bytes that one look reads of a stream or a log."""
+"""The most bytes that one look (a check round) reads of a stream or a log."""
 NICE = 5
 LOOKS = "looks.jsonl"
 
@@ -81,7 +81,7 @@ class Watcher:
 
     @property
     def rows(self) -> int:
-        """How many rows the watcher keeps."""
+        """The number of rows that the watcher keeps."""
         return self._window.rows
 
     @property
@@ -142,7 +142,7 @@ class Watcher:
 
 
 def main() -> None:
-    """Watch the run whose folder is the first argument; the second is the zero of its clock."""
+    """Watch a run. The first argument is its folder, the second is the time zero of its clock."""
     paths, clock = RunPaths(Path(sys.argv[1])), RunClock(start_ns=int(sys.argv[2]))
     die_with_parent()
     os.nice(NICE)

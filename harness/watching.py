@@ -33,8 +33,9 @@ class Found:
     Attributes:
         name: The anomaly's name.
         sentence: The anomaly's description.
-        topic, partition, offset: The place; empty and -1 for a whole run.
-        first_ns, seen_ns: When a look first found it, and when another look confirmed it.
+        topic, partition, offset: The place of the violation; empty and -1 for a whole run.
+        first_ns, seen_ns: When a check first found the violation, and when another check confirmed
+            it.
         told: The whole report.
     """
 
@@ -49,7 +50,7 @@ class Found:
 
     @property
     def place(self) -> str:
-        """The partition, such as `log-0-3`; empty for a whole run."""
+        """The partition, such as `log-0-3`; an empty string for a whole run."""
         return f"{self.topic}-{self.partition}" if self.partition >= 0 else ""
 
 
@@ -92,7 +93,7 @@ class Watching:
         self._ear.start()
 
     def found(self) -> list[str]:
-        """Return a sentence if the run must stop; record a watcher that has ended by itself.
+        """Return a sentence if a violation must stop the run; record the end of a dead watcher.
 
         Call this repeatedly, from the run's own thread.
         """
@@ -103,7 +104,7 @@ class Watching:
         return [self._found.sentence] if self._found else []
 
     def keep_moment(self) -> None:
-        """If a violation stops the run, keep the evidence of that moment."""
+        """Keep the evidence of a violation at the moment when the violation stops the run."""
         found, arena = self._found, self._arena
         if found is None:
             return

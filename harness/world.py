@@ -1,7 +1,7 @@
 """The world of a run: real processes, sockets and threads, or a simulation.
 
-The world provides what differs between the two: hosts, brokers and clients. All other code, from
-the plan to the record, is the same in both.
+The world provides the parts that differ: hosts, brokers and clients. All other code, from the plan
+to the record, is the same in both.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,14 +54,17 @@ class Clients(Protocol):
         """Return the worker processes that have crashed."""
 
     def stop(self, timeout_s: float) -> list[str]:
-        """Start no new ops, and wait for those in flight; return what went wrong. Idempotent."""
+        """Start no new ops, wait for those in flight; return a sentence for each failure.
+
+        The call is idempotent.
+        """
 
 
 class World(Protocol):
     """The parts of a run that differ between real time and virtual time.
 
     Attributes:
-        draws: Whether the run takes real time, so that its progress is shown while it runs.
+        draws: Whether to show the run's progress, because the run takes real time.
     """
 
     draws: bool

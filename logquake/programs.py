@@ -89,8 +89,8 @@ def judge(
 ) -> Verdict:
     """Judge a stored run again, as `logquake check` does.
 
-    The verdict is stored with the run, with two exceptions: `judge` names another judge than the
-    plan's own, or the run is a sample.
+    The verdict is stored with the run, except in two cases: `judge` names another judge than the
+    plan, or the run is a sample.
 
     Args:
         folder: The folder of the run, or `sample:NAME`.

@@ -1,4 +1,4 @@
-"""Targets of a fault at higher levels: chosen by the effects of earlier faults in the run.
+"""Targets of a fault at higher levels, chosen by the effects of earlier faults in the run.
 
 A node that has just come back has to recover files, truncate a log, and learn a leader epoch. A
 node that has just been elected has announced itself to few others. A node that already has a fault
@@ -13,7 +13,7 @@ from cluster.protocol import ClusterView
 from nemesis.targets import TopicPartition
 
 AFTERMATH_S = 10.0
-"""For this many seconds after its end, a fault still has an aftermath."""
+"""The number of seconds after a fault's end that count as its aftermath."""
 
 
 class Strikes(StrEnum):
@@ -28,7 +28,7 @@ class Strikes(StrEnum):
 
 
 class Past(Protocol):
-    """The view of a fault that other faults need. `nemesis.life.Life` implements it."""
+    """The interface for the state of another fault, which `nemesis.life.Life` implements."""
 
     @property
     def takes(self) -> bool:
@@ -95,7 +95,7 @@ def is_down(fault: Past) -> bool:
 
 
 def is_held(fault: Past) -> bool:
-    """Return whether a fault is known to disable exactly one process.
+    """Return whether a fault is known to disable exactly one process at this time.
 
     The answer is no for a fault that restarts all nodes in turn. A second fault might then hit a
     node that is up, and two nodes would be down. The answer is also no without a confirmed effect,
@@ -105,7 +105,7 @@ def is_held(fault: Past) -> bool:
 
 
 def _just_over(faults: Iterable[Past], now_s: float) -> Iterator[Past]:
-    """Yield faults that took nodes, had an effect and ended recently, the latest first."""
+    """Yield faults that disabled nodes, had an effect and ended recently, the latest first."""
     took = [each for each in faults if each.takes and each.confirmed]
     over = [(each.over_s, each) for each in took if each.over_s is not None]
     for over_s, each in sorted(over, key=lambda pair: pair[0], reverse=True):

@@ -3,8 +3,8 @@
 A task notes its last `FAILURES` error and may continue, because a later attempt may succeed. If no
 effect can be measured, the fault's `confirm` raises the noted error. Any other error is a bug of
 Logquake, and ends the task. The bug is raised when the fault or its heal is confirmed, and it fails
-the run. If the whole run is being healed, the sweep reports it. In a plain thread the error would
-go unnoticed.
+the run. If all faults of the run are being healed, the sweep reports it. In a plain thread the
+error would stay unnoticed.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 Each link has 256 to 1024 kilobits a second in each direction. Packets that would wait longer than
 0.3 s are lost. To confirm the fault, Logquake sends more datagrams than fit. The fault is confirmed
-if they arrive at this rate at most, and arrived faster before.
+if they arrive at this rate or slower, and arrived faster before.
 """
 
 from cluster.protocol import Quality

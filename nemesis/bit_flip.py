@@ -4,11 +4,11 @@ The fault stops the broker, flips the bit, and starts the broker again. So the d
 the broker runs. The effect depends on how the broker was stopped, which is chosen at random:
 
 - Killed: the broker recovers its logs at its start. It reads the segment with the recovery point
-  and all later segments. It finds that the batch does not match its CRC, truncates the log there,
-  and fetches the rest from the leader again. It does not read older segments.
+  and all later segments. It finds that the batch does not match its CRC, truncates the log at this
+      batch, and fetches the rest from the leader again. It does not read older segments.
 - Stopped in order (`latent`): the broker checks nothing at its start. The bit stays until a reader
-  reads the batch. Consumers of Kafka and Logquake check the CRC (`check.crcs`), and so do
-  followers. If the replica is the leader now, followers would stop at that batch, and would not
+  reads the batch. Consumers of Kafka and Logquake check the CRC (`check.crcs`), and followers check
+      it, too. If the replica is the leader now, followers would stop at that batch, and would not
   copy wrong data. Brokers that read all of their logs at start, and would refuse to start, are
   always killed.
 
@@ -108,7 +108,7 @@ class BitFlip:
                 raise ClusterError(str(late)) from late
 
     def confirm(self, patience: Patience) -> BitFlipEffect | None:
-        """Confirm that each batch did not match its CRC when its broker started."""
+        """Confirm that each damaged batch did not match its CRC when its broker started."""
         if not self._brokers.wait_states(GONE, patience) or not self._found:
             return None
         return BitFlipEffect(
@@ -235,7 +235,7 @@ def chosen_bit(
 def _batches(
     disk: Disk, segments: Collection[PurePosixPath], logs: Logs
 ) -> Iterator[tuple[PurePosixPath, Batch]]:
-    """Yield the batches of clients' records, without those in old message formats."""
+    """Yield the batches of clients' records, except batches in old message formats."""
     for path in segments:
         for batch in logs.read(disk.read(path)).batches:
             if batch.magic == _MAGIC and not batch.control and len(batch.body):
@@ -243,7 +243,7 @@ def _batches(
 
 
 def _end_of(segment: PurePosixPath, segments: list[PurePosixPath]) -> float:
-    """Return the offset at which the next segment begins. The last segment has no such end."""
+    """Return the offset at which the next segment begins. The last segment has none."""
     later = [int(path.stem) for path in segments if int(path.stem) > int(segment.stem)]
     return min(later, default=float("inf"))
 

@@ -1,4 +1,4 @@
-"""One bit in a segment file: flip it, check it, and flip it back (also after a crash)."""
+"""Flip one bit in a segment file, check it, and flip it back (also after a crash)."""
 
 from cluster.protocol import Batch, ClusterError, Disk, Logs
 from nemesis.undo import FlipBack

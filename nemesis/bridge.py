@@ -1,7 +1,7 @@
 """The fault `bridge`: two halves cannot reach each other, and one node can reach both.
 
 The target is the bridge. The other nodes are assigned to a side at random. With three nodes, the
-two others cannot reach each other. Each side finds the bridge alive, and the other side dead.
+two others cannot reach each other. Each side can reach the bridge, but not the other side.
 """
 
 from cluster.protocol import ClusterError

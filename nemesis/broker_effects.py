@@ -1,4 +1,4 @@
-"""Measured effects of faults on broker processes. `effects` lists these classes, too."""
+"""The measured effects of faults on broker processes. `effects` lists these classes, too."""
 
 from dataclasses import dataclass
 

@@ -19,7 +19,7 @@ notice. Its old registration then ends with its session, after 3 or 6 s here."""
 
 OWN_WORD_S = 1.0
 """Seconds until a paused broker's own metadata is trusted. Before its next heartbeat is answered,
-the broker still remembers its old registration."""
+the broker still has its old registration."""
 
 
 class HitBrokers:
@@ -139,13 +139,13 @@ class HitBrokers:
         elif view is None or not view.registered.issuperset(self._targets):
             return None
         if view is None:
-            # A controller answers, but no broker. Only brokers and ZooKeeper return a view.
+            # Only a controller answers, and no broker. Only brokers and ZooKeeper return a view.
             told_of = {*cluster.nodes, cluster.keeper if isinstance(cluster, HasKeeper) else None}
             return self._targets[0] if told_of.isdisjoint(self._targets) else None
         return view.asked if self._is_news(view) else None
 
     def _is_news(self, view: ClusterView) -> bool:
-        """Return whether a metadata view with all targets is surely newer than the heal."""
+        """Return whether a metadata view with all targets is certainly newer than the heal."""
         now_s, cluster = stopwatch_s(), self._site.cluster
         restarted = {node for node, at in self.before.items() if cluster.process(node) != at}
         unnoticed = restarted - self._was_gone

@@ -1,4 +1,4 @@
-"""Claims of faults on nodes: two faults on the same aspect of a node exclude each other.
+"""Claims of faults on nodes: two faults on one aspect of a node exclude each other.
 
 Faults on different aspects can be combined. For example, a paused broker can also be cut off, and
 the heal of one fault leaves the other active. Cuts of links add up, and each has its own id. So
@@ -33,7 +33,7 @@ class Aspect(StrEnum):
 
 COMPOSING = frozenset({Aspect.LINKS, Aspect.CLUSTER})
 TAKING = frozenset({Aspect.PROCESS, Aspect.LINKS, Aspect.QUALITY})
-"""Aspects that can disable a node out of service. A majority must stay free of such faults."""
+"""Aspects of faults that can disable a node. A majority of nodes must stay without such faults."""
 
 
 class Claims:

@@ -1,8 +1,9 @@
 """The fault `client-cut`: clients and the targets cannot reach each other, but brokers can.
 
 The leader continues to lead, and its followers follow it, but no client reaches it. So the cluster
-sees no reason to change anything. The harness and the observers are on the clients' machine, and
-cannot reach the targets either. Meanwhile all knowledge of the targets comes from other brokers.
+has no reason to change anything. The harness and the observers are on the clients' machine, and
+cannot reach the targets either. Meanwhile all information about the targets comes from other
+brokers.
 """
 
 from cluster.protocol import CLIENTS

@@ -1,8 +1,8 @@
 """The fault `client-stall`: packets between clients and the targets wait for seconds, then arrive.
 
 One direction or both are chosen at random. If requests wait, clients give them up and retry, on
-this broker or another. The first request arrives after the retry. KAFKA-14402 needs no more than
-this. If answers wait, the broker has executed their requests long before. `nemesis.stalls`
+this broker or another. The first request arrives after the retry. This is enough to cause
+KAFKA-14402. If answers wait, the broker has executed their requests long before. `nemesis.stalls`
 describes a stall. The brokers can reach each other all the time. The harness and the observers are
 on the clients' machine, so their packets wait, too.
 """

@@ -1,9 +1,9 @@
-"""The fault `clock-drift`: a broker's wall clock runs at a wrong rate, at half speed at least.
+"""The fault `clock-drift`: a broker's wall clock runs at a wrong rate, at half speed or faster.
 
 The clock changes in many small steps a second, so it never jumps by more than some hundredths of a
-second. It is at most a quarter too fast. The reason is the heal, which sets the clock back by the
-whole difference. Kafka's timers stand still for that time (see `clock_offset`). The limit keeps
-this below every recovery timeout, however long a scheduled fault is held.
+second. It is at most a quarter too fast. The reason for this limit is the heal, which sets the
+clock back by the whole difference. Kafka's timers stop for that time (see `clock_offset`). The
+limit keeps this time below every recovery timeout, even for the longest scheduled fault.
 """
 
 from nemesis.clocks import TOLERANCE_S, ShiftedClocks

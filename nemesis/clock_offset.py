@@ -1,9 +1,9 @@
 """The fault `clock-offset`: a broker's wall clock jumps, and stays wrong until the heal.
 
-The jump goes back by up to hours, or forward by a few seconds. It goes no further forward because
-the heal is a jump, too. A clock that is set back by an hour stops Kafka's timers for that hour,
-since these never go back themselves. Such timers control the quorum's elections and requests in
-flight. If the fault set a clock back, the heal is a jump forward, and all timers fire at once.
+The clock jumps back by up to hours, or forward by a few seconds. A jump forward is short because
+the heal then jumps back. A clock that is set back by an hour stops Kafka's timers for that hour,
+because the timers themselves never go back. Such timers control the quorum's elections and requests
+in flight. If the fault set a clock back, the heal is a jump forward, and all timers fire at once.
 """
 
 from random import Random
@@ -54,7 +54,7 @@ class ClockOffset(ShiftedClocks):
 
 
 def drawn_offset_s(rng: Random) -> float:
-    """Return a random offset in steps of a tenth of a second. Most offsets go back."""
+    """Return a random offset in steps of a tenth of a second. Most offsets set the clock back."""
     if rng.random() < BACK_SHARE:
         return -round(rng.choice(BACK_S) * rng.uniform(1.0, 1.2), 1)
     return round(rng.uniform(*FORWARD_S), 1)

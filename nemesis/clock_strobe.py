@@ -72,7 +72,7 @@ class ClockStrobe(ShiftedClocks):
             for node in self.targets:
                 try:
                     self.hosts.set_clock(node, offset_s=offset_s)
-                except FAILURES as failed:  # The machine is out of reach. A later jump may succeed.
+                except FAILURES as failed:  # No connection. A later jump may succeed.
                     self._background.note(failed)
             pause_until(stopwatch_s() + self._period_s, self._over)
 

@@ -84,7 +84,7 @@ class ShiftedClocks:
         Args:
             wanted: Asks the brokers, and returns whether the state is reached.
             patience: The minimum time to wait.
-            what: The wanted state in words.
+            what: The wanted state as text.
             interval_s: Seconds between two requests.
 
         Raises:
@@ -117,7 +117,7 @@ class ShiftedClocks:
     def shown(
         self, offset_s: float, rate: float, during_s: Mapping[str, tuple[float, ...]]
     ) -> ClockEffect:
-        """Return the effect, from the differences that each broker reported."""
+        """Return the effect, computed from the clock differences that brokers reported."""
         return ClockEffect(
             took_s=stopwatch_s() - self.started_s,
             offset_s=offset_s,
@@ -144,7 +144,7 @@ class ShiftedClocks:
             try:
                 told.update({node: self.ahead_s(node) for node in there})
             except ClusterError:
-                return False  # It is starting or paused, and cannot answer yet.
+                return False  # The broker is starting or paused, and cannot answer yet.
             return all(abs(told[node]) < TOLERANCE_S for node in there)
 
         try:

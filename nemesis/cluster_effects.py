@@ -1,4 +1,4 @@
-"""Measured effects of faults on leadership, topics and clocks: a section of `effects`.
+"""The measured effects of faults on leadership, topics and clocks: a section of `effects`.
 
 The leaders come from the metadata of one node of the cluster, which `asked` names.
 """
@@ -133,7 +133,7 @@ class UncleanElectionEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicChurnEffect:
-    """Topics that are created and deleted all the time.
+    """Topics that the fault creates and deletes all the time.
 
     Attributes:
         seen: The first topic that another broker knew.
@@ -147,7 +147,7 @@ class TopicChurnEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsGoneEffect:
-    """The topics of the churn are all deleted, as every answering broker reports.
+    """The effect of a healed `topic-churn`: every answering broker reports its topics as deleted.
 
     Attributes:
         created, deleted: Numbers of topics that were created, and that were deleted before the
@@ -197,7 +197,7 @@ class ClockEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockTrueEffect:
-    """Clocks that are right again, by the same measurement.
+    """Clocks that are right again, measured as in `ClockEffect`.
 
     Attributes:
         ahead_s: Seconds by which each clock is ahead, compared with before the fault.

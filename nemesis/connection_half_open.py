@@ -1,8 +1,8 @@
 """The fault `connection-half-open`: connections between servers deliver nothing, without an error.
 
 A replica that fetches over such a connection waits for an answer until its request times out (30 s
-by default). Meanwhile it may drop out of the ISR, although a new connection would reach the leader.
-See `half_open`.
+by default). Meanwhile it may leave the ISR, although a new connection would reach the leader. See
+`half_open`.
 """
 
 from nemesis.connections import between_servers

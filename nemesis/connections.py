@@ -1,8 +1,9 @@
-"""Code shared by faults on single TCP connections: by those that reset and those that block them.
+"""Code shared by faults on single TCP connections, which reset or block them.
 
 The fault chooses at random from connections that both ends have established. It excludes
 connections that another fault blocks, and links that another fault cuts or stalls, because nothing
-could be proven there. New connections must succeed during the whole fault, since nothing cuts them.
+could be proven on them. New connections must succeed during the whole fault, because the fault does
+not cut them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -56,7 +57,7 @@ class Connections:
         return found
 
     def whole(self) -> Mapping[Connection, Ends]:
-        """Return connections that both ends have now, and that no other fault keeps silent."""
+        """Return connections that both ends have now, and that no other fault silences."""
         silent = self._silent()
         blocked = {each for block in self.hosts.block_ids() for each in self.hosts.blocked(block)}
         return {
@@ -76,10 +77,10 @@ class Connections:
         raise ClusterError(f"no connection of {self._of} is established that could be broken")
 
     def opened(self) -> Mapping[Opening, bool]:
-        """Open a new connection beside each one seen so far. Return whether each succeeded.
+        """Open a new connection next to each one seen so far. Return whether each succeeded.
 
-        A new connection goes to the same port. Links that another fault keeps silent, and servers
-        that do not run, are left out.
+        A new connection goes to the port of the old one. Links that another fault silences, and
+        servers that do not run, are left out.
         """
         silent = self._silent()
         openings = [
@@ -90,7 +91,7 @@ class Connections:
         return self.hosts.connects(openings) if openings else {}
 
     def wait_open(self, patience: Patience, *, ready: Callable[[], bool]) -> tuple[str, ...] | None:
-        """Wait until all new connections succeed. Return them in words, or None after a timeout.
+        """Wait until all new connections succeed. Return their names, or None after a timeout.
 
         Args:
             patience: The time limit, and the event that ends the wait.
@@ -121,7 +122,7 @@ class Connections:
 
 
 def between_servers(aim: Aim, site: Site) -> Connections:
-    """Return the connections between the targets and all other servers, other targets included."""
+    """Return the connections between a target and any other server, other targets included."""
     servers = (*site.cluster.nodes, *site.controllers)
     links = {
         (min(target, other), max(target, other))
@@ -145,14 +146,14 @@ def drawn(among: Iterable[Connection], rng: Random) -> list[Connection]:
 
 
 def named(connections: Collection[str]) -> str:
-    """Return some connections in words: the first names, and the number of the others."""
+    """Return connections as text: the first names, and the number of the others."""
     more = len(connections) - NAMED
     first = ", ".join(sorted(connections)[:NAMED])
     return f"{first} and {more} more" if more > 0 else first
 
 
 def passed(opened: Mapping[Opening, bool]) -> tuple[str, ...]:
-    """Return the successful new connections in words, such as `n1 > n2:9092`."""
+    """Return the names of the successful new connections, such as `n1 > n2:9092`."""
     return tuple(
         f"{client} > {server}:{port}"
         for client, server, port in sorted(opened)

@@ -16,7 +16,7 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 from results.record.plan import Plan
 
 TAKE_OVER_LIMIT_S = 20.0
-"""Seconds for ZooKeeper's session timeout, or for the quorum's timeouts and election, if busy."""
+"""Seconds for ZooKeeper's session timeout, or for quorum timeouts and election, if busy."""
 
 KNOWN_LIMIT_S = 5.0
 LEAST_VOTERS = 3

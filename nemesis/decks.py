@@ -1,7 +1,7 @@
-"""The contents of a random schedule: kinds and targets from shuffled decks, so that all occur.
+"""Choose kinds and targets of a random schedule from shuffled decks, so that all occur.
 
-Chance decides the order only. A deck is like a deck of cards: it is used up, shuffled, and used
-again. All random choices come from the random sources that the caller passes.
+Only the order is random. A deck is like a deck of cards: it is used up, shuffled, and used again.
+All random choices come from the random sources that the caller passes.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""Measured effects of faults on disks and files. `effects` lists these classes, too."""
+"""The measured effects of faults on disks and files. `effects` lists these classes, too."""
 
 from dataclasses import dataclass
 
@@ -58,7 +58,7 @@ class WipeEffect:
 
     Attributes:
         graceful: Nodes that ended by themselves within the limit. Others were killed after it.
-        replicas: The replicas before the fault. Afterwards none of their files was left.
+        replicas: The replicas before the fault. After the fault, none of their files existed.
         removed: Deleted files of the log folder itself, such as checkpoints, by node.
     """
 
@@ -224,7 +224,7 @@ class SlowDiskEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuickDiskEffect:
-    """Disks that are as fast as before, by the same measurement.
+    """Disks that are as fast as before, measured as in `SlowDiskEffect`.
 
     Attributes:
         flushes_s: The seconds that the test page takes now, by node.

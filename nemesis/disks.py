@@ -1,4 +1,4 @@
-"""Disks of single nodes, as the faults `disk-full` and `read-only` use them."""
+"""The disks of a fault's targets, used by the faults `disk-full` and `read-only`."""
 
 from cluster.protocol import CanKill, CanLimitDisk, ClusterError
 from nemesis.brokers import HitBrokers
@@ -41,7 +41,7 @@ class HitDisks:
         self._before[node] = self.disks.try_disk(node)
 
     def refuse(self, error: str) -> Errors | None:
-        """Return the disks' test errors, if each accepted a page before and now has `error`."""
+        """Return the disks' test errors, if each accepted a page before and has `error` now."""
         errors = {node: (self._before[node], self.disks.try_disk(node)) for node in self._nodes}
         refuse = all(before == "" and now == error for before, now in errors.values())
         return errors if refuse else None

@@ -4,8 +4,8 @@ Two candidates in one epoch are rare on fast links: none of seven elections of p
 machine had two. A voter that dies between two vote requests is even rarer. So the fault makes the
 links between voters slow. It kills and restarts each leader of the quorum. It also kills and
 restarts each voter just after it granted its vote. The vote must be on the voter's disk at that
-time (KIP-595). A majority of voters may be down for a while, and so may partitions on brokers that
-are voters. No disk loses data, because SIGKILL keeps the page cache.
+time (KIP-595). A majority of voters may be down for a while. Partitions on brokers that are voters
+may be unavailable, too. No disk loses data, because SIGKILL keeps the page cache.
 
 The hosts must be able to make links slow. Random schedules use this fault in virtual time only,
 because a majority may be down. On real hosts a plan must list it by hand.
@@ -137,7 +137,7 @@ class DisputedElection:
         return self._over.is_set() or self._aim.is_late
 
     def _strike_voter(self, node: str) -> None:
-        """Kill and restart a voter whenever its log has a new vote for another candidate."""
+        """Kill and restart a voter when its log shows a new vote for another candidate."""
         while not self._is_over():
             try:
                 with self._turns[node]:

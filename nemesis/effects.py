@@ -1,6 +1,6 @@
-"""Measured effects of faults: one dataclass for each kind of effect, as JSON in the `faults` table.
+"""The measured effects of faults: one dataclass for each kind, as JSON in the `faults` table.
 
-The columns `effect` and `heal_effect` have one of these as JSON, with `kind` added: `{"kind":
+The columns `effect` and `heal_effect` contain one of these as JSON, with `kind` added: `{"kind":
 "cut", ...}`. A `SaysItself` effect describes its own measurement in a sentence. This sentence is
 added as `told`, and pages print it.
 """
@@ -69,7 +69,7 @@ class SaysItself(Protocol):
 
     @property
     def told(self) -> str:
-        """Return the measurement in words, such as `n2 stood still three times`."""
+        """Return the measurement as a phrase, such as `n2 stood still three times`."""
 
 
 Effect = (

@@ -1,16 +1,16 @@
-"""Schedules the faults of levels above 0: more often, in aftermaths, and in more lanes at once.
+"""Schedule the faults of levels above 0: more often, in aftermaths, and in more lanes at once.
 
 A lane is a sequence of faults that do not overlap. The functions are pure, with randomness from the
 seed only. Faults that disable no node (clocks, leadership, topics) have a lane of their own. The
 level sets the number of lanes for faults that disable nodes or degrade their links. With two lanes,
 one has process faults and the other link faults, so that parallel faults share no aspect. Further
-lanes repeat these kinds. Two faults that claim the same aspect of a node wait for each other
+lanes repeat these kinds. Two faults that claim one aspect of a node wait for each other
 (`nemesis.claims`).
 
 These rules hold at every level. A fault that destroys records, or that hits or divides all nodes,
 is scheduled in the first lane only. A fault that destroys records runs alone, with a pause before
-and after it (`nemesis.turns`). The last fault of a lane has ended, and all is normal, when the main
-phase ends.
+and after it (`nemesis.turns`). When the main phase ends, the last fault of each lane has ended, and
+the cluster has settled.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,11 +31,12 @@ from results.record.plan import SIMULATED, Plan
 Families = Mapping[str, Sequence[str]]
 _ALL = {"all", QUORUM_VOTERS, SERVERS}
 _SHORTEST_S, _SHORTEST_SIMULATED_S, _SHORT_S = 0.5, 0.05, 1.0
-"""The shortest hold times in seconds, on real hosts and in simulation, and the limit below which
-half of the short holds are. On real hosts a heal takes about as long as the shortest hold."""
+"""The shortest hold times in seconds on real hosts and in simulation, and a third limit. Half of
+the short holds are below the third limit. On real hosts a heal takes about as long as the shortest
+hold."""
 _OF_LONG = 2
 """The number of lanes whose faults may last longer than a session. All other lanes have short
-faults only. Otherwise a majority would be down nearly always, and nothing could be sent."""
+faults only. Otherwise a majority would be down nearly always, and no message could be sent."""
 _BREATH_S, _LONG_BREATH_S = 0.5, 5.0
 """The longest pauses in seconds between a planned heal and the lane's next fault, in an aftermath.
 The second value is for further lanes, so that elections have time to end."""
@@ -49,7 +50,7 @@ def level_of(plan: Plan, *, overlaps: bool) -> Level:
 
     Args:
         plan: The plan of the run.
-        overlaps: Whether faults overlap and disable a majority at level 0 already.
+        overlaps: Whether level 0 already has overlapping faults that disable a majority.
     """
     level = LEVELS[plan.level]
     return replace(level, lanes=level.lanes + 1, spares_majority=False) if overlaps else level
@@ -58,7 +59,7 @@ def level_of(plan: Plan, *, overlaps: bool) -> Level:
 def deal_escalated(
     plan: Plan, families: Families, level: Level, *, few: int, led: bool
 ) -> tuple[ScheduledFault, ...]:
-    """Return the scheduled faults of some families, in the order of their starts.
+    """Return the scheduled faults of the given families, in the order of their starts.
 
     Args:
         plan: The plan of the run.
@@ -97,7 +98,7 @@ def lanes_of(families: Families, level: Level) -> list[tuple[Families, Strikes |
 def _on_one_node(taking: Families) -> list[tuple[Families, Strikes | None]]:
     """Return two lanes. Faults of the second lane hit a node that already has a fault.
 
-    Return only one lane if both lanes would change the same aspect of a node.
+    Return only one lane if both lanes would change one aspect of a node.
     """
 
     def of_second(kind: Kind) -> bool:

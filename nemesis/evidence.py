@@ -20,7 +20,7 @@ SLACK = 1.25
 BITS_PER_KBIT = 1000
 
 Rule = Callable[[Measured, Measured], bool]
-"""A function that returns whether the second measurement shows the fault's effect."""
+"""The type of a function that returns whether the second measurement shows the effect."""
 
 
 def later_by(least_ms: float) -> Rule:
@@ -52,11 +52,11 @@ def is_whole(sent: int, came: int) -> bool:
 
 
 def held_flows(midway: Measured, over: Measured, flows: int) -> int | None:
-    """Return the number of flows of which no datagram had arrived midway, but some arrived later.
+    """Return the number of held flows: no datagram had arrived midway, some arrived later.
 
     Return None if only some datagrams of a flow had arrived midway. This happens when a stall
     begins during the measurement. Datagrams that never arrive are ignored. A link that stalls as a
-    whole holds all flows, and so does a machine that stands still for a while.
+    whole holds all flows. A machine that stands still for a while does this, too.
 
     Args:
         midway: The measurement halfway.
@@ -74,7 +74,7 @@ def made_silent(
     stalled: Collection[Link],
     dropped: Mapping[Link, int],
 ) -> bool:
-    """Return whether at least one silent link is surely silent because of this cut.
+    """Return whether at least one link is certainly silent because of this cut.
 
     Args:
         links: The links of the cut.
@@ -86,24 +86,24 @@ def made_silent(
 
 
 def loses_more(good: Measured, bad: Measured) -> bool:
-    """Return whether the share of sent datagrams that did not arrive is larger."""
+    """Return whether the share of lost datagrams is larger in the second measurement."""
     return is_larger_share(good.sent - good.arrived, good.sent, bad.sent - bad.arrived, of=bad.sent)
 
 
 def doubles_more(good: Measured, bad: Measured) -> bool:
-    """Return whether the share of arrived datagrams that arrived twice is larger."""
+    """Return whether the share of datagrams that arrived twice is larger in the second one."""
     return is_larger_share(
         min(good.copies, good.arrived), good.arrived, min(bad.copies, bad.arrived), of=bad.arrived
     )
 
 
 def reorders_more(good: Measured, bad: Measured) -> bool:
-    """Return whether the share of arrived datagrams that arrived after a later one is larger."""
+    """Return whether the share of overtaken datagrams is larger in the second measurement."""
     return is_larger_share(good.overtaken, good.arrived, bad.overtaken, of=bad.arrived)
 
 
 def limited_to(rate_kbit: float, size: int) -> Rule:
-    """Return a rule: the link keeps to a rate, and was faster before.
+    """Return a rule: the link stays below a rate, and was faster before.
 
     Args:
         rate_kbit: The limit in kilobits a second.
@@ -167,7 +167,7 @@ def _log_ways(of: int, drawn: int) -> float:
 
 
 def together(series: Sequence[Measured]) -> Measured:
-    """Return several measurements of one link as one."""
+    """Combine several measurements of one link into one."""
     return Measured(
         sent=sum(each.sent for each in series),
         arrived=sum(each.arrived for each in series),

@@ -1,4 +1,4 @@
-"""The family of faults that schedules a kind of fault, depending on the hosts of a plan."""
+"""Find the family of faults that schedules a kind of fault on the hosts of a plan."""
 
 from cluster.protocol import Ability
 from nemesis.registry import KINDS, kind_named
@@ -11,9 +11,10 @@ def is_of(family: str, hosts: str) -> bool:
 
 
 def elsewhere_by(family: str, hosts: str) -> str:
-    """Return the family that has, on a plan's hosts, the kinds that `family` has elsewhere.
+    """Return the family that has the kinds of `family` on a plan's hosts.
 
-    Return an empty text if `family` itself has kinds there.
+    Some kinds belong to another family on other hosts. Return "" if `family` itself has kinds on
+    these hosts.
     """
     if is_of(family, hosts):
         return ""

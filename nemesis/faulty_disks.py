@@ -10,7 +10,7 @@ from nemesis.undo import MendDisk, Restart
 from results.record.clock import stopwatch_s
 
 _ENDS_IN_S = 5.0
-"""Seconds in which most brokers meet the disk error and log why they end."""
+"""Seconds within which most brokers meet the disk error, log it and end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,11 @@ This happens if the limit of file descriptors has its default value, or if many 
 once. The fault lowers the broker's soft limit of `RLIMIT_NOFILE` to its open descriptors plus 0 to
 8 (prlimit(2)). Then Logquake opens connections that use these up. The broker's next attempt to open
 a file or accept a connection fails with EMFILE. A log folder of Kafka goes offline at the first
-file that cannot be opened, such as a checkpoint. A broker without another log folder halts. In
-about half of all cases, Logquake closes its connections as soon as no descriptor is left. Then the
-broker may continue with the few descriptors. The heal restores the limit, and starts a broker that
-has ended.
+file that cannot be opened, such as a checkpoint. A broker without another log folder halts.
+
+In about half of all cases, Logquake closes its connections as soon as no descriptor is left. Then
+the broker may continue with the few descriptors. The heal restores the limit, and starts a broker
+that has ended.
 
 The fault does not imitate the limit of the whole machine (ENFILE).
 """
@@ -138,7 +139,7 @@ class FewHandles:
         if node in self._felt:
             return True
         if self._hit.lives(node):
-            with suppress(ClusterError):  # It is ending now.
+            with suppress(ClusterError):  # The broker is ending now.
                 if not self._hit.hosts.handles(self._hit.brokers.before[node]).free(1):
                     self._felt.add(node)
         elif node in self._limits and any(NO_HANDLE in line for line in self._hit.said(node)):
@@ -158,7 +159,7 @@ class FewHandles:
             try:
                 crowd.append(socket.create_connection(address, timeout=CONNECT_S))
             except OSError:
-                return  # It has ended, or accepts no connection.
+                return  # The broker has ended, or accepts no connection.
             self._wait_accepted(node, before)
 
     def _wait_accepted(self, node: str, before: int) -> None:

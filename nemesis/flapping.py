@@ -1,8 +1,8 @@
 """The fault `flapping`: the targets are cut off, joined, cut off and so on, in a random rhythm.
 
 Sessions end and begin before the cluster has recovered, and elections follow one another. Probes
-check each phase, so a cut that does not cut, or a join that does not join, is found. The whole
-fault uses one cut id. The heal removes the cut, in any phase.
+check that each phase really cuts or joins the links. The whole fault uses one cut id. The heal
+removes the cut, in any phase.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ CUT_S = (0.5, 4.0)
 """The shortest and longest cut in seconds. Only the longer cuts end a broker's session (3 s)."""
 OPEN_S = (0.5, 2.0)
 TURN_LIMIT_S = 3.0
-"""Seconds within which probes must see that a phase has begun."""
+"""The time limit in seconds for probes to confirm that a phase has begun."""
 END_LIMIT_S = 10.0
 
 

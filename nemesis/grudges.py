@@ -1,4 +1,4 @@
-"""Shapes of network partitions, as graphs of cut links: an edge a -> b drops what a sends to b.
+"""Shapes of network partitions, as graphs: an edge a -> b drops the packets from a to b.
 
 The functions are pure. Jepsen calls such a shape a grudge: the nodes that a node refuses to hear.
 Here the edges have the direction of the packets, as in `cluster.protocol.Link`.

@@ -1,4 +1,4 @@
-"""Code shared by the half-open faults: connections that deliver nothing while both ends keep them.
+"""Code shared by the half-open faults: connections deliver nothing, although both ends keep them.
 
 A NAT, a firewall or a dead switch that has forgotten a connection acts like this. All packets of
 the connection are dropped, also RST and FIN. If one end closes it, the other end does not notice.
@@ -106,7 +106,7 @@ class PassAgainEffect:
 
 
 class HalfOpen:
-    """A fault that drops all packets of some random connections.
+    """A fault that drops all packets of randomly chosen connections.
 
     Args:
         aim: The fault's id and targets.
@@ -136,7 +136,7 @@ class HalfOpen:
         self._block(drawn(self._before, self._rng))
 
     def confirm(self, patience: Patience) -> HalfOpenEffect | None:
-        """Confirm that a connection delivers nothing, and that a new one beside it works."""
+        """Confirm that a connection delivers nothing, and that a new one next to it works."""
         try:
             return wait_until(
                 self._proven,

@@ -1,11 +1,11 @@
-"""The texts on each kind of fault for the table in `docs/faults.md`."""
+"""The texts about each kind of fault for the table in `docs/faults.md`."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InWords:
-    """One row of that table. Each fault module has its rows in `SAYS`, by the kind's name.
+    """One row of the table in `docs/faults.md`. Each fault module has rows in `SAYS`, by kind name.
 
     Attributes:
         does: The effect of the fault on the cluster.

@@ -1,7 +1,7 @@
 """The fault `kill`: the broker is killed with SIGKILL. Its page cache survives.
 
-Data that was written and not yet fsynced is not lost. A power loss would lose it. The heal restarts
-the broker.
+Data that was written but not flushed is not lost. Only a power loss would lose it. The heal
+restarts the broker.
 """
 
 from cluster.protocol import CanKill, ClusterError

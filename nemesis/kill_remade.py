@@ -1,8 +1,8 @@
 """The fault `kill-remade`: a topic is deleted and created again while a killed broker is down.
 
 A killed broker does not hand over leadership and does not close its logs. So it finds the deleted
-topic's log unchanged. The broker keeps its disk (the fault `wipe` deletes it). `nemesis/remade.py`
-describes the rest.
+topic's log unchanged. The broker keeps its disk (the fault `wipe` deletes it). For the other steps,
+see `nemesis/remade.py`.
 """
 
 from nemesis.in_words import InWords

@@ -2,9 +2,9 @@
 
 This happens if a supervisor restarts a crashed process, which then crashes again. The second kill
 hits a broker that is recovering its logs, loading coordinator data, or registering. The data it
-wrote so far is on disk, beside the data of the first process. The moment of the second kill is
-random. If the broker is back before it, the fault tries again with an earlier moment, a limited
-number of times. The heal restarts the broker.
+wrote so far is on disk, next to the data of the first process. The moment of the second kill is
+random. If the broker is back before that moment, the fault tries again with an earlier moment, a
+limited number of times. The heal restarts the broker.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ from nemesis.undo import Restart
 from results.record.clock import pause_until, stopwatch_s
 
 LATEST_S = 3.0
-"""The seconds that a real Kafka broker needs to start at least."""
+"""The minimum number of seconds that a real Kafka broker needs to start."""
 MOST_STRIKES = 8
 LOOK_S = 0.05
 
@@ -99,8 +99,8 @@ class KillTwice:
             pid=process.pid,
             start_ticks=process.start_ticks,
             lived_s=lived_s,
-            # Its own registration stays after its end, even if it did not know of it. So does the
-            # one of an earlier process that the other brokers have not yet missed.
+            # The process's registration stays after its end, even if the process did not know of
+            # it. An earlier process's registration stays until other brokers notice its end.
             back=back or (missed and self._is_listed(node) is True),
         )
 

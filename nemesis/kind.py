@@ -19,14 +19,14 @@ class Kind:
 
     Attributes:
         family: The family that a plan's `nemesis` lists. A family has one or several kinds.
-        family_on_hosts: The family that schedules it on real hosts, if that is another one. Empty
-            if it is the same.
+        family_on_hosts: The family that schedules it on real hosts, if that is another family;
+            otherwise empty.
         make: The function that makes a fault of this kind.
         confirm_s: The usual seconds until the effect is confirmed, if that takes long. A schedule
             reserves this time.
         settle_s: The usual seconds from the heal until all is normal again, with starts of brokers.
             A schedule reserves this time, but it is not a limit.
-        needs: The required abilities of hosts and system. They alone decide where the kind works.
+        needs: The required abilities of hosts and system. They alone decide whether the kind works.
         aims: The roles that a random schedule gives it. Empty for the roles of the common deck. The
             coordinator role is left out in runs without groups and transactions.
         aspect: The aspect of a node that it changes. Two faults on one aspect of a node exclude
@@ -37,13 +37,13 @@ class Kind:
             them. A random schedule starts it alone, after every partition had a full ISR for a
             while (`nemesis.turns`). In a plan written by hand it starts at the given time.
         suits: Returns whether it is possible in a run of a plan.
-        unless: The change to the plan that would make it possible, in words.
-        only: The roles that it can target. Empty for any role. A node can always be named directly.
+        unless: The change to the plan that would make it possible, as text.
+        only: The roles that it can target. Empty for any role. A node's name is always possible.
         on_controllers: Whether it also works on separate controllers.
-        spares: Whether it needs another node beside its targets.
+        spares: Whether it needs another node besides its targets.
         starts: The number of successive starts of brokers within `settle_s`.
         divides: True if it disables all nodes, or cuts all nodes apart, and not only some from the
-            others. Beside a node with another fault, no majority would then be healthy.
+            others. With another fault on a node, no majority would then be healthy.
         by_hand: True if random schedules for real hosts leave it out. A plan can list it by hand.
         ends: True if its targets' brokers are down while it is held. In a random schedule it is
             then held until other brokers lead their partitions.
@@ -80,7 +80,7 @@ class Kind:
 
     @property
     def families(self) -> tuple[str, ...]:
-        """Return all families that schedule this kind on some hosts."""
+        """Return all families that schedule this kind on any hosts."""
         return tuple(filter(None, (self.family, self.family_on_hosts)))
 
     def family_for(self, hosts: str) -> str:
@@ -113,5 +113,5 @@ class Kind:
 
     @property
     def asks(self) -> bool:
-        """Return whether the targets' own brokers report the effect. Then these must be running."""
+        """Return whether the targets' own brokers must report the effect, so they must run."""
         return self.aspect is Aspect.CLOCK

@@ -15,7 +15,7 @@ TOLD_LIMIT_S = 5.0
 
 
 Concerns = Callable[[PartitionState, tuple[str, ...]], bool]
-"""A function that returns whether a fault on some targets can use a partition."""
+"""The type of a function that returns whether a fault on given targets can use a partition."""
 
 
 def leads(state: PartitionState, targets: tuple[str, ...]) -> bool:
@@ -91,7 +91,7 @@ class Partition:
         return f"{self.place[0]}-{self.place[1]}"
 
     def _drawn(self, aim: Aim, concerns: Concerns) -> Place:
-        """Choose one of the run's partitions at random, if possible one that suits the targets."""
+        """Choose one of the run's partitions at random, if possible one that fits the targets."""
         view = self._site.cluster.view()
         states = view.partitions if view else {}
         own = {at: state for at, state in sorted(states.items()) if not at[0].startswith(INTERNAL)}

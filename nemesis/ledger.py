@@ -2,8 +2,8 @@
 
 `ledger.jsonl` gets a line before a fault starts, `{"fault_id": 3, "undo": [...]}`. It gets another
 line when the heal is confirmed, `{"fault_id": 3, "struck": true}`. Each line is synced to disk
-before the next action. So if the controller process dies, every fault it left active is in this
-file.
+before the next action. So if the controller process dies, the file has every fault that it left
+active.
 """
 
 import os
@@ -39,7 +39,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stroke:
-    """The entry of a fault whose heal is confirmed."""
+    """The entry that marks a fault as healed, after its heal is confirmed."""
 
     fault_id: int
     struck: Literal[True] = True
@@ -103,8 +103,8 @@ def heal_dead_run(paths: RunPaths, logs: Logs) -> Healed:
     """Undo all faults and changes of a run whose controller process is dead. Idempotent.
 
     First, paused processes are continued. Then all processes that the run started are killed. Then
-    all changes to its hosts are removed (`heal_hosts`), with cuts, shapes, clocks and disks. If all
-    this succeeded, the ledger's entries are marked as healed.
+    all changes to its hosts are removed (`heal_hosts`), such as cuts, shapes, clocks and disks. If
+    all this succeeded, the ledger's entries are marked as healed.
 
     Args:
         paths: The paths of the run. The caller has checked that its controller is dead.
@@ -150,7 +150,7 @@ def _righted(undo: Undo, paths: RunPaths, logs: Logs) -> str | None:
     try:
         righted = put_right(LocalDisk(file.parent), replace(undo, segment=file.name), logs)
     except (ClusterError, OSError):
-        return None  # There is other damage beside the flipped bit. The run's record shows it.
+        return None  # There is other damage besides the flipped bit. The run's record shows it.
     return f"flipped a bit of {undo.node} back, in {undo.segment}" if righted else None
 
 

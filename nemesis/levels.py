@@ -1,4 +1,4 @@
-"""Levels of difficulty of a fault schedule, and the order in which a search tries them. Pure.
+"""The difficulty levels of a fault schedule, and the order in which a search tries them. Pure.
 
 Level 0 is the default schedule. The higher levels have a schedule of their own
 (`nemesis/escalated.py`). Four rules hold at every level. A fault that destroys records begins
@@ -18,7 +18,7 @@ class Level:
 
     Attributes:
         pace: The factor on the plan's interval between faults: 0.5 means half the interval.
-        moments: The share of faults that are held for moments only, shorter than a broker's
+        moments: The share of faults that are held only for a moment, shorter than a broker's
             session.
         aftermath: Whether the next fault of a lane starts at the planned heal of the last one,
             before the cluster is healthy. It then hits nodes that have just come back or been
@@ -26,7 +26,7 @@ class Level:
         lanes: The number of simultaneous faults that disable nodes or their links.
         spares_majority: Whether the second fault hits only the one process that already has a
             fault, so that a majority stays healthy.
-        says: The difference from the level below, in words.
+        says: The difference from the level below, as text.
         lull_s: Seconds without a new fault at the end of each `LULL_EVERY_S`. Without such lulls, a
             level that may disable a majority would disable it nearly always. Then no message would
             be acknowledged, and none could be lost.
@@ -110,8 +110,8 @@ class Climbed:
 def next_level(history: Sequence[Climbed], *, first: int = 0) -> int | None:
     """Return the level of the next run, or None if the search has ended.
 
-    The level rises by one after each run, until a run breaks or the highest level is reached. A run
-    breaks if it is neither valid nor quiet. Then the last level with a valid run is run once more.
+    The level rises by one after each run, until a run fails or the highest level is reached. A run
+    fails if it is neither valid nor quiet. Then the last level with a valid run is run once more.
 
     Args:
         history: The runs so far, in order.

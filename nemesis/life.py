@@ -1,4 +1,4 @@
-"""The execution of one fault, from its plan to its confirmed heal. All failures are caught."""
+"""Execute one fault, from its plan to its confirmed heal. All failures are caught."""
 
 import json
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ from results.record.runtime import Event
 from results.record.terms import UNMEASURED
 
 RESOLVE_LIMIT_S = 10.0
-"""Seconds to wait for a role without a node, such as a partition without a leader."""
+"""Seconds to wait for a role that no node has, such as the leader of a partition without one."""
 CONFIRM_LIMIT_S = 5.0
 TOO_SHORT = "the main phase ended before its effect was seen"
 
@@ -169,14 +169,14 @@ class Life:
 
     @property
     def of_processes(self) -> bool:
-        """Return whether the fault is fully healed once its brokers run again."""
+        """Return whether the fault counts as healed once its brokers run again."""
         kind = KINDS.get(self.scheduled.kind)
         takes_records = kind is None or kind.when_whole
         return not takes_records and self._is_undone_by(Restart, Resume)
 
     @property
     def of_own_topics(self) -> bool:
-        """Return whether the fault can leave only topics that no client of the run uses."""
+        """Return whether the fault can leave only its own topics, which no client uses."""
         return self._is_undone_by(DropTopics)
 
     def _is_undone_by(self, *kinds: type) -> bool:
@@ -190,7 +190,7 @@ class Life:
 
     @property
     def in_force(self) -> bool:
-        """Return whether there is, or may be, something to heal."""
+        """Return whether the fault was made and is not over, so that something may need a heal."""
         return self._fault is not None and self.phase is not FaultPhase.OVER
 
     def note_wait(self, waited: Waited) -> None:
@@ -238,7 +238,7 @@ class Life:
         return {node: cluster.incarnation(node) for node in self.row.targets}
 
     def _stops(self, stop: Event) -> Event | None:
-        """Return the event that ends the confirmation early. Only slow confirmations have one."""
+        """Return the event that ends the confirmation early; None for quick confirmations."""
         kind = KINDS.get(self.scheduled.kind)
         return stop if kind is not None and kind.confirm_s else None
 
@@ -255,7 +255,7 @@ class Life:
 
     def _await_failover(self, stop: Event) -> None:
         """Wait until other brokers lead the targets' partitions, or until the time limit."""
-        dealt = self._book.dealt and self.scheduled.hold_s >= MIN_HOLD_S  # Short ones stay short.
+        dealt = self._book.dealt and self.scheduled.hold_s >= MIN_HOLD_S  # Short holds stay short.
         if not self._left or not dealt or not KINDS[self.scheduled.kind].ends:
             return
         with suppress(WaitTimeoutError):
@@ -292,12 +292,12 @@ class Life:
         return True
 
     def superseded(self, by_fault: int) -> None:
-        """End the fault because another confirmed fault has ended its effect."""
+        """End the fault, because another confirmed fault has ended its effect."""
         if self.in_force:
             self._end(SupersededEffect(by_fault=by_fault))
 
     def leave(self) -> None:
-        """End the fault's record, and leave its nodes as they are, as a script requests."""
+        """End the fault's record, and leave its nodes in their state, as a script requests."""
         if self.in_force:
             self._end(LeftEffect(nodes=self.row.targets))
 
@@ -379,7 +379,7 @@ class Life:
         """Return the nodes of the target, and the metadata view that was used.
 
         The choice has its own random source. So the fault's other random choices do not depend on
-        who holds a role, or on how long the search takes.
+        the node with the role, or on the duration of the search.
         """
         why_not = "nobody"
         rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}/target")

@@ -1,4 +1,4 @@
-"""Measured effects of faults on links. `effects` lists these classes, too."""
+"""The measured effects of faults on links. `effects` lists these classes, too."""
 
 from dataclasses import dataclass
 
@@ -126,7 +126,7 @@ class LinkMeasured:
 
     Attributes:
         sent, arrived, copies, overtaken: The counts of `cluster.protocol.Measured`.
-        fastest_ms, median_ms: Of the round trips. None if nothing came back.
+        fastest_ms, median_ms: The fastest and the median round trip. None if nothing came back.
         spread_ms: The distance between the first and third quartile of round trips. None for fewer
             than two.
         rate_kbit: Kilobits a second that arrived. None for fewer than two datagrams.
@@ -153,8 +153,8 @@ class LinkQuality:
         midway: For a stalling link: the measurement of the same datagrams, `midway_s` after they
             were sent.
         midway_s, over_s: Seconds from the sending to the midway measurement, and to the arrival of
-            all.
-        flows, flows_held: The number of sending ports, and the number of these without any arrival
+            all datagrams.
+        flows, flows_held: The number of sending ports, and the number of ports without any arrival
             midway.
     """
 

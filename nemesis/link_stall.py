@@ -4,7 +4,7 @@ One direction or both are chosen at random. For example, a leader gets its follo
 or its answers arrive late, or a controller gets heartbeats that are 8 s old. `nemesis.stalls`
 describes a stall.
 
-The difference from a cut comes afterwards: all packets arrive, however old.
+The difference from a cut comes after the stall: all packets arrive, even very old ones.
 """
 
 from nemesis.grudges import deafness, isolation, links_of, muteness

@@ -79,7 +79,7 @@ class LittleProcessor:
         used: dict[str, float] = {}
         throttled: dict[str, int] = {}
         waited_s: dict[str, float] = {}
-        processes = self._hit.brokers.changes()  # First, so that each was alive here.
+        processes = self._hit.brokers.changes()  # First: each process was still alive.
         for node, (since_s, before) in self._begun.items():
             now = self._hit.hosts.processor(node)
             used[node] = (now.used_s - before.used_s) / (stopwatch_s() - since_s)

@@ -8,8 +8,8 @@ below the recovery point. The broker is started on these logs. Other in-sync rep
 records. Kafka does not promise to keep records that every replica lost in this way (`power-loss`).
 
 Three things are not simulated. Flushes of the metadata log and of checkpoints are real, because a
-voter that forgets breaks an assumption of Raft. No batch is torn. The fault deletes the indexes of
-truncated data, and Kafka rebuilds them.
+voter that loses its votes breaks an assumption of Raft. No batch is torn. The fault deletes the
+indexes of truncated data, and Kafka rebuilds them.
 """
 
 from dataclasses import dataclass
@@ -123,7 +123,7 @@ class LostFlush:
         """Confirm that logs are shorter. The effect also has the number of dropped flushes.
 
         Return None if no log is shorter. The number of flushes does not count as proof, because a
-        broker that had to be killed may not have flushed anything.
+        broker that had to be killed may not have flushed any data.
         """
         del patience  # No wait is needed: the brokers ended before the logs were truncated.
         if not any(each.bytes_cut for each in self._cuts):
@@ -150,7 +150,7 @@ class LostFlush:
         self._brokers.start_missing([node])
 
     def _is_true(self, node: str) -> bool:
-        """Flush each file of a node, and return whether no flush was dropped."""
+        """Repair a node's disk, flush its files, and return whether no flush was dropped."""
         before = self._faulty.disk_counts(node).get(LOST, 0)
         self._faulty.mend_disk(node)
         return self._faulty.disk_counts(node).get(LOST, 0) == before

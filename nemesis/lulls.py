@@ -1,4 +1,4 @@
-"""Lulls: times of the main phase in which no scheduled fault begins. See `nemesis.levels`."""
+"""Lulls: periods of the main phase in which no scheduled fault begins. See `nemesis.levels`."""
 
 from nemesis.levels import after_lull
 from results.record.clock import stopwatch_s

@@ -1,7 +1,8 @@
-"""The network between the nodes, with all cuts and stalls that faults have put on it.
+"""The network between the nodes, with all cuts and stalls of all faults.
 
 The module wraps `CanPartition` hosts. Two cuts may cover one link. If the first is healed, the link
-is still cut, and this is correct. Only code that knows all cuts can tell this from a failed heal.
+is still cut, and this is correct. Only code that knows all cuts can distinguish this from a failed
+heal.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""Schedules overlapping faults for hosts in virtual time. Pure functions of the plan's seed.
+"""Schedule overlapping faults for hosts in virtual time. Pure functions of the plan's seed.
 
 On real hosts, only one fault at a time disables a node, so that a majority is always healthy. No
 fault ends before its effect can be measured. Simulated hosts do not need these limits. So they have
@@ -31,7 +31,7 @@ _ONLY_LONG = frozenset(
 def deal_overlapping(
     plan: Plan, families: Mapping[str, Sequence[str]]
 ) -> tuple[ScheduledFault, ...]:
-    """Return scheduled faults of some families in two lanes, in the order of their starts.
+    """Return scheduled faults of the given families in two lanes, in the order of their starts.
 
     A fault that destroys records runs alone, with a pause before and after it in which all replicas
     are in sync (`nemesis.turns`). The other lane has no fault then, because it would have to wait
@@ -101,7 +101,7 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFau
 
 
 def _first_what_is_dealt_here_only(kinds: Iterator[str], families: int) -> Iterator[str]:
-    """Yield kinds that only this lane has first, so that a short main phase has these, too."""
+    """Yield a lane's kinds; kinds that only this lane has come first, for a short main phase."""
     first = [next(kinds) for _ in range(families)]
     yield from sorted(first, key=lambda kind: kind not in _ONLY_LONG)
     yield from kinds

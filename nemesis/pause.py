@@ -1,7 +1,8 @@
 """The fault `pause`: the broker is paused with SIGSTOP. Its sockets stay open without answers.
 
 A long garbage collection or a virtual machine under migration acts like this. When the broker
-continues, it still has its old beliefs, for example that it is the leader. The heal sends SIGCONT.
+continues, it still has its old view of the cluster, for example that it is the leader. The heal
+sends SIGCONT.
 """
 
 from cluster.protocol import CanPause, ClusterError

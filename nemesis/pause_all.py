@@ -1,8 +1,8 @@
 """The fault `pause-all`: every broker and every controller is paused with SIGSTOP at once.
 
 This happens if a hypervisor is suspended, or takes a snapshot of all its machines. When the servers
-continue, each still has its old beliefs. All leases, sessions and election timers have expired.
-Each leader continues to lead until another server corrects it. The heal sends SIGCONT.
+continue, each still has its old view of the cluster. All leases, sessions and election timers have
+expired. Each leader continues to lead until another server corrects it. The heal sends SIGCONT.
 """
 
 from nemesis.in_words import InWords

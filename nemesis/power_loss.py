@@ -1,16 +1,16 @@
 """The fault `power-loss`: the broker is killed, and all data that was not yet on disk is lost.
 
-If machines can lose power (`CanLosePower`), they do. No connection is closed. Data that was not
-flushed is lost, unless the kernel had written it already. The loss can begin within a batch. The
-rest of this text is about all other hosts.
+If the hosts can cut a machine's power (`CanLosePower`), the fault uses that. No connection is
+closed. Data that was not flushed is lost, unless the kernel had written it already. The loss can
+begin within a batch. The rest of this text is about all other hosts.
 
 SIGKILL alone loses nothing, because the written data is in the kernel's page cache. So the fault
 also truncates each replica's log to its recovery point, up to which Kafka had flushed it. The
 recovery point comes from `recovery-point-offset-checkpoint`, or from `log.flush.interval.messages`,
 whose flushes reach the disk long before the checkpoint shows them. Segments after the recovery
 point are deleted. The segment that contains it is truncated at that batch. Their indexes and later
-producer snapshots are deleted, because Kafka rebuilds them. A real power loss takes at most this
-much, and mostly less, because the kernel writes by itself, too.
+producer snapshots are deleted, because Kafka rebuilds them. A real power loss loses no more than
+this, and usually less, because the kernel writes by itself, too.
 
 Some effects are not simulated. Files that Kafka flushes at each write stay as they are
 (`leader-epoch-checkpoint`, `replication-offset-checkpoint`, `quorum-state`). The metadata log

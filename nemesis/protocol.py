@@ -165,7 +165,7 @@ class Fault(Protocol):
         """Undo the fault. Idempotent, also after a failed or missing `inject`."""
 
     def confirm_healed(self, patience: Patience) -> HealEffect | None:
-        """Measure that the fault has ended. Return None if it has not within the time limit."""
+        """Measure that the fault has ended. Return None if it is not confirmed in time."""
 
 
 @runtime_checkable

@@ -1,6 +1,6 @@
 """The base of the faults that degrade links: `delay`, `jitter`, `loss`, `duplicate` and more.
 
-The other two are `reorder` and `bandwidth`. Each shapes the links between its targets and all other
+`reorder` and `bandwidth` also use it. Each fault shapes the links between its targets and all other
 nodes, in both directions. The fault is confirmed if every link is worse than before, by the rule of
 the fault. Links that a network partition cuts are left out. The heal is confirmed if the same rule
 finds that the links were worse during the fault than now.
@@ -151,7 +151,7 @@ class BadLinks:
         return {link: together([look[link] for look in last]) for link in self.links}
 
     def _agree(self, looks: Sequence[Mapping[Link, Measured]]) -> bool:
-        """Return whether no link differs between two measurements, by the fault's rule."""
+        """Return whether no link differs between any two measurements, by the fault's rule."""
         worse = self._trial.worse
         return not any(
             worse(one[link], other[link])
@@ -160,7 +160,7 @@ class BadLinks:
         )
 
     def _worse_links(self) -> Collection[Link]:
-        """Measure once more. Return the links if all are worse, otherwise an empty result."""
+        """Measure once more. Return the links if all are worse; otherwise an empty collection."""
         tried = [link for link in self._open_links() if self._before[link].arrived]
         for link, measured in self._measured(tried).items():
             self._during.setdefault(link, []).append(measured)

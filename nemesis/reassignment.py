@@ -1,8 +1,9 @@
 """The fault `reassignment`: a partition is moved to other replicas under load, and back.
 
-If a node has no replica, one replica moves there, and its log is copied under load. If all nodes
-have a replica, one replica is removed from the assignment, and the heal copies it again. This can
-be the leader's replica. With two replicas, only their order changes. The copies are not throttled.
+If a node has no replica, one replica moves to this node, and its log is copied under load. If all
+nodes have a replica, one replica is removed from the assignment, and the heal copies it again. This
+can be the leader's replica. With two replicas, only their order changes. The copies are not
+throttled.
 """
 
 from collections.abc import Sequence

@@ -71,9 +71,9 @@ from results.record.plan import Plan, PlanError
 ON_FILES = frozenset({Ability.FILES, Ability.APART})
 """The abilities needed for faults on one broker's files. The other brokers must stay alive."""
 PARTITION = "partition"
-"""The family of network faults. Every other family here has process faults."""
+"""The family of network faults. Every other family in this table has process faults."""
 CLIENTS_ASK = ("leader", COORDINATOR, "controller")
-"""Roles of nodes that clients talk to. Each such node has data that no other node serves."""
+"""Roles of nodes to which clients talk. Each such node has data that no other node serves."""
 
 
 def _cut(
@@ -470,7 +470,8 @@ def kinds_of(
         family: A name in `NEMESIS_KINDS`.
         abilities: The abilities of hosts and system.
         nodes: The number of nodes. None if it does not matter.
-        hosts: The hosts of a plan: only kinds that the family schedules there. None for all kinds
+        hosts: The hosts of a plan: only kinds that the family schedules on these hosts. None for
+            all kinds
             that the family schedules on any hosts.
     """
     able = frozenset(abilities)
@@ -484,7 +485,7 @@ def kinds_of(
 
 
 def unsuited_by(family: str, plan: Plan) -> str:
-    """Return why a plan supports no kind of a family, or an empty text without a common reason."""
+    """Return why a plan supports no kind of a family; "" without a common reason."""
     kinds = [kind for kind in KINDS.values() if family == kind.family_for(plan.hosts)]
     reasons = {kind.unless for kind in kinds}
     suited = any(kind.suits(plan) for kind in kinds)
@@ -492,7 +493,7 @@ def unsuited_by(family: str, plan: Plan) -> str:
 
 
 def needs_of(family: str) -> frozenset[Ability]:
-    """Return the abilities that a family needs, namely those of its first kind.
+    """Return the abilities that a family needs, namely the needs of its first kind.
 
     Not all kinds of the family need to be possible. For an unknown family the result is empty.
     """

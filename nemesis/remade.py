@@ -33,7 +33,7 @@ from results.record.values import encode_payload, pack_value
 PARTITIONS = 2
 REPLICAS = 3
 MOST_TIMES = 3
-"""The topic is recreated at most this many times, and only once if that takes long."""
+"""The maximum number of times that the topic is recreated; only once if that takes long."""
 ENOUGH_S = 20.0
 """After these seconds the topic is not recreated again. Other faults wait for their turn, and
 recreation is slow on a busy machine."""
@@ -54,7 +54,7 @@ MISSED_LIMIT_S = 10.0
 """Seconds until the other brokers notice a missing broker. A session takes 3 s."""
 END_LIMIT_S = 5.0
 _FIRST_NUMBER = 1 << 20
-"""A number above every partition of a plan, so that no value is one of the run's own."""
+"""A number above every partition number of a plan, so that no value is one of the run's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,7 +411,7 @@ class _Topic:
         )
 
     def find_leaders(self, replicas: Mapping[int, tuple[str, ...]], there: tuple[str, ...]) -> None:
-        """Search once more for leaders of the last incarnation, if none were found."""
+        """Search once more for leaders of the last incarnation, if the first search found none."""
         self._leaders = self._leaders or self._served(replicas, there) or {}
 
     def told_by(self, node: str) -> ToldTopic | None:

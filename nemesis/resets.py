@@ -110,7 +110,7 @@ class Resets:
         self._strikes: list[ResetStrike] = []
         self._gone: set[Connection] = set()
         self._known: set[Connection] = set()
-        """The connections before the first round that was seen to work."""
+        """The connections that existed before the first round of resets with an effect."""
         self._started_s = self._healed_s = stopwatch_s()
         self._background = Background()
 

@@ -1,4 +1,4 @@
-"""Measured effects of the resource faults, each with a sentence for people."""
+"""The measured effects of the resource faults, each with a sentence for people."""
 
 from dataclasses import dataclass
 

@@ -1,9 +1,9 @@
 """The fault `rolling-restart`: each broker in turn is stopped gracefully and started again.
 
-An operator does the same. The next broker is stopped only when the last one is registered again and
-the ISR of every partition is full, by the cluster's own metadata. At most one broker is down at any
-time. So nothing may be lost, and hardly any request has to wait. The heal starts the brokers that
-are down. There are none unless the restart was interrupted.
+An operator restarts a cluster in this way. The next broker is stopped only when the last one is
+registered again and the ISR of every partition is full, by the cluster's own metadata. At most one
+broker is down at any time. So nothing may be lost, and hardly any request has to wait. The heal
+starts the brokers that are down. There are none unless the restart was interrupted.
 """
 
 from cluster.protocol import ClusterError

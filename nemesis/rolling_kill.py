@@ -5,7 +5,7 @@ The next broker is killed before the first one is in every ISR again. The next b
 new leader, or the one that sends the missing records. So elections follow one another, and the
 elected broker has just taken over or just come back. The next kill comes at a random moment, or
 when the last broker has registered, whichever is first. If all replicas were in sync by then, the
-next kill comes sooner. The last broker stays down until the heal.
+fault kills the following broker sooner. The last broker stays down until the heal.
 """
 
 from dataclasses import dataclass, replace
@@ -26,8 +26,8 @@ MOST_BROKERS = 3
 """The highest number of killed brokers. All brokers of a large cluster would take minutes."""
 MOST_STRIKES = 5
 LATEST_S = 6.0
-"""The longest time in seconds from a start to the next kill. By about then, a real Kafka broker is
-registered and in its ISRs."""
+"""The longest time in seconds from a start to the next kill. About then, a real Kafka broker has
+registered and is in its ISRs."""
 LOOK_S = 0.05
 
 
@@ -120,7 +120,7 @@ class RollingKill:
             before, after_s = node, after_s * self._aim.rng.uniform(0.02, 0.5)
 
     def confirm(self, patience: Patience) -> RollingKillEffect | None:
-        """Confirm that all processes have ended, and that a kill came before a recovery's end."""
+        """Confirm that all processes have ended, and that a kill came during a recovery."""
         last = self._strikes[-1].node
         if self._kill.confirm(patience) is None or not broker_is_gone(self._site, last):
             return None

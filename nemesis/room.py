@@ -1,7 +1,7 @@
 """Room for faults: one more fault may start only if a majority of nodes then stays healthy.
 
-Several lanes ask at the same time. So a fault that has found room keeps it, even while its target
-is not yet known. It gives the room up when it has ended, or does not begin.
+Several lanes ask at the same time. So a fault that has reserved room keeps it, even while its
+target is not yet known. It gives the room up when it has ended, or does not begin.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ class Room:
 
     @contextmanager
     def kept(self, life: Life) -> Iterator[None]:
-        """Release the reserved room after the block. Active faults still count afterwards."""
+        """Release the reserved room after the block. An active fault still counts after that."""
         try:
             yield
         finally:
@@ -58,7 +58,7 @@ class Room:
         ]
         if any(KINDS[each.scheduled.kind].divides for each in (life, *others)):
             return not others  # A divided cluster can lose no node.
-        if life.scheduled.strikes is Strikes.STRUCK:  # It must hit a node with a fault.
+        if life.scheduled.strikes is Strikes.STRUCK:  # The fault must hit a node that has a fault.
             ready = [_can_be_struck(each, life) for each in others]
             return ready == [True] or (alone and not others)
         hit = {node for each in others for node in each.hit}
@@ -73,6 +73,6 @@ def _can_be_struck(held: Life, life: Life) -> bool:
 
 
 def _are_alike(one: Life, other: Life) -> bool:
-    """Return whether two faults change the same aspect of a node, and so exclude each other."""
+    """Return whether two faults change one aspect of a node, and so exclude each other."""
     aspects = ({*KINDS[each.scheduled.kind].aspects} for each in (one, other))
     return bool(set.intersection(*aspects))

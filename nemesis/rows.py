@@ -29,7 +29,7 @@ class Roles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """How a fault waited for a state of the cluster (`nemesis.triggers`).
+    """The wait of a fault for a state of the cluster (`nemesis.triggers`).
 
     Attributes:
         when: The state, as in the plan.
@@ -55,7 +55,7 @@ class Spec:
         target: The role expression.
         hold_s: Seconds between confirmation and heal.
         at_s: The scheduled start, in seconds from the start of the main phase.
-        waited: How it waited for a state. None if it waited for none.
+        waited: The fault's wait for a state. None if it waited for none.
         links: The directed links that a network partition cuts.
         roles: The roles of the targets at that time.
         begun: Whether the targets may have been changed. True from just before the injection, even
@@ -121,7 +121,7 @@ class FaultRows:
 
 
 def roles_of(targets: tuple[str, ...], view: ClusterView | None) -> Roles:
-    """Return the roles of nodes in a metadata view. Without a view, nothing is known."""
+    """Return the roles of nodes in a metadata view. Without a view, the roles are unknown."""
     if view is None:
         return Roles()
     ours = [state for (topic, _), state in sorted(view.partitions.items()) if topic[:2] != "__"]

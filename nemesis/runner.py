@@ -1,4 +1,4 @@
-"""The nemesis of a run: executes the schedule of faults, and heals all faults at the end."""
+"""Execute a run's schedule of faults, and heal all faults at the end."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -32,8 +32,8 @@ BACK_LIMIT_S = 20.0
 """Seconds to wait for a confirmed heal. Then other faults may start if only a minority is down."""
 WHOLE_LIMIT_S = 20.0
 """Seconds to wait for a healthy cluster. A fault that destroys records waits for full ISRs, and
-others wait behind it. A fault that disables or divides all nodes waits for a node that is not back.
-"""
+other faults wait for it. A fault that disables or divides all nodes waits for a node that is not
+back."""
 GENTLE_LIMIT_S = 8.0
 """Seconds to wait for the heal of a fault that disables no node. No other fault waits for it, and
 the heal is retried."""
@@ -136,7 +136,7 @@ class Nemesis:
         self._room = Room(self._lives, len(cluster.nodes))
 
     def run(self, stop: Event) -> None:
-        """Execute the faults of the main phase. `heal_all` must heal those active at `stop`.
+        """Execute the faults of the main phase. `heal_all` must heal faults still active at `stop`.
 
         Args:
             stop: The event that ends the main phase.
@@ -217,9 +217,9 @@ class Nemesis:
     def _next(self, left: Sequence[Life], now_s: float) -> Life:
         """Return a lane's next fault: the first, or in a late lane the first of a new family.
 
-        A late lane does not reach its end. So it first does faults of families that have not had a
-        turn. A turn without an effect, or without a target, counts as a turn. Otherwise a family
-        without an effect in this run would take the turns of all others.
+        A late lane does not reach its end. So it first executes faults of families that have not
+        had a turn. A turn without an effect, or without a target, counts as a turn. Otherwise a
+        family without an effect in this run would take the turns of all others.
 
         Args:
             left: The remaining faults of the lane, in the order of the schedule.
@@ -257,7 +257,7 @@ class Nemesis:
         """Return whether a fault must be reported as skipped if its turn does not come.
 
         If the schedule has more faults than time, only the faults due in the first half of the main
-        phase count. A machine that is too slow even for these has not done the level.
+        phase count. A machine that is too slow even for these has not fulfilled the level.
         """
         return not self._schedule.is_supply or life.scheduled.at_s <= self._time_limit_s / 2
 
@@ -265,7 +265,7 @@ class Nemesis:
         return KINDS[life.scheduled.kind].lasts_s(life.scheduled.hold_s, self._kind_of_hosts)
 
     def _live(self, life: Life, stop: Event) -> None:
-        """Begin, hold and heal a fault. If the main phase ends meanwhile, it stays active."""
+        """Begin, hold and heal a fault. If the main phase ends meanwhile, leave it active."""
         life.begin(stop)
         life.hold(stop)
         limit_s = BACK_LIMIT_S if life.takes else GENTLE_LIMIT_S
@@ -304,7 +304,7 @@ class Nemesis:
         """Wait until a fault can begin with a majority still healthy, and reserve its room.
 
         Return False if the fault was stopped or skipped. A fault that disables or divides all nodes
-        is skipped if a node is not back for long. Other faults may have room beside that node.
+        is skipped if a node stays away for long. Other faults may start in spite of that node.
         """
         begun_s = stopwatch_s()
         while not self._room.find(life, alone=stopwatch_s() >= begun_s + STRUCK_LIMIT_S):

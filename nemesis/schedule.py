@@ -1,4 +1,4 @@
-"""The fault schedule: which fault hits which nodes, and when. Pure, from the plan's seed.
+"""The fault schedule: the kinds, targets and times of faults. Pure, from the plan's seed.
 
 Kinds and roles come from shuffled decks (`nemesis.decks`). Each round has every family of the
 plan's `nemesis` once, and every role once. The first round of roles begins with a leader and a
@@ -41,9 +41,9 @@ class Schedule:
 
     Attributes:
         faults: The faults in the order of their starts.
-        overlapping: True for a schedule written by hand: each fault starts at its time, even beside
-            other active faults. False for a random schedule: each fault waits for the heal of the
-            fault before it in its lane.
+        overlapping: True for a schedule written by hand: each fault starts at its time, even while
+            other faults are active. False for a random schedule: each fault waits for the heal of
+            the fault before it in its lane.
         dropped: Sentences on families that are left out, because the hosts or the system do not
             support them or the main phase is too short.
         spares_majority: Whether a fault that disables a node waits until a majority of nodes would
@@ -171,7 +171,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
-    """Return why a plan has no room for a family. Empty if hosts or system lack an ability."""
+    """Return why a plan has no room for a family; "" if hosts or system lack an ability."""
     kinds = kinds_of(family, abilities, hosts=plan.hosts)
     if unsuited := unsuited_by(family, plan):
         return unsuited
@@ -299,7 +299,7 @@ def _written_schedule(plan: Plan, faults: Sequence[PlannedFault]) -> Schedule:
 def _dealt_faults(
     plan: Plan, families: Mapping[str, Sequence[str]], abilities: Collection[Ability]
 ) -> tuple[ScheduledFault, ...]:
-    """Return as many faults as fit into the main phase, in the order of their starts."""
+    """Return the faults that fit into the main phase, in the order of their starts."""
     led, overlaps = Ability.QUORUM in abilities, _overlaps(plan, families)
     if plan.level:
         level = level_of(plan, overlaps=overlaps)
@@ -320,7 +320,7 @@ def _dealt_faults(
 
 
 def _overlaps(plan: Plan, families: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether faults may together disable a majority at level 0 already."""
+    """Return whether level 0 already has faults that together may disable a majority."""
     return plan.hosts == SIMULATED and len(families) > FEW_FAMILIES
 
 

@@ -42,7 +42,7 @@ class ScheduledFault:
 
     @property
     def aims_at(self) -> str:
-        """Return the fault's targets in words: `recovered, else leader(log-0,1)`."""
+        """Return the fault's targets as text: `recovered, else leader(log-0,1)`."""
         return self.target if self.strikes is None else f"{self.strikes}, else {self.target}"
 
 

@@ -1,9 +1,9 @@
 """The faults of a scenario, requested one at a time by its script.
 
 A script knows its targets and times, so nothing is chosen at random or resolved here. All other
-steps are those of any fault: the line in the ledger, a row for each step, the measured effect, and
-the confirmed heal. A background task may confirm a heal, so that the script can continue while a
-broker starts.
+steps are the usual ones: the line in the ledger, a row for each step, the measured effect, and the
+confirmed heal. A background task may confirm a heal, so that the script can continue while a broker
+starts.
 """
 
 from collections.abc import Callable, Collection, Sequence

@@ -6,8 +6,8 @@ acknowledges. The fault is confirmed if a test page, written and flushed, takes 
 and took less before. The heal is confirmed if it takes no longer than before. No data is at risk,
 because a flush that has not ended is not confirmed.
 
-On real hosts every read and write is slow, too, except reads from the kernel's cache. There a test
-page is written, flushed and read. The file system that delays requests counts them
+On real hosts every read and write is slow, too, except reads from the kernel's cache. On such
+hosts, a test page is written, flushed and read. The file system that delays requests counts them
 (`CanFaultDisk`). In virtual time only flushes are slow.
 """
 
@@ -25,7 +25,7 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 FLUSHES_S = (0.05, 0.2, 0.5, 1.5)
 """The range in seconds of the longest flush. The shortest flush takes half of the longest."""
 USUAL = 2.0
-"""Seconds that a flush may take longer than before when the disk counts as fast again."""
+"""The seconds by which a flush may be slower than before if the disk counts as fast again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ test is repeated.
 A fault can also stall half of the connections of a link. A client that gives up one connection and
 opens another then has an even chance that its next request overtakes the last one. Addresses and
 ports decide which connections stall, for both directions alike. The test uses datagrams from 20
-ports. After a third of a stall, those of some ports have all arrived, and those of other ports have
-not.
+ports. After a third of a stall, all datagrams of some ports have arrived, and no datagram of other
+ports has.
 
 The heal is confirmed by repeated tests that all come back soon. They cover a longer time than a
 stalling link is ever open.
@@ -41,8 +41,8 @@ STALL_MS = (2000, 8000)
 this range, or soon after it."""
 OPEN_MS = (300, 2000)
 COUNT, SIZE = 40, 64
-"""The number of datagrams of a test, and their size. All arrive at once at the end of a stall, so
-they must fit into a small receive buffer."""
+"""The number of datagrams of a test, and their size. All arrive at one moment at the end of a
+stall, so they must fit into a small receive buffer."""
 MIDWAY = 1 / 3
 """The share of a stall that a test must observe as proof."""
 LEAST_FLOWS = 3
@@ -184,7 +184,7 @@ class StalledLinks:
         self._note(())
 
     def confirm_healed(self, patience: Patience) -> ClearEffect | None:
-        """Confirm that all uncut links have stayed good for longer than the time between stalls."""
+        """Confirm that all uncut links stayed good for longer than the time between two stalls."""
         try:
             after = wait_until(
                 self._good_for_long,
@@ -222,7 +222,7 @@ class StalledLinks:
             self._site.network.note_stall(self._shape_id, links)
 
     def _look(self) -> bool:
-        """Test each link without a proof so far. Return whether all links now have a proof."""
+        """Test each link that has no proof yet. Return whether all links now have a proof."""
         for link in self._open(self._watched):
             if link in self._flights:
                 self._follow(link, self._flights[link])
@@ -255,13 +255,13 @@ class StalledLinks:
         return [link for link in (*self.links, *self._back) if self._before[link].arrived]
 
     def _waits(self, link: Link, midway: Measured) -> bool:
-        """Return whether a midway measurement is as expected of a stalling link."""
+        """Return whether a midway measurement shows that the link stalls."""
         if link in self._back:
             return is_whole(midway.sent, midway.arrived) and not midway.round_trip_ms
         return midway.arrived == 0 or (self._half and midway.arrived < midway.sent)
 
     def _is_proven(self, link: Link, midway: Measured, over: Measured) -> bool:
-        """Return whether all datagrams arrived once, and the right ones were held before."""
+        """Return whether all datagrams arrived once, and the expected ones were held before."""
         if over.copies or not is_whole(over.sent, over.arrived):
             return False
         if link in self._back:

@@ -1,7 +1,7 @@
 """The fault `stop-remade`: a topic is deleted and created again while a stopped broker is down.
 
 The broker has handed over its leaderships and closed its logs, so it recovers no log at its start.
-`nemesis/remade.py` describes the rest.
+For the other steps, see `nemesis/remade.py`.
 """
 
 from nemesis.in_words import InWords

@@ -1,4 +1,4 @@
-"""The heal of everything at the end of the main phase: first faults, then brokers, then links."""
+"""Heal all faults, brokers and links at the end of the main phase, in this order."""
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -18,13 +18,13 @@ RETRY_S = 1.0
 """Seconds between two attempts to heal a fault after an error."""
 LINKS_LIMIT_S = 5.0
 LINKS_STAY_S = OPEN_MS[1] / 1000 + 2 * BESIDE_S
-"""Seconds for which all links must work if links stalled before. This is longer than a stalling
-link is open, and longer than a probe may wait."""
+"""Seconds for which all links must work if links stalled before. This is longer than the open phase
+of a stalling link, and longer than a probe may wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealReport:
-    """The result of the heal of everything.
+    """The result of healing all faults, brokers and links.
 
     Attributes:
         done: Sentences on the actions that were necessary.

@@ -25,7 +25,7 @@ from results.record.plan import PlanError
 
 TopicPartition = tuple[str, int]
 Find = Callable[[Coordinated], str | None]
-"""A function that returns the current coordinator of a group or id, or None if it is unknown."""
+"""The type of a function that returns the coordinator of a group or id, or None if unknown."""
 
 _EXPRESSION = re.compile(
     r"(?P<word>[a-z][a-z0-9-]*)(\((?P<of>[^(),]+)(,(?P<partition>\d{1,9}))?\))?"

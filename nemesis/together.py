@@ -1,4 +1,4 @@
-"""Brokers in one process: a fault on one of them hits all, and there is no link between them."""
+"""Faults on brokers in one process: they hit all of its brokers, and it has no inner links."""
 
 from collections.abc import Iterable
 
@@ -37,7 +37,7 @@ def _refuse_shared(nodes: Iterable[str], site: Site) -> None:
 
 
 def refuse_links_within(fault: Fault, site: Site) -> None:
-    """Raise an error if a script's fault has a link within a process, since that has no effect.
+    """Raise an error if a script's fault has a link within a process, because it has no effect.
 
     Raises:
         ClusterError: There is such a link.

@@ -32,7 +32,7 @@ _SHOWN = 3
 class _Turn(Enum):
     NOW = auto()
     BEHIND = auto()
-    """Other faults are ahead of it, or active."""
+    """Other faults are in front of it in the queue, or active."""
     UNSETTLED = auto()
     """A fault has not ended, or an ISR is not full."""
     SETTLING = auto()
@@ -73,7 +73,7 @@ class Turns:
         self._lock = new_lock()
 
     def stopped_before(self, life: Life, due_s: float, stop: Event) -> bool:
-        """Wait until a fault is due. For one that begins alone, check the ISRs for a while before.
+        """Wait until a fault is due. If it begins alone, also check the ISRs for a while before.
 
         Args:
             life: The fault.
@@ -99,8 +99,9 @@ class Turns:
         Args:
             life: The fault, which is due.
             latest_s: The latest possible start, in seconds of `stopwatch_s`.
-            patience: The time that a fault that begins alone waits until all replicas are in sync.
-                Time behind other faults does not count, because these have limits of their own.
+            patience: For a fault that begins alone: the time limit until all replicas are in sync.
+                Time
+                behind other faults does not count, because these have limits of their own.
             mend: A function to call repeatedly. It tries to heal earlier faults of the same
                 lane.
 

@@ -157,7 +157,8 @@ class UncleanElection:
 def leaves_somebody_to_elect(plan: Plan) -> bool:
     """Return whether a quorum survives while all replicas of a partition except one are down.
 
-    An attached cluster counts as one whose brokers keep the metadata, because this is not known.
+    The mode of an attached cluster is unknown. It is treated as a cluster whose brokers keep the
+    metadata.
     """
     if plan.replication == 1:
         return False

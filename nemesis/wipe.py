@@ -31,7 +31,7 @@ class Wipe:
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The brokers are stopped and whose replicas are deleted.
+        site: The run's cluster and hosts, which can stop the brokers and delete their replicas.
 
     Raises:
         ClusterError: The disks cannot be accessed.

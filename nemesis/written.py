@@ -1,4 +1,4 @@
-"""Checks of faults written by hand: an impossible fault is rejected before anything starts.
+"""Check faults written by hand: an impossible fault is rejected before anything starts.
 
 Conditions that are known only at run time are not checked here, such as a partition without a
 leader, or an ISR of two for `last-isr`. Such a fault waits, and is recorded without effect.
@@ -70,7 +70,7 @@ def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) ->
 
 
 def _reasons_beside(fault: PlannedFault, plan: Plan) -> Iterator[str]:
-    """Yield why a fault that drops flushes cannot run beside another fault.
+    """Yield why a fault that drops flushes cannot run together with another fault.
 
     Its broker ends in order, so it stays an eligible leader replica (KIP-966) without its lost
     records. If the other replicas end before it has fetched these again, it is elected. Records are
@@ -118,7 +118,7 @@ def _reasons_of_target(fault: PlannedFault, target: Target, roster: Roster) -> I
 
 
 def _alls(roster: Roster) -> Mapping[str, tuple[str, tuple[str, ...]]]:
-    """Return roles that always mean all of their nodes: each role's words and its nodes."""
+    """Return roles that always mean all of their nodes: each role's text and its nodes."""
     return {
         QUORUM_VOTERS: ("who vote", roster.voters),
         SERVERS: ("servers", roster.everybody),

@@ -1,4 +1,4 @@
-"""The files of a run and everything that shows them: terminal, page, exports, local site.
+"""The files of a run and the code that shows them: terminal, page, exports, local site.
 
 - `record/`: the record's tables and types: plan, tables, streams, verdict, clock, paths.
 - `store.py`: the folders of runs, the lock that marks a live run, and the search for a run by name.

@@ -1,6 +1,6 @@
 """`environment.json`: the machine and software versions that a run used.
 
-A reader needs these facts to repeat or explain the run. The file does not identify the machine's
+A reader needs these facts to rerun or explain the run. The file does not identify the machine's
 owner: it contains no user name, host name or address.
 """
 
@@ -62,9 +62,9 @@ class Environment:
         hosts: The kind of hosts: namespace, process, ...
         libraries: The version of each installed library. `kafka-clients` is listed only if the
             workload uses Kafka's own Java client.
-        started_utc: Start of the run on the wall clock, `20261121T104500Z`; shown to people only.
-        started_unix_s: Start of the run in seconds since 1970. It places lines of brokers' logs in
-            the run's time.
+        started_utc: Start of the run on the wall clock, `20261121T104500Z`. It is only for display.
+        started_unix_s: Start of the run in seconds since 1970. It converts the times in brokers'
+            logs to times of the run.
         clock_start_ns: `CLOCK_MONOTONIC` at the run's start, the zero of all times in the record.
         doctor: One sentence for each topic that `logquake doctor` checked on this machine.
     """

@@ -1,6 +1,6 @@
 """The result table and page of a hunt: the runs, the failures, and the transitions reached.
 
-A hunt plays many runs with plans chosen at random, to find failures.
+A hunt executes many runs with plans chosen at random, to find failures.
 """
 
 from collections.abc import Sequence
@@ -51,13 +51,13 @@ class Find:
         workload, client, faults: Settings of the first failed run.
         runs: Ids of the randomly planned runs with the failure, the first one first.
         minutes: Minutes of main phases until the first failed run.
-        recurs: Number of repeats with the failure, `4 of 5 (38 % to 96 %)`, and other broken
+        recurs: Number of reruns with the failure, `4 of 5 (38 % to 96 %)`, and other broken
             promises.
         controls: For each control system: its name, the number of its runs with the failure, other
             broken promises, and the changes in its plans.
-        others: Ids of repeats and controls that broke another promise.
-        command: The command that plays the run again.
-        control_commands: The commands that play the run on the control systems.
+        others: Ids of reruns and controls that broke another promise.
+        command: The command that executes the run again.
+        control_commands: The commands that execute the run on the control systems.
         bundle: The bundle of the first failed run.
     """
 
@@ -89,7 +89,7 @@ class Find:
 
     @property
     def other_words(self) -> str:
-        """The number of repeats that broke another promise, and the first ids; empty if none."""
+        """The number of reruns that broke another promise, and the first ids; "" if none."""
         return f"{many(len(self.others), 'run')}: {few(self.others)}" if self.others else ""
 
 
@@ -151,7 +151,7 @@ class HuntStory:
 
     @property
     def headline(self) -> str:
-        """The number of failures and the time played, as one sentence."""
+        """The number of failures and the total duration of the runs, as one sentence."""
         if not any(self.outcomes.values()):
             return "Nothing was played"
         found = many(len(self.finds), "failure") if self.finds else "No failure"
@@ -159,7 +159,7 @@ class HuntStory:
 
     @property
     def time(self) -> str:
-        """The total time of all runs' main phases, in words."""
+        """The total duration of all runs' main phases, as text."""
         if self.hours < _FEW_HOURS:
             return many(round(60 * self.hours), "minute")
         return f"{self.hours:.1f} hours"

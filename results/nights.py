@@ -1,4 +1,4 @@
-"""Read and write `night.json`, which records the suite and night that a run belongs to."""
+"""Read and write `night.json`, which names the suite and nightly run that a run belongs to."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def write_night(path: Path, night: Night) -> None:
 
 
 def read_night(path: Path) -> Night | None:
-    """Return a run's `night.json`, or None if no suite started the run and it repeats no other run.
+    """Return a run's `night.json`, or None if no suite started the run and it reruns no other run.
 
     Raises:
         StoreError: The file exists, but cannot be read.

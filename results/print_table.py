@@ -23,7 +23,7 @@ def say(console: Console, text: str, *, style: str = "") -> None:
 
 
 def say_page(console: Console, page: Path) -> None:
-    """Print where a page is; on terminals that can (OSC 8) the path is a link to it."""
+    """Print the path of a page. On terminals that support OSC 8, the path is a link to it."""
     link = Style(link=page.absolute().as_uri())
     console.print(Text.assemble("page: ", (inert(str(page)), link)), soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""Read which protocol transitions a run reached, and which pairs of successive transitions.
+"""Read the protocol transitions that a run reached, and the pairs of successive transitions.
 
 The judge computes transitions from the record and stores them with the other statistics. A run that
 was not judged, or was judged by an older Logquake, has none. `logquake check` adds them.
@@ -14,7 +14,7 @@ from results.record.transitions import TRANSITIONS
 from results.tables import RunTables
 
 Succession = tuple[str, str]
-"""Two transitions of one place, e.g. a partition; the second followed within ten seconds."""
+"""Two transitions in one place, such as a partition; the second within ten seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

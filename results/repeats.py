@@ -1,13 +1,13 @@
-"""How often a failure recurs: the definition of a repeat, the counting rules, and the wording.
+"""How often a failure recurs in reruns: definition, counting rules, and wording.
 
-A repeat is a run that a suite or `logquake repro` plays because another run failed. Its
+A repeat is a rerun: a run that a suite or `logquake repro` executes because another run failed. Its
 `night.json` names the failed run. A failure's repeats are the repeats of all runs with its
 signature. The rules are:
 
-- A repeat counts if its verdict is valid or invalid. An unknown verdict says nothing about a broken
-  promise. It counts only if its reason is the failure that is measured.
-- The failed run that is repeated does not count, because it was chosen for its failure.
-- Repeats with the same seed and repeats with new seeds are counted separately.
+- A repeat counts if its verdict is valid or invalid. An unknown verdict shows nothing about a
+  broken promise. It counts only if its reason is the failure that is measured.
+- The failed run itself does not count, because it was chosen for its failure.
+- Repeats with the seed of the failed run and repeats with new seeds are counted separately.
 - A repeat counts as long as the store has both runs.
 - A run that was interrupted and broke no promise never counts.
 
@@ -55,11 +55,11 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeats:
-    """How often a failure recurred when its runs were repeated.
+    """How often a failure recurred in reruns of its failed runs.
 
     Attributes:
-        same_seed: Rate in repeats with the seed of the failed run.
-        fresh_seeds: Rate in repeats with new seeds.
+        same_seed: Rate in reruns with the seed of the failed run.
+        fresh_seeds: Rate in reruns with new seeds.
     """
 
     same_seed: Rate
@@ -67,7 +67,7 @@ class Repeats:
 
     @property
     def any(self) -> bool:
-        """Whether any repeat counts."""
+        """Whether any rerun counts."""
         return bool(self.same_seed.of or self.fresh_seeds.of)
 
     @property
@@ -82,8 +82,8 @@ class Trial:
 
     Attributes:
         run_id: Id of the run.
-        why: Reason for which it was played.
-        repeats: Id of the run that it repeats; empty if none.
+        why: Reason for which it was executed.
+        repeats: Id of the run that it reruns; empty if none.
         verdict: `valid`, `invalid` or `unknown`; empty if it has none.
         signature: Key of its failure; empty if it has none.
     """
@@ -96,7 +96,7 @@ class Trial:
 
 
 def repeats_of(trials: Iterable[Trial], key: str) -> Repeats:
-    """Count how often a failure recurred in repeats.
+    """Count how often a failure recurred in reruns.
 
     Args:
         trials: Runs, in any order. Runs unrelated to the failure do not count.
@@ -111,7 +111,7 @@ def repeats_of(trials: Iterable[Trial], key: str) -> Repeats:
 
 
 def counts(trial: Trial, key: str) -> bool:
-    """Return whether a repeat counts, i.e. its verdict shows whether the failure recurred."""
+    """Return whether a rerun counts, i.e. its verdict shows whether the failure recurred."""
     return trial.verdict in {"valid", "invalid"} or bool(key and trial.signature == key)
 
 

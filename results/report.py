@@ -71,7 +71,7 @@ def load() -> None:
 
 
 def write_report(paths: RunPaths, *, output: Path | None = None) -> Path:
-    """Write the page of a run, and its plots as files beside it.
+    """Write the page of a run, and its plots as files next to it.
 
     The page of a scripted run also shows a run with another rule, if the store has one. The other
     run's page is then written again too, because it shows this run. Another user's page is not

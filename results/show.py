@@ -125,7 +125,7 @@ def print_verdict(
 def print_sentence(
     verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
 ) -> None:
-    """Print a verdict's sentence, and its witness; parameters as for `print_verdict`."""
+    """Print a verdict's sentence and its main anomaly; parameters as for `print_verdict`."""
     head = headline(verdict)
     _print_sentence(head, console, names=names, witness=head.witness_says)
 
@@ -133,7 +133,7 @@ def print_sentence(
 def print_details(
     verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
 ) -> None:
-    """Print a verdict's table of anomalies, and what was looked at; as for `print_verdict`."""
+    """Print a verdict's table of anomalies and its comparisons; as for `print_verdict`."""
     if verdict is None:
         return
     _print_anomalies(verdict, console, tone=headline(verdict).tone, names=names)

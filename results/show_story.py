@@ -14,7 +14,7 @@ from results.wording.inert import inert
 from results.wording.naming import said
 
 _STYLES = ("blue", "dark_orange", "green", "magenta", "cyan", "red")
-"""Colours of leader epochs. The epoch is also written beside each record."""
+"""Colours of leader epochs. The epoch is also written next to each record."""
 _MAX_RUNS = 12
 
 

@@ -1,10 +1,10 @@
-"""The signature of a failure, which identifies the same failure in different runs and nights.
+"""The signature of a failure, which identifies the failure in different runs and nightly runs.
 
 A signature consists of anomaly names, place and fault families. It contains nothing random: no
 offset, value, time, id, partition or topic. It also leaves out symptoms that have the same cause.
 For example, a lost write leaves a gap in the offsets, and only by chance does a reader notice it.
-The faults are the families that the plan requested, not the faults chosen from the seed. So the
-same entry of a suite has the same faults with every seed.
+The faults are the families that the plan requested, not the faults chosen from the seed. So an
+entry of a suite has the same faults with every seed.
 """
 
 import hashlib
@@ -116,9 +116,9 @@ def signature_of(
 
 
 def class_of(verdict: Verdict, *, as_told: bool | None = None) -> str:
-    """Return the verdict's class: safety, liveness, harness or unknown; empty if it is valid.
+    """Return the verdict's class: safety, liveness, harness or unknown; "" if it is valid.
 
-    A scripted run that ended otherwise than expected is never valid, but at best unknown.
+    If a scripted run did not end as expected, its class is never "", but at least unknown.
     """
     match verdict.valid:
         case Validity.VALID:

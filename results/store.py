@@ -1,8 +1,8 @@
 """The store: one folder for each run, `STORE/<name>/<UTC time>-<seed>/`, and `STORE/latest`.
 
-A live run holds an flock on its `lock` file. The kernel releases the lock when the process ends,
-for whatever reason. So a dead run can be distinguished from a live one, also from another container
-that shares the store. A forked child would keep the lock, so it releases the lock first.
+A live run holds an flock on its `lock` file. The kernel releases the lock when the process ends in
+any way. So a dead run can be distinguished from a live one, also from another container that shares
+the store. A forked child would keep the lock, so it releases the lock first.
 
 The lock file contains the controller's pid for people, its boot and PID namespace
 (`results.record.world`), and the file's inode number. A copy of the run has another inode number.
@@ -65,7 +65,7 @@ def typed(paths: RunPaths) -> str:
 
 
 class RunInUseError(StoreError):
-    """Another process holds a run's lock."""
+    """An error: another process holds a run's lock."""
 
 
 _held: set[int] = set()
@@ -81,7 +81,7 @@ os.register_at_fork(after_in_child=_let_go)
 
 
 class RunLock:
-    """The lock of a live run, as a context manager; it ends at the latest with the process."""
+    """The lock of a live run, as a context manager. The end of the process also releases it."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle

@@ -58,8 +58,8 @@ STATISTICS: dict[str, pa.Schema] = {
 """The tables of `statistics/*.parquet` by name, with the columns that readers get.
 
 `second` counts from the run's start. Two other column names are also read: `window_ns` (start of
-the second in nanoseconds) and `epoch` (a leader epoch). A `calm_` column counts only times without
-a fault.
+the second in nanoseconds) and `epoch` (a leader epoch). A `calm_` column counts only seconds
+without a fault.
 """
 
 

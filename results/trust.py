@@ -1,9 +1,9 @@
 """Decide which run folders a command may act on.
 
 A run's folder lists the run's processes, the undo actions of its faults, and its logins. A user who
-can write the folder can change all of this. So a command that signals, undoes, logs in, writes or
-plays a run again requires a safe folder. The caller must own the folder, other users must not be
-able to write it, and it must contain no links to other places.
+can write the folder can change all of this. So some commands require a safe folder: those that
+signal, undo, log in, write, or execute a run again. The caller must own the folder, other users
+must not be able to write it, and it must contain no links to other places.
 
 This check is not enough, because a folder from an archive belongs to the user who unpacked it. So
 commands also verify each fact from the run's files before they act on it.
@@ -33,11 +33,11 @@ _SHARED = stat.S_IWGRP | stat.S_IWOTH | stat.S_ISVTX
 
 
 class UntrustedRunError(StoreError):
-    """A run that commands must not act on. The message is one sentence with a remedy."""
+    """An error: commands must not act on this run. The message is one sentence with a remedy."""
 
 
 class NotOursError(UntrustedRunError):
-    """A run that is intact, but belongs to another user or is in another place."""
+    """An error: the run is intact, but belongs to another user or is in another place."""
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def refuse_to_write(paths: RunPaths, *, otherwise: str) -> None:
 
     Args:
         paths: The run.
-        otherwise: A clause for the error message about what the user can do instead.
+        otherwise: A clause for the error message: a remedy for the user.
 
     Raises:
         StoreError: As in `refuse_unless_own`.
@@ -159,13 +159,13 @@ def _is_own(found: os.stat_result, at: Path | int) -> bool:
 
 
 def refuse_nights_unless_own(folder: Path) -> None:
-    """Refuse to continue nights of a suite in a folder that the caller does not own.
+    """Refuse to continue a suite's nightly runs in a folder that the caller does not own.
 
-    The journals of nights decide which runs are healed and deleted. The suite files decide which
-    commands are run.
+    The journals of nightly runs decide which runs are healed and deleted. The suite files decide
+    which commands are run.
 
     Args:
-        folder: Folder of a suite's nights, `STORE/.suites/<suite>`; it need not exist.
+        folder: Folder of a suite's nightly runs, `STORE/.suites/<suite>`; it need not exist.
 
     Raises:
         UntrustedRunError: The folder, or a file in it, is a link, belongs to another user, or is
@@ -183,13 +183,13 @@ def refuse_nights_unless_own(folder: Path) -> None:
 
 
 def others_of(folder: Path) -> str:
-    """Return who, except the caller and root, can write or replace a folder or its contents.
+    """Return which user, except the caller and root, can write or replace a folder or its contents.
 
     Args:
-        folder: A folder from which programs are run; it may be a link.
+        folder: A folder with programs that Logquake runs; it may be a link.
 
     Returns:
-        A user's name, or "everybody". Empty if no other user can, or if the folder is missing.
+        A user's name, or "everybody". "" if no other user can, or if the folder is missing.
     """
     above = {*folder.absolute().parents, *folder.resolve().parents}
     try:
@@ -220,7 +220,7 @@ def is_closed(path: Path) -> bool:
 
 
 def _swappers(folder: Path) -> str:
-    """Return who else can replace a subfolder of a folder with another one."""
+    """Return which other user can replace a subfolder of a folder with another one."""
     found = folder.stat()
     known = found.st_uid in (os.geteuid(), 0) or _is_unseen(found.st_uid)
     if not known:
@@ -291,7 +291,7 @@ def _see(paths: RunPaths, path: Path) -> None:
 
 
 def _distrust(path: Path, root: Path) -> str:
-    """Return why a file or folder of a run is not trusted; empty if it is."""
+    """Return why a file or folder of a run is not trusted; "" if it is."""
     found = path.lstat()
     where = f"{path.relative_to(root.parent)}"
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):

@@ -3,8 +3,7 @@
 from math import sqrt
 
 Z_95 = 1.959963984540054
-"""The 97.5 % quantile of the normal distribution; 95 % of it lie between minus and plus this value.
-"""
+"""The 97.5 % quantile of the normal distribution: 95 % lie between minus and plus this value."""
 
 
 def wilson_interval(count: int, of: int) -> tuple[float, float]:

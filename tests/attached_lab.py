@@ -1,9 +1,9 @@
-"""A cluster that somebody else runs: three nodes of Kafka with SASL_SSL, for tests as root.
+"""A Kafka cluster that another user runs, as an attached cluster for tests: three nodes, SASL_SSL.
 
-`python -m tests.attached_lab up FOLDER` starts it, `... down FOLDER` takes it away. Each node has a
-network namespace, an ordinary user's id and addresses of its own; its owner has users, ACLs, and a
-topic with records. `FOLDER/node N VERB` is what an operator's commands would be, `cluster.toml` the
-file that allows them.
+`python -m tests.attached_lab up FOLDER` starts the cluster, and `... down FOLDER` removes it. Only
+root can run it. Each node has a network namespace, an ordinary user's id and addresses of its own.
+The cluster's owner has users, ACLs, and a topic with records. The script `FOLDER/node N VERB` does
+what an operator's commands would do. The file `cluster.toml` permits these commands.
 """
 
 import importlib
@@ -26,7 +26,7 @@ from cluster.kafka.storage import java_argv
 from results.record.clock import wait_until
 
 admins: Any = importlib.import_module("confluent_kafka.admin")
-"""Its stubs export nothing by name."""
+"""The stubs of this module export no names."""
 
 NODES = (1, 2, 3)
 PORT, CONTROLLER_PORT = 19_193, 19_194
@@ -128,7 +128,7 @@ files = "./node {{id}} files"
 
 
 def host(n: int) -> str:
-    """The address of a node."""
+    """Return the address of a node."""
     return f"10.99.77.{10 + n}"
 
 
@@ -140,11 +140,11 @@ class Lab:
 
     @property
     def file(self) -> Path:
-        """The file that allows commands."""
+        """The cluster's file, which permits the commands."""
         return self.folder / "cluster.toml"
 
     def owners(self, **more: str) -> dict[str, str]:
-        """Settings of the owner's clients."""
+        """Return the client settings of the cluster's owner."""
         return {
             "bootstrap.servers": ",".join(f"{host(n)}:{PORT}" for n in NODES),
             "security.protocol": "sasl_ssl",
@@ -157,7 +157,7 @@ class Lab:
         }
 
     def node(self, n: int, verb: str, *more: str) -> str:
-        """Do something to a node, as its operator."""
+        """Run an operator's command on a node."""
         done = subprocess.run(
             [self.folder / "node", str(n), verb, *more],
             capture_output=True,
@@ -168,7 +168,7 @@ class Lab:
         return done.stdout.strip()
 
     def up(self) -> None:
-        """Make certificates, networks and disks; start the nodes; write what their owner has."""
+        """Create certificates, networks and disks; start the nodes; write the owner's records."""
         self._make_certificates()
         self._make_network()
         self._make_nodes()
@@ -185,14 +185,17 @@ class Lab:
         assert producer.flush(30) == 0
 
     def down(self) -> None:
-        """End the nodes; take the networks away."""
+        """End the nodes, and remove the networks."""
         for n in NODES:
             self.node(n, "kill")
             _do("ip", "netns", "del", f"stg{n}", check=False)
         _do("ip", "netns", "del", "stg0", check=False)
 
     def belongings(self) -> dict[str, object]:
-        """Return topics, groups, ACLs, rules, and the bytes of the foreign topic, to compare."""
+        """Return all that the owner has: topics, groups, ACLs, nft rules, files, records.
+
+        Tests compare it.
+        """
         admin = admins.AdminClient(self.owners())
         acls = admin.describe_acls(
             admins.AclBindingFilter(
@@ -225,7 +228,7 @@ class Lab:
         }
 
     def records(self) -> list[tuple[int, int, bytes]]:
-        """Return what is in the owner's topic."""
+        """Return the records of the owner's topic."""
         reader = Consumer(
             self.owners(**{"group.id": "owner", "auto.offset.reset": "earliest"})
             | {"enable.auto.commit": "false"}
@@ -255,7 +258,7 @@ class Lab:
         assert not gone, (self.folder / f"n{gone[0]}" / "out").read_text()[-2000:]
         try:
             return len(admin.list_topics(timeout=2).brokers) == len(NODES)
-        except KafkaException:  # It is not up yet.
+        except KafkaException:  # The broker is not up yet.
             return False
 
     def _make_certificates(self) -> None:
@@ -278,7 +281,7 @@ class Lab:
         (here / "node.pem").chmod(0o644)  # A key of three days, for other users of this machine.
 
     def _make_network(self) -> None:
-        # The bridge has a namespace of its own, too: this machine's firewall has no say there.
+        # The bridge has its own namespace, too, in which this machine's firewall has no rules.
         _do("ip", "netns", "add", "stg0")
         hub = ("ip", "netns", "exec", "stg0", "ip", "link")
         _do(*hub, "add", "bridge", "type", "bridge")
@@ -305,7 +308,7 @@ class Lab:
         here = self.folder
         java, kafka = brokers_java(), fetch_kafka("4.3.1", progress=lambda _: None)
         (here / "lib").mkdir()
-        for jar in kafka.classpath:  # The cache is in a home that other users do not see.
+        for jar in kafka.classpath:  # The cache is in a home folder that other users cannot read.
             shutil.copy(jar, here / "lib" / jar.name)
         argv = [str(java.path), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
                 "-XX:-UsePerfData", "-cp", f"'{here}/lib/*'"]  # fmt: skip
@@ -388,7 +391,7 @@ class Lab:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Lab]:
-    """Have a cluster run for as long as the block lasts."""
+    """Start the cluster, and end it after the `with` block."""
     lab = Lab(folder)
     try:
         lab.up()
@@ -404,7 +407,7 @@ def _do(*argv: str, cwd: Path | None = None, check: bool = True) -> str:
 
 
 def main() -> None:
-    """Start a cluster, or end one."""
+    """Start a cluster, or end it."""
     verb, folder = sys.argv[1], Path(sys.argv[2]).absolute()
     lab = Lab(folder)
     if verb == "up":

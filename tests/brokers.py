@@ -1,4 +1,4 @@
-"""The brokers of a plan's system, as a run has them, for tests that need no run."""
+"""The brokers of a plan's system, for tests that need brokers but no run."""
 
 from cluster.kafka.cluster import KafkaCluster
 from cluster.protocol import Hosts
@@ -8,7 +8,7 @@ from results.record.plan import Plan
 
 
 def brokers_of(plan: Plan, hosts: Hosts, paths: RunPaths) -> KafkaCluster:
-    """Return the brokers that a plan names, on hosts that are up, not started."""
+    """Return the brokers that a plan names, not started, on hosts that are up."""
     system = system_of(plan)
     system.prepare(print)
     cluster = system.cluster(hosts, paths)

@@ -1,4 +1,4 @@
-"""Settings of all tests, and what several folders of tests share."""
+"""The settings of all tests, and fixtures for several test folders."""
 
 import gc
 import signal
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
     from tests.results.browser import Reader
 
-# Where tests are begun in the background a shell has Ctrl-C ignored, in all that they start, too.
+# A shell makes background jobs ignore Ctrl-C, and their child processes inherit this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A shared machine is slow now and then; no test may fail by the clock.
-# On CI, Hypothesis would draw the same examples each time in this one, too.
+# A shared machine is sometimes slow, so no test may fail because of the time it takes.
+# On CI, Hypothesis would use the same examples each time, even in this profile.
 settings.register_profile(
     "search",
     deadline=None,
     derandomize=False,
     suppress_health_check=[HealthCheck.too_slow],
 )
-# The same examples each time, so that a change fails by what it does, and not by chance. New ones
-# are looked for by `pytest --hypothesis-profile search`.
+# The same examples each time, so that a change never fails by chance. For new examples, run
+# `pytest --hypothesis-profile search`.
 settings.register_profile("logquake", settings.get_profile("search"), derandomize=True)
 settings.load_profile("logquake")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator["Reader"]:
-    """Return a reader with a real browser, started once for a file of tests that look at pages.
+    """Return a reader with a real browser, which is started once for each test file.
 
-    Playwright keeps its event loop running in this thread as long as the browser is there, so tests
-    that run a loop of their own have to find it ended.
+    Playwright keeps an event loop running in this thread while the browser is open. So tests that
+    run an event loop of their own must not start before the browser has ended.
     """
     from tests.results.browser import reader  # noqa: PLC0415 - sessions inside of hubs need none
 
@@ -51,7 +51,7 @@ def browser() -> Iterator["Reader"]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave out what this machine cannot run."""
+    """Leave out a test that this machine cannot run."""
     machine.require_marked(item)
 
 
@@ -59,7 +59,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     call: pytest.CallInfo[None],
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let no skip hide a test: only `tests/machine.py` leaves tests out."""
+    """Turn a skipped test into a failure, unless `tests/machine.py` has left the test out."""
     report = yield
     if report.skipped and not hasattr(report, "wasxfail"):
         raised = call.excinfo and call.excinfo.value
@@ -69,7 +69,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that asks for the second tier."""
+    """Add the option that selects the second tier of tests."""
     words = "run all tests: also those marked `everything`, which a newcomer can do without"
     parser.addoption("--everything", action="store_true", help=words)
     parser.addoption(
@@ -79,26 +79,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Have several workers play a session of whole folders, unless the user chose already."""
+    """Run a session of whole folders with several workers, unless the user chose otherwise."""
     option = config.option
     if not all(Path(each).is_dir() for each in config.args):
-        # Tests that are named are meant, in a worker, too.
+        # If the user names tests, all of them run, in a worker, too.
         option.everything = option.night = True
     elif hasattr(config, "workerinput") or getattr(option, "logquake", None):
-        return  # A worker starts none; a suite plays several runs at once by itself.
+        return  # A worker starts no workers. A suite plays several runs at once by itself.
     elif getattr(option, "numprocesses", 0) is None and option.dist == "no":
         spread(option)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> ByFile | None:
-    """Hand out our units of work."""
+    """Return the scheduler that distributes our units of work."""
     return ByFile(config, log) if config.option.dist == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while tests are collected: all is kept, and a fifth of the time goes."""
+    """Switch garbage collection off during the collection of tests.
+
+    No object can be freed then, and the garbage collection would take a fifth of the time.
+    """
     gc.disable()
     try:
         return (yield)
@@ -109,7 +112,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the second tier, and the night's tests, unless they are asked for, or named."""
+    """Leave out tests of the second tier and nightly tests, unless the user names them."""
     for tier in ("everything", "night"):
         if not config.getoption(tier):
             left_out = [item for item in items if item.get_closest_marker(tier)]
@@ -120,7 +123,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Let no skip hide a whole module: what its tests need is for each of them to say."""
+    """Turn the skip of a whole module into a failure. Each test must state its own needs."""
     report = yield
     if report.skipped:
         report.outcome, report.longrepr = "failed", f"skipped as a whole: {report.longrepr}"
@@ -128,7 +131,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List why tests were left out, with how many, and what no test plays."""
+    """List the reasons for tests that were left out, and the systems that no test plays."""
     named = terminalreporter.config.args_source is pytest.Config.ArgsSource.ARGS
     skipped = terminalreporter.stats.get("skipped", [])
     for sentence in machine.left_out(skipped, whole=not named):

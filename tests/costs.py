@@ -1,10 +1,11 @@
-"""What tests cost: a plugin that writes a line for each test, and adds them up by folder or file.
+"""The cost of tests: a pytest plugin that writes a line for each test, and a sum by folder or file.
 
     .venv/bin/pytest --everything -p tests.costs --costs costs.jsonl
     .venv/bin/python -m tests.costs costs.jsonl [--by folder|file|test] [--top 30]
 
-A line has the test, its seconds, and its processor seconds: those of its worker, and of children
-that ended meanwhile. A daemon that several tests share counts for the last of them.
+A line has the test, its seconds, and its processor seconds. These are the processor seconds of the
+test's worker, and of child processes that ended during the test. The cost of a daemon that several
+tests share is in the last of these tests.
 """
 
 import argparse
@@ -26,13 +27,13 @@ BY: dict[str, Callable[[str], str]] = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the file's option."""
+    """Add the option for the file."""
     parser.addoption("--costs", metavar="FILE", help="append a line for each test to this file")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Write down what one test takes, its fixtures included."""
+    """Record the cost of one test, including its fixtures."""
     started_s, before = stopwatch_s(), os.times()
     done = yield
     after, took_s = os.times(), stopwatch_s() - started_s
@@ -45,7 +46,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def table(file: Path, by: str, top: int) -> Iterator[str]:
-    """Yield the lines of a table, the most expensive first."""
+    """Yield the lines of a table, with the most expensive tests first."""
     sums: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
     for each in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
         for name in (BY[by](each["test"]), "all"):
@@ -57,7 +58,7 @@ def table(file: Path, by: str, top: int) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table of costs."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--by", choices=BY, default="folder")

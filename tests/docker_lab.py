@@ -1,4 +1,4 @@
-"""A Docker daemon for tests, and a look at it that is not ours: by Docker's own command line."""
+"""A Docker daemon for tests, and an independent view of it by Docker's own command line."""
 
 import contextlib
 import fcntl
@@ -18,19 +18,20 @@ from cluster.protocol import UserError
 from results.record.clock import WaitTimeoutError, wait_until
 
 USERS = Path("/run/logquake-tests-docker")
-"""Locked by whoever uses the daemon. Only root can have one, and `/run` is empty after a boot."""
+"""The lock file of the daemon's users. Its folder `/run` is empty after a boot."""
 _children: dict[int, "subprocess.Popen[bytes]"] = {}
-"""Daemons that this process started; others may have ended them."""
+"""The daemons that this process started; other processes may have ended them."""
 START_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 60.0
 
 
 @contextmanager
 def daemon() -> Iterator[None]:
-    """Have a daemon run: the one that there is, or else one that its last user stops in the end.
+    """Ensure that a Docker daemon runs during the block.
 
-    Workers that play tests side by side share it. Each of them holds a shared lock on a file
-    (man 2 flock). In it stands the daemon's process, if it is ours.
+    If a daemon already runs, it is used. Otherwise one is started, and its last user ends it.
+    Several test workers share the daemon. Each worker holds a shared lock on a file (man 2 flock).
+    If the tests started the daemon, the file contains its process id.
     """
     with USERS.open("a+") as users:
         with _alone():
@@ -42,7 +43,7 @@ def daemon() -> Iterator[None]:
         try:
             yield
         finally:
-            with _alone(), contextlib.suppress(BlockingIOError):  # Others use it still.
+            with _alone(), contextlib.suppress(BlockingIOError):  # Other processes still use it.
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 users.seek(0)
                 if ours := users.read():
@@ -52,14 +53,14 @@ def daemon() -> Iterator[None]:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Have one worker at a time look for the daemon, start it or end it."""
+    """Let only one worker at a time look for the daemon, start it or end it."""
     with USERS.with_suffix(".alone").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _started() -> int:
-    """Start a daemon; return its process number when it answers."""
+    """Start a daemon; return its process id when it answers."""
     program = shutil.which("dockerd", path="/usr/sbin:/usr/bin:/usr/local/bin")
     assert program, "dockerd is missing; type: apt-get install docker.io"
     with tempfile.TemporaryFile() as said:
@@ -81,7 +82,7 @@ def _started() -> int:
 
 
 def _end(pid: int) -> None:
-    """End our daemon, whoever of its users started it."""
+    """End the daemon that tests started, even if another worker started it."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         if process.name() == "dockerd" and process.status() != psutil.STATUS_ZOMBIE:
@@ -96,7 +97,7 @@ def _end(pid: int) -> None:
 
 
 def answers() -> bool:
-    """Tell whether a daemon runs."""
+    """Return whether a daemon runs."""
     try:
         connect().close()
     except UserError:
@@ -105,20 +106,20 @@ def answers() -> bool:
 
 
 def docker(*words: str) -> str:
-    """Run Docker's own command; return what it says."""
+    """Run Docker's own command; return its output."""
     done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"docker {' '.join(words)}: {done.stderr}"
     return done.stdout.strip()
 
 
 def inspected(*words: str) -> list[dict[str, Any]]:
-    """Return what `docker inspect` says of all that `docker WORDS` lists."""
+    """Return the output of `docker inspect` for all objects that `docker WORDS` lists."""
     names = docker(*words).split()
     if not names:
         return []
     argv = ["docker", "inspect", *names]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    # Other workers' containers may be gone by now; what is there is told all the same.
+    # Other workers' containers may already be deleted. The rest is still printed.
     wrong = [line for line in done.stderr.splitlines() if "no such" not in line.lower()]
     assert not wrong, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
@@ -126,17 +127,17 @@ def inspected(*words: str) -> list[dict[str, Any]]:
 
 
 def container_of_process(pid: int) -> dict[str, Any] | None:
-    """Return what Docker says of the container whose main process has a number."""
+    """Return Docker's description of the container with this main process id."""
     those = inspected("ps", "--quiet", "--all")
     return next((each for each in those if each["State"]["Pid"] == pid), None)
 
 
 def pid_outside(pid: int, beside: int) -> int:
-    """Return the number here of a process that has another one in a container.
+    """Return the process id on this machine of a process in a container.
 
     Args:
-        pid: Its number there.
-        beside: The number here of another process of the same process namespace.
+        pid: The process id inside the container.
+        beside: The process id, on this machine, of another process in the same pid namespace.
     """
     namespace = Path(f"/proc/{beside}/ns/pid").readlink()
     for folder in Path("/proc").glob("[0-9]*"):
@@ -144,6 +145,6 @@ def pid_outside(pid: int, beside: int) -> int:
             numbers = (folder / "status").read_text().partition("NSpid:")[2].split("\n")[0].split()
             if (folder / "ns" / "pid").readlink() == namespace and int(numbers[-1]) == pid:
                 return int(folder.name)
-        except OSError:  # It ended meanwhile.
+        except OSError:  # The process has just ended.
             continue
     raise AssertionError(f"there is no process {pid} in the namespace of {beside}")

@@ -1,11 +1,11 @@
-"""What test modules hold ready for tests of all checks, faults or workloads.
+"""Collect constants from test modules, for tests that cover all checks, faults or workloads.
 
-Some tests go through all checks, and need something of each: an example, a record that it must
-find. A check brings its own in its test module, as a constant of an agreed name:
+Some tests cover all checks, and need data for each check: an example, or a record with the anomaly.
+Each check's test module has these data in a constant with an agreed name:
 
     WHYS_OF = [("some-anomaly", {"node": "n1"}, "why it came about")]
 
-So what is added needs no line in the tests of all.
+So a new check needs no line in the tests that cover all checks.
 """
 
 import re
@@ -18,11 +18,11 @@ ROOT = Path(__file__).parents[1]
 
 
 def modules_with(pattern: str, *, folder: str) -> Iterator[str]:
-    """Yield the names of the test modules of a folder in which a line begins so.
+    """Yield the names of a folder's test modules in which a line begins with a pattern.
 
     Args:
         pattern: A regular expression for the beginning of a line.
-        folder: Below the root: `tests/checkers`.
+        folder: The folder below the root: `tests/checkers`.
     """
     for path in sorted((ROOT / folder).glob("test_*.py")):
         if re.search(rf"^{pattern}", path.read_text(encoding="utf-8"), re.MULTILINE):
@@ -30,7 +30,12 @@ def modules_with(pattern: str, *, folder: str) -> Iterator[str]:
 
 
 def collected(name: str, *, folder: str) -> list[Any]:
-    """Return what the test modules of a folder hold under a name, all their entries."""
+    """Return the entries of a constant in all test modules of a folder.
+
+    Args:
+        name: The name of the constant.
+        folder: The folder below the root: `tests/checkers`.
+    """
     return [
         entry
         for module in modules_with(rf"{name}\b.* = ", folder=folder)

@@ -1,10 +1,11 @@
-"""What this machine can do, and the one way to leave a test out.
+"""Find out which tests this machine can run, and leave out the others with a reason.
 
-A test that this machine cannot run says what it needs: by a mark that names it (`kafka`, `docker`,
-`needs("root")`), or, in a fixture, by `require`. The product itself is asked whether that is here,
-when the first test needs it. What is missing is the reason why a test is left out, with the remedy.
+A test declares what it needs by a mark (`kafka`, `docker`, `needs("root")`), or a fixture calls
+`require`. When the first test needs something, Logquake's own checks decide whether the machine has
+it. If it is missing, the test is left out, with a reason and a remedy.
 
-A test is not left out where the product refuses: it asks `abilities_of`, and expects the refusal.
+A test is not left out because Logquake itself refuses something. Such a test asks `abilities_of`,
+and expects the refusal.
 """
 
 import os
@@ -30,7 +31,7 @@ from cluster.protocol import UserError
 from harness.doctor import browser, ssh_lab
 
 INSIDE = "LOGQUAKE_TEST_INSIDE"
-"""Environment variable: a test runs in a hub, as another test outside has it run."""
+"""An environment variable for a test that another test runs inside a hub."""
 LEFT_OUT = "left out: "
 IMPLIED = {
     "docker": "docker",
@@ -39,40 +40,43 @@ IMPLIED = {
     "spark": "java",
     "ssh": "ssh",
 }
-"""The marks that say what a test does, and so what it needs."""
+"""The marks that describe what a test does, each with the thing that the test then needs."""
 OLDEST_GO = (1, 24)
 AS_ROOT = "as an ordinary user this test cannot run; run the tests as root"
 
 
 class LeftOut(Skipped):
-    """A test is left out, because this machine lacks what it needs. Nothing else raises it."""
+    """The exception that leaves a test out, because this machine lacks something.
+
+    No other code may raise it.
+    """
 
 
 def needs(*names: str) -> pytest.MarkDecorator:
-    """Mark a test that is left out where one of these is missing: see `NEEDS`."""
+    """Return a mark that leaves a test out if one of these things is missing; see `NEEDS`."""
     assert {*names} <= {*NEEDS}, names
     return pytest.mark.needs(*names)
 
 
 def require(*names: str) -> None:
-    """Leave the test out that runs now, if one of these is missing."""
+    """Leave out the current test if one of these things is missing."""
     if reason := next(filter(None, map(missing, names)), ""):
         raise LeftOut(f"{LEFT_OUT}{reason}")
 
 
 def require_marked(item: pytest.Item) -> None:
-    """Leave a test out if something is missing that its marks ask for."""
-    if INSIDE not in os.environ:  # Who is inside was asked outside, maybe as another user.
+    """Leave out a test if something is missing that its marks declare as needed."""
+    if INSIDE not in os.environ:  # In a hub, the check was made outside, maybe as another user.
         require(*needed_by(item))
 
 
 def runs_here(item: pytest.Item) -> bool:
-    """Tell whether nothing is missing that a test's marks ask for."""
+    """Return whether this machine has everything that a test's marks declare as needed."""
     return not any(map(missing, needed_by(item)))
 
 
 def needed_by(item: pytest.Item) -> list[str]:
-    """Return what a test's marks ask for, in the order of `NEEDS`."""
+    """Return the names of things that a test's marks declare as needed, in the order of `NEEDS`."""
     marked = {name for mark in item.iter_markers("needs") for name in mark.args}
     marked |= {IMPLIED[mark.name] for mark in item.iter_markers() if mark.name in IMPLIED}
     assert marked <= {*NEEDS}, f"{marked - {*NEEDS}} is none of {', '.join(NEEDS)}"
@@ -81,20 +85,20 @@ def needed_by(item: pytest.Item) -> list[str]:
 
 @cache
 def missing(name: str) -> str:
-    """Return why something that tests need is missing, with the remedy; empty if it is here."""
+    """Return why a thing is missing, with the remedy; an empty string if the machine has it."""
     return NEEDS[name]()
 
 
 def tun_opens() -> bool:
-    """Tell whether this user may open the TUN device, without asking the product."""
+    """Return whether this user may open the TUN device, without Logquake's own check."""
     return _opens("/dev/net/tun")
 
 
 @cache
 def fuse_works() -> bool:
-    """Tell whether this user can mount by FUSE, without asking what the product says of it.
+    """Return whether this user can mount by FUSE, without Logquake's own check.
 
-    Its device opens, libfuse and mfusepy are found, and a mount works.
+    The device must open, libfuse and mfusepy must be present, and a mount must work.
     """
     if not _opens("/dev/fuse"):
         return False
@@ -131,17 +135,17 @@ def _opens(device: str) -> bool:
 
 
 MAY_LACK = ("Go: ",)
-"""How reasons begin that hold on CI, too: what `./setup test` does not install."""
+"""The beginnings of reasons that are allowed on CI, too: `./setup test` does not install these."""
 
 
 def wrongly_skipped(raised: object, longrepr: object) -> str:
-    """Return why a test that was skipped has failed; empty if it was rightly left out.
+    """Return why a skipped test counts as failed; an empty string if it was rightly left out.
 
     Args:
-        raised: What ended it.
-        longrepr: Its report.
+        raised: The exception that ended the test.
+        longrepr: The test's report.
     """
-    if not isinstance(raised, LeftOut):  # By its class: anybody can write the words.
+    if not isinstance(raised, LeftOut):  # Compare the class, because any code can write the words.
         return f"skipped, but only tests/machine.py leaves tests out: {longrepr}"
     if INSIDE in os.environ:
         return f"left out inside of a hub, where nobody would report it: {raised}"
@@ -155,11 +159,12 @@ NO_TEST = "not played by any test: Tansu; docs/systems/README.md has the command
 
 
 def left_out(reports: Iterable[pytest.TestReport], *, whole: bool = False) -> list[str]:
-    """Return a sentence for each reason why tests were left out, with how many.
+    """Return a sentence for each reason why tests were left out, with the number of tests.
 
     Args:
-        reports: Of those that were skipped.
-        whole: Whether nobody named the tests: then also what no test plays.
+        reports: The reports of the skipped tests.
+        whole: Whether the session ran all tests. If so, a sentence names the system that no test
+            plays.
     """
     said = [each.longrepr[2] for each in reports if isinstance(each.longrepr, tuple | list)]
     reasons = [text.partition(LEFT_OUT)[2] for text in said if LEFT_OUT in text]
@@ -186,7 +191,7 @@ def _java() -> str:
 
 
 def _compiler() -> str:
-    """Return what is missing to start a Java program from its source: a JRE has no compiler."""
+    """Return why a Java program cannot be started from its source: a JRE has no compiler."""
     if reason := _java():
         return reason
     modules = subprocess.run(
@@ -198,7 +203,7 @@ def _compiler() -> str:
 
 
 def _go() -> str:
-    """Return what is missing to build the programs of `docs/systems`."""
+    """Return why the programs of `docs/systems` cannot be built."""
     remedy = "install Go from its own site, as distributions have older ones"
     if not shutil.which("go"):
         return f"Go: the command go is missing; {remedy}"
@@ -219,7 +224,10 @@ def _namespaces() -> str:
 
 
 def _docker() -> str:
-    """Tests start a daemon themselves if none answers: they need root, and the programs."""
+    """Return why tests cannot use Docker.
+
+    If no daemon answers, tests start one. For this they need root and Docker's programs.
+    """
     if os.geteuid() != 0:
         return f"Docker: {AS_ROOT}"
     if not shutil.which("docker", path=search_path()):
@@ -231,7 +239,7 @@ def _docker() -> str:
 
 
 def _ssh() -> str:
-    """Return what is missing of machines with sshd, made of namespaces."""
+    """Return why machines with sshd, made of namespaces, cannot run here."""
     if os.geteuid() != 0:
         return f"sshd: {AS_ROOT}"
     if not Path("/usr/bin/python3").exists():
@@ -276,4 +284,7 @@ NEEDS: Mapping[str, Callable[[], str]] = {
     "ipv6": _ipv6,
     "zsh": _zsh,
 }
-"""What tests need beside Python, and how it is found out. Of several the first is reported."""
+"""The things that tests need besides Python, each with a function that returns why it is missing.
+
+If several are missing, the first one is reported.
+"""

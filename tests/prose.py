@@ -1,4 +1,4 @@
-"""Finds the prose of the project: blocks of docs and docstrings, messages, and their sentences."""
+"""Find the prose of the project: blocks of docs and docstrings, messages, and their sentences."""
 
 import ast
 import inspect
@@ -27,8 +27,8 @@ class Block:
     """A paragraph, an item of a list, or a message.
 
     Attributes:
-        path: Its file, from the root of the project.
-        line: The line where it begins, or where its docstring or string begins.
+        path: The block's file, relative to the root of the project.
+        line: The line at which the block begins, or at which its docstring or string begins.
         text: The text, on one line.
     """
 
@@ -57,7 +57,7 @@ def modules() -> list[Path]:
 
 
 def blocks_of_page(page: Path) -> Iterator[Block]:
-    """Yield paragraphs and items of a Markdown page. Code, tables and headings are no prose."""
+    """Yield the paragraphs and list items of a Markdown page, without code, tables and headings."""
     text = _blanked(_COMMENT, without_code(page.read_text(encoding="utf-8")))
     yield from (Block(page, line, some) for line, some in _blocks(text.splitlines()))
 
@@ -71,7 +71,7 @@ def blocks_of_docstrings(module: Path) -> Iterator[Block]:
 
 
 def messages(module: Path) -> Iterator[Block]:
-    """Yield the strings of a module that have some words; `{}` stands for what is filled in."""
+    """Yield the strings of a module that have some words. `{}` replaces each inserted value."""
     tree = ast.parse(module.read_text(encoding="utf-8"))
     no_messages = {id(each) for each in _docstrings(tree)}
     for node in ast.walk(tree):
@@ -91,13 +91,13 @@ def sentences(text: str) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text. A piece of code, or an address, counts as one."""
+    """Return the words of a text. A piece of code, or a web address, counts as one word."""
     plain = _URL.sub("address", _CODE.sub("code", text))
     return [each for each in plain.split() if any(map(str.isalnum, each))]
 
 
 def without_code(text: str) -> str:
-    """Return a page with its blocks of code as empty lines."""
+    """Return a page in which empty lines replace the code blocks."""
     return _blanked(_FENCED, text)
 
 
@@ -106,7 +106,7 @@ def _blanked(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Yield each string that stands alone as a statement."""
+    """Yield each string that is a statement of its own."""
     bodies = (getattr(node, "body", None) for node in ast.walk(tree))
     statements = (each for body in bodies if isinstance(body, list) for each in body)
     values = (each.value for each in statements if isinstance(each, ast.Expr))

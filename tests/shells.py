@@ -1,4 +1,4 @@
-"""A real shell on a terminal of its own, that a test types into."""
+"""A real shell on a terminal of its own, which a test can type into."""
 
 import os
 import pty
@@ -15,7 +15,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>()][A-Z0-9]?|\r|\x07|\x08"
 
 
 class Shell:
-    """What a shell shows, and the keys that it is sent."""
+    """A shell: the text that it shows, and the keys that it receives."""
 
     def __init__(self, terminal: int) -> None:
         self._terminal, self._shown = terminal, ""
@@ -24,7 +24,7 @@ class Shell:
         os.write(self._terminal, keys.encode())
 
     def shows(self, text: str) -> str:
-        """Wait until a text was shown; return all that was shown since the last one."""
+        """Wait until the shell shows a text; return all text that it showed since the last call."""
         wait_until(lambda: text in self._look(), timeout_s=_LIMIT_S, what=f"{text!r} on a terminal")
         shown, _, self._shown = self._shown.partition(text)
         return shown + text
@@ -37,7 +37,7 @@ class Shell:
 
 @contextmanager
 def shell(words: list[str], environment: Mapping[str, str]) -> Iterator[Shell]:
-    """Start a shell on a terminal; end it with all that it started."""
+    """Start a shell on a terminal; end the shell with all its processes after the block."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execvpe(words[0], words, {**environment})  # noqa: S606 - the shell is what is tested

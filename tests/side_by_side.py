@@ -1,8 +1,9 @@
-"""Several tests at a time: how many workers play a session, and in which order.
+"""Run tests in parallel: the number of workers, and the order of the tests.
 
-A file is one unit of work, so that fixtures of a module are made once; of some files that take long
-and have no such fixture each test is one. What takes longest starts first; the short files fill the
-end. Sessions that name tests run them one after the other; `-n0` does the same for whole sessions.
+A file is one unit of work, so that fixtures of a module are created once. In some slow files
+without such fixtures, each test is a unit. The slowest units start first, and short files fill the
+end. A session in which the user names tests runs them one after the other. `-n0` does this for
+whole sessions.
 """
 
 import argparse
@@ -19,7 +20,7 @@ APART = frozenset({
     "tests/harness/test_whole_runs.py",
     "tests/suites/test_nights_simulated.py",
 })  # fmt: skip
-"""Files whose tests share no fixture and take long: each of these tests is a unit of its own."""
+"""Slow files whose tests share no fixture. In these files each test is a unit of work."""
 LONG = (
     "tests/nemesis/test_every_fault_everywhere.py",
     "tests/checkers/test_spark_cluster.py",
@@ -32,35 +33,42 @@ LONG = (
     "tests/cluster_hosts/test_docker_hosts.py",
     "tests/test_false_alarms.py",
 )
-"""The files that take longest come first (`tests/README.md` says how to measure)."""
+"""The slowest files, in the order in which they start (`tests/README.md` explains
+the measurement)."""
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # As above.
-    """Hands out files, and of some files tests."""
+    """Distributes whole files to workers; for the files in `APART`, single tests."""
 
     def _split_scope(self, nodeid: str) -> str:
         return unit_of(nodeid)
 
 
 def unit_of(test: str) -> str:
-    """Return the unit of work that a test belongs to: its file, or itself."""
+    """Return the unit of work of a test: its file, or the test itself."""
     file = test.partition("::")[0]
     return test if file in APART else file
 
 
 def workers() -> int:
-    """Return how many workers use this machine well: clusters wait, and also work."""
+    """Return a good number of workers for this machine: one more than it has cores.
+
+    Clusters often wait, so the cores are not all busy.
+    """
     return (os.cpu_count() or 1) + 1
 
 
 def spread(option: argparse.Namespace) -> None:
-    """Have several workers play a session, each a unit of work at a time, in our order."""
+    """Run a session with several workers.
+
+    Each worker gets one unit of work at a time, in our order.
+    """
     if option.collectonly or option.usepdb:
         return
     option.numprocesses, option.dist, option.loadscopereorder = workers(), "loadfile", False
 
 
 def long_first(tests: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Return tests in the order in which they are handed out."""
+    """Return tests in the order in which workers get them: the slowest files first."""
     ranks = {file: rank for rank, file in enumerate(LONG)}
     return sorted(tests, key=lambda each: ranks.get(each.nodeid.partition("::")[0], len(ranks)))

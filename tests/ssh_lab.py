@@ -1,10 +1,11 @@
-"""Machines with an sshd each, made of namespaces: to try ssh hosts without a lab. Root only.
+"""Machines with sshd, made of namespaces, to test ssh hosts on this machine. Only for root.
 
     python -m tests.ssh_lab logquake run --hosts ssh:HOSTS.toml --time-limit 40
 
-sets up three machines, runs the command where it reaches them (HOSTS.toml stands for the file that
-names them), and removes them. Each machine has a network, processes, mounts, a host name, users and
-temporary files of its own; of this machine it sees the programs.
+This command sets up three machines, runs the given command in their network, and removes them. In
+the command, HOSTS.toml is replaced by the file that lists the machines. Each machine has its own
+network, processes, mounts, host name, users and temporary files. The programs come from this
+machine.
 
     hub: the command, bridge 10.82.0.254 --- veth --- lab1: sshd, eth0 10.82.0.1
                                          --- veth --- lab2: sshd, eth0 10.82.0.2
@@ -32,7 +33,7 @@ NETWORK = "10.82.0"
 HUB_ADDRESS = f"{NETWORK}.254"
 START_TIMEOUT_S = 30.0
 USERS = ("helped", "plain", "nopython")
-"""Ordinary users: one who may run nft as root, one who may not, one who finds no Python."""
+"""Ordinary users: one may run nft as root, one may not, and one has no Python."""
 FIRST_UID = 64001
 SSHD = shutil.which("sshd", path="/usr/sbin:/sbin:/usr/bin") or "/usr/sbin/sshd"
 CONFIGURATION = """\
@@ -50,7 +51,7 @@ MaxStartups 100
 MaxSessions 100
 """
 MODERN = "PerSourcePenalties no\n"
-"""Since OpenSSH 9.8: a test with a wrong key must not lock out the next one."""
+"""An option since OpenSSH 9.8: a test with a wrong key must not lock out the next test."""
 MACHINE = """\
 hostname {name}
 mount --make-rprivate /
@@ -72,12 +73,13 @@ exec {sshd} -D -e -f /run/lab/sshd_config
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabMachine:
-    """One of them.
+    """One machine of the lab.
 
     Attributes:
-        name: Its host name.
-        address: On the lab's network.
-        pid: Of a process outside of it that ends with it; its network is the machine's.
+        name: The machine's host name.
+        address: The machine's address on the lab's network.
+        pid: A process outside of the machine, which ends with it. The process is in the machine's
+            network namespace.
     """
 
     name: str
@@ -85,12 +87,12 @@ class LabMachine:
     pid: int
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return the letter of a process's state, as this machine's kernel tells it."""
+        """Return the state letter of a process, from this machine's kernel."""
         fields = self._stat(process.pid)
         return fields[0] if fields and int(fields[19]) == process.start_ticks else None
 
     def start_ticks(self, pid: int) -> int:
-        """Return when the process with this number began; 0: there is none."""
+        """Return the start time of the process with this id; 0 if there is none."""
         fields = self._stat(pid)
         return int(fields[19]) if fields else 0
 
@@ -103,17 +105,17 @@ class LabMachine:
 
     @property
     def init(self) -> int:
-        """The first process in it, as this machine numbers it."""
+        """The process id, on this machine, of the lab machine's first process."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         return int(children[0])
 
     @property
     def entrance(self) -> list[str]:
-        """The start of a command line that is run in it, as by somebody at its console."""
+        """The start of a command line that runs its rest in the machine, as at its console."""
         return ["nsenter", f"--target={self.init}", "--net", "--mount", "--pid", "--uts", "--"]
 
     def run(self, *argv: str, check: bool = True) -> str:
-        """Run a command in it; return what it wrote."""
+        """Run a command in the machine; return its output."""
         done = subprocess.run([*self.entrance, *argv], capture_output=True, text=True, check=False)
         if check and done.returncode:
             raise AssertionError(f"{argv} on {self.name}: {done.stderr}")
@@ -121,16 +123,16 @@ class LabMachine:
 
 
 class Lab:
-    """Machines with sshd, and the network that joins them. Use it with `with`.
+    """The machines with sshd, and the network that connects them. Use it with `with`.
 
     Args:
-        folder: For keys and settings; private.
-        count: How many machines.
+        folder: A private folder for keys and settings.
+        count: The number of machines.
 
     Attributes:
-        key: Of all users, on all machines.
-        known_hosts: With the machines' keys.
-        machines: In order.
+        key: The private key of all users, on all machines.
+        known_hosts: The file with the machines' host keys.
+        machines: The machines, in order.
     """
 
     def __init__(self, folder: Path, count: int = 3) -> None:
@@ -161,7 +163,7 @@ class Lab:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """Let this thread, and what it starts, be on the lab's network."""
+        """Move this thread, and the processes it starts, to the lab's network during the block."""
         before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         try:
             with Path(f"/proc/{self.hub}/ns/net").open() as hub:
@@ -172,12 +174,12 @@ class Lab:
             os.close(before)
 
     def hosts_file(self, name: str = "HOSTS.toml", *, count: int = 0, **settings: Setting) -> Path:
-        """Write a file of hosts with the machines; return its path.
+        """Write a hosts file with the machines; return its path.
 
         Args:
-            name: Of the file.
-            count: Of the machines; 0: all.
-            settings: Stand for all hosts, beside the lab's own or in their place.
+            name: The file's name.
+            count: The number of machines; 0: all.
+            settings: Settings for all hosts, which override or extend the lab's own.
         """
         common: dict[str, Setting] = {"user": "root", "key": "key", "known_hosts": "known_hosts"}
         common |= {"java": "/run/lab/jdk/bin/java", **settings}
@@ -249,7 +251,7 @@ class Lab:
 
 
 def new_key(path: Path) -> None:
-    """Make a key without a passphrase."""
+    """Create a key without a passphrase."""
     argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "throw-away", "-f", str(path)]
     subprocess.run(argv, check=True)
 
@@ -258,9 +260,9 @@ def new_key(path: Path) -> None:
 def _held(
     argv: Sequence[str], *, errors: "object | None" = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is killed in the end."""
+    """Run a process during the block; kill it afterwards."""
     process = subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", "--", *argv],  # A killed test takes its lab along.
+        ["setpriv", "--pdeathsig", "KILL", "--", *argv],  # It ends even with a killed test.
         stdin=subprocess.DEVNULL,
         stdout=errors or subprocess.DEVNULL,  # type: ignore[call-overload]  # a file
         stderr=errors or subprocess.DEVNULL,
@@ -312,7 +314,7 @@ def _wait_for_sshd(address: str) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run a command inside of a lab."""
+    """Run a command inside a lab."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="ssh-lab-") as folder, Lab(Path(folder)) as lab:
         file = str(lab.hosts_file())

@@ -1,4 +1,4 @@
-"""Kafkas that are broken on purpose: patches apply, a series resumes, classes are compiled."""
+"""The series on broken Kafka builds: patches apply, the series resumes, classes are compiled."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_a_patch_is_well_formed(patch: Patch) -> None:
     assert patch.find != patch.put
     assert patch.breaks.endswith(".")
     assert "|" not in patch.breaks
-    if is_cached(sources_of(patch.artifact)):  # No network for a test of a text.
+    if is_cached(sources_of(patch.artifact)):  # A test of a text needs no network.
         text = source_of(patch.artifact, patch.source)
         assert text != patch.applied()
 

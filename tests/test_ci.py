@@ -1,4 +1,4 @@
-"""What CI runs is what the README offers."""
+"""CI runs the command that the README gives."""
 
 import re
 import shutil
@@ -15,12 +15,12 @@ mkdir -p .venv/bin
 printf '#!/bin/sh\\necho "$@" > played\\nexit 3\\n' > .venv/bin/pytest
 chmod +x .venv/bin/pytest
 """
-"""Makes a `.venv` whose pytest writes its arguments down, and ends with 3."""
+"""A setup script. It makes a `.venv` whose pytest records its arguments and exits with 3."""
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """Return a folder with CI's script, a setup, and what an earlier run left in `.venv`."""
+    """Return a folder with CI's script, a setup script, and a `.venv` left from an earlier run."""
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
     (tmp_path / "setup").write_text(SETUP, encoding="utf-8")
@@ -31,7 +31,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 def run_ci(clone: Path, readme: str) -> "subprocess.CompletedProcess[str]":
-    """Run CI's script from elsewhere, with a README."""
+    """Run CI's script from another folder, with a README."""
     (clone / "README.md").write_text(readme, encoding="utf-8")
     argv = [clone / ".ci" / "run"]
     return subprocess.run(argv, cwd="/", capture_output=True, text=True, check=False, timeout=60)

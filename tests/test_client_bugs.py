@@ -1,4 +1,4 @@
-"""The series of the client's bugs: what is played, what is done, and what the table counts."""
+"""The series on client bugs: which commands run, which are finished, and what the table counts."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The series of false alarms: it resumes, judges kept runs again, and keeps what a person wrote."""
+"""The false-alarm series: it resumes, judges kept runs again, and keeps explanations by people."""
 
 import shutil
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Guided hunts against blind ones: the comparison resumes, and its page says what its lines say."""
+"""Guided hunts and blind hunts: the comparison resumes, and its page agrees with its lines."""
 
 import signal
 import subprocess
@@ -120,7 +120,7 @@ def test_of_a_hunt_that_is_over_only_the_line_is_missing(tmp_path: Path) -> None
 
 
 def first_verdict(store: Path) -> Path | None:
-    """Return the journal of the first hunt once it has a verdict."""
+    """Return the journal of the first hunt once the journal has a verdict."""
     for folder in nights_of(store, "simulated-1-guided"):
         if any(isinstance(each, Judged) for each in load_journal(folder.journal)):
             return folder.journal

@@ -1,4 +1,4 @@
-"""The series of hunts on releases with known bugs: its steps, its evidence, its table."""
+"""The series of hunts on releases with known bugs: its steps, its evidence, and its table."""
 
 from collections.abc import Mapping
 from dataclasses import replace

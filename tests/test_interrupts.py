@@ -1,4 +1,4 @@
-"""The series of interrupted runs: what is an answer, what is said twice, what is played again."""
+"""The series of interrupted runs: answers, repeated sentences, and repeated steps."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every link from one page of the project to another leads somewhere."""
+"""Every link between pages of the project has a target."""
 
 import re
 from collections import Counter
@@ -65,13 +65,13 @@ def test_anchors_are_those_of_a_reader_on_github(tmp_path: Path) -> None:
 
 
 def links(page: Path) -> list[str]:
-    """Targets of a page's links within the project; code has none."""
+    """Return the targets of a page's links within the project; links in code are left out."""
     text = re.sub(r"`[^`\n]+`", "", FENCED.sub("", page.read_text(encoding="utf-8")))
     return [link for link in LINK.findall(text) if "://" not in link]
 
 
 def resolves(page: Path, link: str) -> bool:
-    """Whether a link's file is there, and its heading in that file."""
+    """Return whether a link's file exists, and has the heading that the link names."""
     name, _, anchor = link.partition("#")
     target = page.parent / name if name else page
     if not target.exists():
@@ -80,7 +80,7 @@ def resolves(page: Path, link: str) -> bool:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, by GitHub's rule: a repeated one is numbered."""
+    """Return the anchors of a page's headings by GitHub's rule: repeated headings get a number."""
     text = FENCED.sub("", page.read_text(encoding="utf-8"))
     seen: Counter[str] = Counter()
     found = set()

@@ -1,4 +1,4 @@
-"""What `./setup` installs is locked: every version, every hash, and no package index."""
+"""The packages that `./setup` installs are locked by version and hash, without an index."""
 
 import os
 import pty
@@ -18,14 +18,14 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
 def locked(name: str) -> list[Requirement]:
-    """Return what a lock pins, without the hashes."""
+    """Return the packages that a lock file pins, without the hashes."""
     text = (ROOT / "requirements" / f"{name}.lock").read_text(encoding="utf-8")
     entries = re.findall(r"^\S.*?(?= \\$)", text, flags=re.MULTILINE)
     return [Requirement(each) for each in entries]
 
 
 def asked(extra: str = "") -> list[Requirement]:
-    """Return what pyproject.toml asks for."""
+    """Return the packages that pyproject.toml requires."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     if extra == "build":
         found = project["build-system"]["requires"]
@@ -88,14 +88,14 @@ FAKES = {
 
 
 def apt_calls(folder: Path, *words: str, user: int, answer: str | None, ci: str = "") -> str:
-    """Return what `./setup test` calls apt-get with, on a machine of fakes without a browser.
+    """Return the arguments of apt-get in `./setup test`, on a fake machine without a browser.
 
     Args:
-        folder: An empty one.
-        words: Of the command line, after `test`.
-        user: Who types it; for all but root sudo asks for no password.
-        answer: What is typed when it asks; None: there is no terminal.
-        ci: What the variable CI holds.
+        folder: An empty folder.
+        words: The words of the command line after `test`.
+        user: The user who types the command. For all users but root, sudo asks for no password.
+        answer: The answer to the setup's question; None: there is no terminal.
+        ci: The value of the variable CI.
     """
     programs, python = folder / "bin", folder / ".venv" / "bin" / "python"
     programs.mkdir()

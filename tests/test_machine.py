@@ -1,4 +1,4 @@
-"""No skip hides a test: a session of pytest of its own, with our settings, on tests made for it."""
+"""No skip hides a test: a separate pytest session runs example tests with our settings."""
 
 import os
 import subprocess
@@ -52,11 +52,11 @@ REASON = "the moon: it is cloudy; wait for the wind"
 def session(
     folder: Path, text: str, *words: str, **environment: str
 ) -> tuple[Mapping[str, int], str]:
-    """Return how many tests had each outcome, and what the session said."""
+    """Return the number of tests with each outcome, and the session's output."""
     (folder / "test_sample.py").write_text(text)
     clean = {key: value for key, value in os.environ.items() if key not in {"CI", INSIDE}}
     options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-q"]
-    # Hypothesis first, as ever: what conftest imports has strategies made, which it warns of else.
+    # Import Hypothesis first. Otherwise it warns, because conftest's imports create strategies.
     options += ["-p", "hypothesispytest", "-p", "tests.conftest", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *(words or ("test_sample.py",))],
@@ -108,7 +108,7 @@ def test_inside_of_a_hub_a_mark_was_asked_before_and_a_skip_would_be_seen_by_nob
     tmp_path: Path,
 ) -> None:
     counts, said = session(tmp_path, SAMPLE, **{INSIDE: "1"})
-    # The marked one runs, and fails as it is written; the other one is not left out.
+    # The marked test runs, and fails as written. The other test is not left out.
     assert counts == {"failed": 1, "error": 1, "passed": 1}, said
     assert "where nobody would report it" in said
 
@@ -137,7 +137,7 @@ def test_of_the_second():
 def test_the_second_tier_is_for_who_asks_for_everything_or_names_a_test(
     words: tuple[str, ...], expected: int, tmp_path: Path
 ) -> None:
-    # A session that a worker's test starts is no worker's.
+    # A session that a worker's test starts does not belong to a worker.
     counts, said = session(tmp_path, TIERS, *words, PYTEST_XDIST_WORKER="gw0")
     counts = {name: count for name, count in counts.items() if name != "deselected"}
     assert counts == {"passed": expected}, said

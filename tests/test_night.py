@@ -1,4 +1,4 @@
-"""The night's command: it resumes, keeps each result, and its page says what the file says."""
+"""The command for nightly tests: it resumes, keeps each result, and its page has the results."""
 
 import signal
 import subprocess
@@ -52,7 +52,7 @@ def result(**given: object) -> Done:
 
 
 def small_step(code: str, *, name: str = "1") -> Step:
-    """Return a step that prints what a campaign prints, or whatever else."""
+    """Return a step of a night that runs a piece of Python code."""
     return Step(part="campaign", name=name, words=("python", "-c", code))
 
 

@@ -22,22 +22,22 @@ from tests.prose import (
 
 MOST_WORDS_OF_SENTENCE, MOST_WORDS_OF_BLOCK, LONGEST_LINE = 30, 120, 100
 MOST_WORDS_OF_PARAGRAPH = 140
-"""Of a docstring's paragraph."""
+"""The limit for a paragraph of a docstring."""
 MOST_WORDS_OF_README, MOST_LINES_OF_CHANGELOG = 1000, 15
 BANNED_OPENINGS = re.compile(r"(Of|Whoever|Nobody|Somebody|It is (?!not)\w+ (who|that)) ")
 BANNED_WORDS = re.compile(r"\b(nobody|whoever|somebody|whosoever|mend(ed|s|ing)?)\b", re.IGNORECASE)
-"""Words for persons in place of things, and a word that the glossary has as *fix*."""
+"""Words for persons that are wrongly used for things, and forms of a word that means *fix*."""
 _FIELD = re.compile(r"^\w+: ")
 _IN_QUOTES = re.compile(r"`[^`]*`|\"[^\"]*\"")
 
 
 def flaws(block: Block, *, most_words_of_block: int | None = MOST_WORDS_OF_BLOCK) -> Iterator[str]:
-    """Yield what is wrong with a block."""
+    """Yield each flaw of a block, in a sentence."""
     if most_words_of_block and len(words(block.text)) > most_words_of_block:
         yield f"{block.place}: a block of {len(words(block.text))} words"
     for sentence in sentences(block.text):
         plain = _FIELD.sub("", _IN_QUOTES.sub("code", sentence))
-        clauses = re.split(r"[;:] ", sentence)  # Items of a list in a sentence, as a rule.
+        clauses = re.split(r"[;:] ", sentence)  # These are usually items of a list in a sentence.
         if (longest := max(len(words(each)) for each in clauses)) > MOST_WORDS_OF_SENTENCE:
             yield f"{block.place}: a sentence of {longest} words: {sentence}"
         if BANNED_OPENINGS.match(plain):
@@ -79,7 +79,7 @@ def test_docstrings_and_messages_have_short_sentences(module: Path) -> None:
         flaws(each, most_words_of_block=MOST_WORDS_OF_PARAGRAPH)
         for each in blocks_of_docstrings(module)
     )
-    said = messages(module) if module.parts[-2] != "benchmarks" else ()  # SQL and plans there.
+    said = messages(module) if module.parts[-2] != "benchmarks" else ()  # Others: SQL, plans.
     lines = (flaws(each, most_words_of_block=None) for each in said)
     assert list(chain.from_iterable(chain(docstrings, lines))) == []
 

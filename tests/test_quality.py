@@ -1,4 +1,4 @@
-"""Style, types and layers, by the tools of the house: what a reviewer need not look for."""
+"""Style, types and layers, checked by tools, so that reviewers need not check them."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ BIN = Path(sys.executable).parent
     [
         ("ruff", "format", "--check", "."),
         ("ruff", "check", "."),
-        pytest.param(("mypy",), marks=pytest.mark.everything),  # A minute, without its cache.
+        pytest.param(("mypy",), marks=pytest.mark.everything),  # Takes a minute without a cache.
         ("lint-imports",),
     ],
     ids=lambda command: "-".join(command[:2]),

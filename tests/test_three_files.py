@@ -1,7 +1,7 @@
-"""What is added needs three files: its module, its test, and one registry.
+"""A new check, fault or workload needs three files: its module, its test, and one registry.
 
-The test counts the files that name it. The pages of `docs/` may name everything, because the
-reference is generated.
+The test counts the files that contain its name. The pages of `docs/` may contain any name, because
+the reference is generated.
 """
 
 import re
@@ -32,7 +32,7 @@ OLD_CHECKS = frozenset({
     "slow-election", "torn-transaction", "two-leaders-in-epoch", "unavailable",
     "uncommitted-read", "under-replicated", "unseen",
 })  # fmt: skip
-"""Those of before: others explain by them, and tables of tests name them."""
+"""Checks that are older than this rule. Other checks and tables of tests may name them."""
 
 OLD_FAULTS = frozenset({
     "bandwidth", "bit-flip", "bridge", "client-cut", "clock-drift", "clock-offset", "clock-strobe",
@@ -44,7 +44,7 @@ OLD_FAULTS = frozenset({
 
 OLD_WORKLOADS = frozenset({"log", "txn", "groups"})
 WITH_ORACLES = frozenset({"keyed", "pipeline", "shares"})
-"""Workloads that bring a table and checks of their own: what these compare is named in more."""
+"""Workloads with a table and checks of their own. More files may name them."""
 
 
 @cache
@@ -59,7 +59,7 @@ def texts() -> dict[str, str]:
 
 
 def naming(*names: str) -> Iterator[str]:
-    """Yield the files that have any of some names, as words of their own."""
+    """Yield the files that contain any of the names as separate words."""
     words = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])")
     return (path for path, text in texts().items() if words.search(text))
 

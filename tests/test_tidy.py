@@ -1,4 +1,4 @@
-"""The limits of the house style, as a test: sizes of functions and modules, words, the tree."""
+"""The limits of the house style, as tests: sizes of functions and modules, words, the file tree."""
 
 import ast
 import re
@@ -19,13 +19,13 @@ MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 70
 MEDIAN_FUNCTION_LINES = 14
 THREADED = {
-    "cluster/kafka/fetch.py",  # Downloads, before any run.
-    "harness/ahead.py",  # Spark's start, in the command, which is no part of the life.
-    "harness/interrupt.py",  # Signals, which the machine sends.
-    "harness/progress.py",  # Draws in the user's time; not for simulated runs.
-    "harness/watching.py",  # The judgement of a run that goes on, which a simulated one never does.
+    "cluster/kafka/fetch.py",  # It downloads before any run.
+    "harness/ahead.py",  # Spark starts in the command, outside of the run's phases.
+    "harness/interrupt.py",  # It handles signals of the real machine.
+    "harness/progress.py",  # It shows progress in real time, not for simulated runs.
+    "harness/watching.py",  # It judges a run in progress, never a simulated run.
 }
-"""Who of those who are simulated has threads all the same, for work that is of this machine."""
+"""Modules of simulated runs that still use threads, because their work is on the real machine."""
 BANNED_NAMES = ("utils", "util", "helpers", "helper", "common", "misc", "manager")
 
 
@@ -69,7 +69,7 @@ def _imported(path: Path) -> set[str]:
 
 
 def test_what_is_to_be_simulated_has_no_threads_of_its_own() -> None:
-    """Its tasks, locks and events are the runtime's, or virtual time stands still."""
+    """Tasks, locks and events must come from the runtime; otherwise virtual time stands still."""
     simulated = [*ROOT.glob("nemesis/**/*.py"), *ROOT.glob("cluster/kafka/**/*.py")]
     simulated += [
         path
@@ -114,12 +114,12 @@ KAFKAS_OWN = re.compile(
     r"cluster\.kafka|cluster\.files|Mode\.|zookeeper|kraft|leader-epoch-checkpoint"
     r"|replication-offset-checkpoint|__cluster_metadata|meta\.properties"
 )
-"""What only those know who are Kafka, or read its files."""
+"""A regex for names that only code about Kafka, or about Kafka's files, may use."""
 ANY_SYSTEM = (
     "harness", "workloads", "nemesis", "checkers", "results", "cluster/hosts", "cluster/protocol",
 )  # fmt: skip
 SOURCES = ("list-offsets", "metadata", "metadata-log", "zookeeper")
-"""Values of the record's column `source`: who told who leads."""
+"""Values of the record's column `source`: the source of a report about a leader."""
 KNOW_KAFKA = {
     "checkers/spark/nodes.py": "the pure readers of Kafka's files, in Spark",
     "cluster/hosts/ssh/paths.py": "paths stand in settings, which Java escapes",
@@ -130,7 +130,8 @@ KNOW_KAFKA = {
     "results/record/terms.py": "the words of the record, Kafka's modes and files among them",
     "results/record/tuning.py": "the settings of brokers that a plan may hold",
 }
-"""Who knows Kafka's own all the same, and why; the stories are of Kafka, and need no reason."""
+"""Other modules that may use Kafka's names, with reasons. Scenarios are about Kafka and
+need none."""
 
 
 def code_of(text: str) -> str:

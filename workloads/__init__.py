@@ -1,10 +1,10 @@
-"""The clients of a run: what they do, and how it is recorded.
+"""The clients of a run: they execute ops on the cluster, and record them.
 
-A workload is a pure generator (`log.py`, `txn.py`, `groups.py`). It gets the time, the phase and
-the observations, and returns the next op for a free process. The other modules execute and record
-ops:
+A workload is a pure generator (`log.py`, `txn.py`, `groups.py`). The generator gets the time, the
+phase and the observations, and returns the next op for a free process. The other modules execute
+and record ops:
 
-- `allotment.py` gives out values, and `assigning.py` gives out partitions.
+- `allotment.py` assigns values to sends, and `assigning.py` assigns partitions to readers.
 - `worker.py` is an operating system process. It executes the ops of many logical processes
   (`crew.py`) on the recording clients of `clients/`, and writes the live streams (`recorder.py`).
 - `aside.py` runs calls that wait for a coordinator, such as transactions, in separate tasks.
@@ -15,6 +15,6 @@ Only `harness` and `benchmarks` import this package. From Logquake it imports on
 clients know a cluster only by its bootstrap addresses. Only `clients/` uses confluent_kafka.
 
 To add a workload, write its generator (`Generator` in `protocol.py`) and its `WORKLOAD` in a new
-module, and its test beside those of `tests/workloads`. Add a line to `registry.WORKLOADS`. A new
-kind of op needs more changes.
+module, and its test in `tests/workloads`. Add a line to `registry.WORKLOADS`. A new kind of op
+needs more changes.
 """

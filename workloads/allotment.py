@@ -29,7 +29,7 @@ class Allotment:
 
         Args:
             key: The partition.
-            count: The number of values; None: as in the plan.
+            count: The number of values; None: the number in the plan.
         """
         number, count = self._numbers[key], count or self._count
         first, block = self._ranges[key].take(count)

@@ -9,14 +9,14 @@ from results.record.runtime import Queue, new_queue, start
 
 _Result = TypeVar("_Result")
 _Work = Callable[[], Callable[[], None]]
-"""A blocking call; it returns the function that handles its result."""
+"""A blocking call. It returns a function that handles the call's result."""
 
 
 class Aside:
     """Tasks for calls that wait for a broker, so that the crew's loop never waits.
 
     Args:
-        tasks: The most tasks. None is started before there is work for it.
+        tasks: The most tasks. A task is started only when there is work for it.
     """
 
     def __init__(self, tasks: int) -> None:
@@ -26,7 +26,7 @@ class Aside:
         self._ended: Queue[Callable[[], None]] = new_queue()
 
     def do(self, work: Callable[[], _Result], done: Callable[[_Result], None]) -> None:
-        """Start some work; `serve` later calls `done` with its result, exactly once."""
+        """Start some work. Later, `serve` calls `done` with the result, exactly once."""
         self._open += 1
         if self._started < min(self._most, self._open):
             self._started += 1

@@ -16,17 +16,19 @@ READ_AGAIN_LIMIT = 5000
 START_OVER_SHARE = 0.5
 START_OVER_FAR_SHARE = 0.125
 HEAVY_EXTRA_SHARE = 0.25
-"""Under heavy load, the share of assignments with a partition beside the thread's own."""
+"""Under heavy load, the share of assignments that have a partition beyond the thread's
+own share."""
 HEAVY_AGAIN_SHARE = 0.25
-"""Under heavy load, the share of all records read so far that may be read again."""
+"""Under heavy load, the records that may be read again, as a share of all records read so far."""
 
 
 class Assigner:
     """Assigns partitions to the threads of a worker.
 
-    Each thread always reads its own share of the partitions, so that every partition is read. It
-    also reads some others, which change with each assignment. Under heavy load these are few, and
-    reading again from the start has a budget. So the amount read is about the amount sent.
+    Each thread always reads its own share of the partitions, so that every partition is read. A
+    thread also reads some other partitions, which change with each assignment. Under heavy load
+    these are few, and only a limited number of records may be read again. So the amount read is
+    about the amount sent.
 
     Args:
         plan: Has the topics, the partitions and the concurrency.
@@ -42,12 +44,15 @@ class Assigner:
         self._again = 0
 
     def note(self, positions: Mapping[Key, int]) -> None:
-        """Record how far each partition was read."""
+        """Record the position up to which each partition was read."""
         for key, position in positions.items():
             self._furthest[key] = max(position, self._furthest.get(key, 0))
 
     def assign(self, observed: Observed, *, kept: Sequence[Key] | Mapping[Key, int]) -> Assign:
-        """Return a thread's next assignment: its share and some more; kept partitions continue."""
+        """Return a thread's next assignment: its share, and some more partitions.
+
+        Partitions that the thread keeps continue at their positions.
+        """
         keys = self.share_of(observed.thread)
         keys += [key for key in self._extras() if key not in keys]
         return Assign(starts={key: self._start(key, observed, kept=key in kept) for key in keys})
@@ -68,8 +73,8 @@ class Assigner:
     def _start(self, key: Key, observed: Observed, *, kept: bool) -> int | None:
         """Return the offset from which to read a partition; None: from its start.
 
-        A kept partition continues. Another one may be read again from its start while that is
-        cheap. This is useful, because the same records must be read again.
+        A partition that the thread keeps continues. Another partition may be read again from its
+        start while that is cheap. Reading again is useful, because it must return the same records.
         """
         known = observed.positions.get(key)
         if kept and known is not None:
@@ -86,7 +91,7 @@ class Assigner:
         return None if start_over else furthest - READ_AGAIN_LIMIT
 
     def _start_under_load(self, known: int | None, furthest: int) -> int | None:
-        """Under heavy load: return None, the start, rarely; otherwise an offset near the end."""
+        """Return None (the start) rarely, otherwise an offset near the end. For heavy load only."""
         most = HEAVY_AGAIN_SHARE * sum(self._furthest.values())
         if self._again + furthest <= max(READ_AGAIN_LIMIT, most):
             self._again += furthest

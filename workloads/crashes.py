@@ -1,4 +1,4 @@
-"""Recognize workers that crashed: a signal of their own program, e.g. by a client library's bug."""
+"""Recognize workers that crashed by a signal of their own program, e.g. a client library's bug."""
 
 import signal
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Crash:
 
 
 def crash_of(worker: int, code: int | None, log: Path) -> Crash | None:
-    """Return how a worker crashed; None if it runs or ended in another way.
+    """Return the crash of a worker; None if the worker runs or ended in another way.
 
     Args:
         worker: The worker's number.

@@ -45,7 +45,7 @@ from workloads.recorder import Recorder
 
 WORKER_BITS = 40
 MEMBER_WAIT_S = 0.005
-"""Seconds that a group member's poll waits for records, so that the poll is not a busy loop."""
+"""How many seconds a group member's poll waits for records, to avoid a busy loop."""
 REST_NS = 250_000_000
 """Pause after a failed poll, so that a lasting error does not cost a new consumer for each op."""
 
@@ -76,7 +76,7 @@ class _Thread:
     assigned: bool = False
     rest_until_ns: int = 0
     starts: dict[Key, int | None] = field(default_factory=dict)
-    """The process's manual assignment."""
+    """The offsets of the process's manual assignment, by partition."""
     positions: dict[Key, int] = field(default_factory=dict)
     unhandled: Batch | None = None
     """Records that a group member has read and no transaction has handled; only in pipelines."""
@@ -132,11 +132,11 @@ class Crew:
         """Number of ops that have begun and not ended."""
         self.ops: Counter[tuple[F, Outcome]] = Counter()
         self.latencies_ns: list[int] = []
-        """Latencies of successful sends and transactions since the list was last emptied."""
+        """The latencies of successful sends and transactions since the list was last emptied."""
         self.taken: set[Key] = set()
-        """Partitions that acknowledged a message since the set was last emptied."""
+        """The partitions that acknowledged a message since the last time the set was emptied."""
         self.read: set[tuple[str, Key]] = set()
-        """Pairs of a group and a partition that a member has read; emptied in the same way."""
+        """Pairs of a group and a partition that a member has read, since the set was emptied."""
 
     @property
     def free(self) -> int:
@@ -173,7 +173,7 @@ class Crew:
             self._free.append(self._resting.popleft())
 
     def end(self) -> None:
-        """Record the members' requests to their groups that got no answer."""
+        """Record the requests of group members that got no answer from their group."""
         for thread in self._threads:
             self._note_group_offsets(thread, self._next_op_id, last=True)
 
@@ -340,7 +340,8 @@ class Crew:
     def _fail_to_read(self, thread: _Thread) -> None:
         """Let a thread pause, and forget its positions.
 
-        The next process must not repeat the error, for example after a truncation of the log.
+        Otherwise the next process would repeat the error, for example after a truncation of the
+        log.
         """
         thread.positions.clear()
         thread.rest_until_ns = self._clock.now_ns() + REST_NS
@@ -433,7 +434,7 @@ _F: dict[type[Op], F] = {
 
 
 def _taken_meanwhile(batch: Batch) -> str | None:
-    """Return why a member must not handle the records it has read; None if it may.
+    """Return why a member must not process the records it has read; None if it may.
 
     If a partition was revoked meanwhile, another member may read the same records.
     """
@@ -448,10 +449,11 @@ def _taken_meanwhile(batch: Batch) -> str | None:
 
 
 def _outcome(op: Txn, result: TxnResult) -> Outcome:
-    """Return the outcome of a transaction; a group member that handled in vain gets `info`.
+    """Return the outcome of a transaction; `info` if its input records must be read again.
 
-    Its position is behind what it has read. Only `info` ends its process, and the next process
-    reads the records again.
+    If the transaction of a group member fails, the member's committed position is below the records
+    it has read. Only the outcome `info` ends its process, so that the next process reads the
+    records again.
     """
     return Outcome.INFO if op.handles and result.outcome is Outcome.FAIL else result.outcome
 

@@ -1,7 +1,8 @@
 """The end of a share group's run: a last member accepts the remaining records.
 
-The group's coordinator counts the records before each partition's end that are neither accepted,
-rejected nor given up: the lag (KIP-1226). With lag 0, a record that was never delivered is lost.
+The group's coordinator reports the lag (KIP-1226), i.e. the number of records before each
+partition's end that are neither accepted, rejected nor given up. With lag 0, a record that was
+never delivered is lost.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -58,7 +59,7 @@ class Drain:
     def drain(
         self, is_done: Callable[[], bool], timeout_s: float, stop: Event | None = None
     ) -> bool:
-        """Accept records until the group has finished all; return whether it did.
+        """Accept records until the group has finished all; return whether it has finished.
 
         Args:
             is_done: Called every second; returns whether the group has finished.
@@ -131,7 +132,7 @@ class Drain:
 
 
 def drain_recorder(plan: Plan, topics: Sequence[CreatedTopic], live: Path) -> Recorder:
-    """Return the recorder of the last member, whose streams are named `drain`."""
+    """Return the recorder of the last member. Its streams are named `drain`."""
     streams = [*(each for each in STREAMS if each not in {"arrivals", "reservations"}), SHARED]
     return Recorder(
         live, WRITER, worker=DRAIN_WORKER, topics=topics, acks=plan.acks, streams=streams
@@ -156,7 +157,7 @@ def done_with(
     ends: Mapping[Key, int],
     lags: Callable[[Collection[Key]], Mapping[Key, int]],
 ) -> Callable[[], bool]:
-    """Return a function that tells whether a group has finished all records.
+    """Return a function that returns whether a group has finished all records.
 
     Args:
         places: All partitions that the group reads. If a partition's end is unknown, the group

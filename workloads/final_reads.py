@@ -1,8 +1,8 @@
 """The final reads: new consumers read every partition from its beginning to its end.
 
-They run when the workers have stopped and the cluster has recovered. A read is complete only if its
-position reaches the target: the leader's last stable offset after the last send ended. If clients
-write in transactions, the final reads are read_committed.
+The final reads run when the workers have stopped and the cluster has recovered. A read is complete
+only if its position reaches the target: the leader's last stable offset after the last send ended.
+If clients write in transactions, the final reads are read_committed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ class FinalRead:
     Attributes:
         topic: The topic.
         partition: The partition's number.
-        target_end: The offset to reach: the first one that need not be read.
+        target_end: The offset to reach, which is the first offset that need not be read.
         reached: The position after the last record, or the end that the leader reported.
         complete: Whether the target was reached.
     """

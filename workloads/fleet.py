@@ -106,7 +106,7 @@ class FleetWorker(Protocol):
         number: The worker's number.
         log: The file with its output.
         stopping: Whether it was asked to stop.
-        told: Its reports.
+        told: The reports of the worker so far.
     """
 
     number: int
@@ -241,7 +241,7 @@ class Fleet:
         )
 
     def died(self) -> list[str]:
-        """Return a sentence for each worker that ended without being asked to."""
+        """Return a sentence for each worker that ended without a command to end."""
         return [
             worker.obituary() for worker in self._workers if not worker.stopping and worker.ended()
         ]
@@ -284,7 +284,7 @@ class Fleet:
         )
 
     def _with_room(self, java: tuple[str, ...]) -> tuple[str, ...]:
-        """Let a JVM unpack its native libraries in the run's folder, so that none is left."""
+        """Let a JVM unpack its native libraries in the run's folder, so that none stays in /tmp."""
         program, *rest = java
         return (program, f"-Djava.io.tmpdir={self._paths.root.absolute() / 'workers'}", *rest)
 
@@ -314,12 +314,12 @@ class Told:
             self._touched.clear()
 
     def touched(self) -> frozenset[Touched]:
-        """Return the partitions with activity of its processes since the recovery phase began."""
+        """Return the partitions in which the worker was active since the recovery phase began."""
         with self._lock:
             return frozenset(self._touched)
 
     def statuses(self, since_s: float) -> tuple[_Status, _Status]:
-        """Return the newest status that is at least as old as `since_s`, and the newest of all."""
+        """Return the newest status that is at least `since_s` old, and the newest status of all."""
         with self._lock:
             while len(self._statuses) > 1 and self._statuses[1].at_s <= since_s:
                 self._statuses.popleft()

@@ -1,8 +1,8 @@
 """The groups workload: the log workload, plus consumers that are group members.
 
 Every second thread of a worker belongs to a group. The others send and read as in the log workload.
-Members join, leave, crash, commit what they have read, get other partitions in rebalances, and go
-back to read again.
+Members join, leave, crash, commit their positions, get other partitions in rebalances, and go back
+to read again.
 """
 
 from random import Random
@@ -32,7 +32,7 @@ class GroupsGenerator:
 
     Args:
         plan: Has the seed, topics, partitions, concurrency and sends of an op.
-        worker: The worker's number; it decides the random stream and the ranges of values.
+        worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """
 

@@ -1,8 +1,8 @@
 """The keyed workload: few keys, tombstones and compacted topics, with and without transactions.
 
-A message's key follows from its value, and so does whether the message is a tombstone
+A message's value determines its key, and whether the message is a tombstone
 (`results.record.keys`). The plan's brokers close segments after seconds and clean them at once
-(`results.record.cleaning`). Some ops are plain sends of a shared producer. The others are those of
+(`results.record.cleaning`). Some ops are plain sends of a shared producer. The others are ops of
 the txn workload: transactions that end in a commit, an abort or a crash, some after a pause.
 """
 
@@ -24,7 +24,7 @@ class KeyedGenerator:
 
     Args:
         plan: Has the seed, topics, partitions, concurrency and sends of an op.
-        worker: The worker's number; it decides the random stream and the ranges of values.
+        worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """
 

@@ -23,7 +23,7 @@ class LogGenerator:
 
     Args:
         plan: Has the seed, topics, partitions, concurrency and sends of an op.
-        worker: The worker's number; it decides the random stream and the ranges of values.
+        worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
         threads: How many of the worker's threads use this generator; None: all.
     """
@@ -46,7 +46,10 @@ class LogGenerator:
         self._readers = Readers(plan, self._random)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return the assign of a new process, or the crash, assign, send or poll that is due."""
+        """Return the next op: a crash, assign, send or poll.
+
+        A new process begins with an assign.
+        """
         if (due := self._readers.due(observed)) is not None:
             return due
         send = self._random.random() < self._send_share

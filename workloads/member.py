@@ -12,7 +12,7 @@ from results.record.terms import AssignmentKind, GroupAct, Outcome
 from workloads.protocol import Batch, GroupOffset, Key, Rebalance, Sought
 
 FETCH_S = 5.0
-"""Seconds to wait for a group's committed offsets; half of the poll interval
+"""How many seconds to wait for a group's committed offsets. This is half of the poll interval
 (`max.poll.interval.ms`) after which a group removes a member."""
 
 
@@ -38,10 +38,10 @@ class Answer:
 
 
 class Listener(Protocol):
-    """Gets reports of a client's group, during a poll."""
+    """Receives the events of a client's group. The client calls it during a poll."""
 
     def given(self, keys: Sequence[Key]) -> None:
-        """Handle assigned partitions, and call the client's `assign`."""
+        """Handle newly assigned partitions, and call the client's `assign`."""
 
     def taken(self, keys: Sequence[Key]) -> None:
         """Handle revoked partitions."""
@@ -67,7 +67,7 @@ class GroupClient(Protocol):
         """
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Start reading assigned partitions; None: from the offset that the client looks up."""
+        """Start reading assigned partitions. None as start: the offset that the client looks up."""
 
     def committed(self, keys: Sequence[Key], timeout_s: float) -> Sequence[Answer]:
         """Return the offsets that the group has committed.
@@ -93,7 +93,7 @@ class GroupClient(Protocol):
         """
 
     def membership(self) -> object:
-        """Return what a transaction needs to commit this consumer's positions (KIP-447)."""
+        """Return this consumer's group identity, for commits in a transaction (KIP-447)."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -200,7 +200,7 @@ class GroupMember:
         return told
 
     def membership(self) -> object:
-        """Return what a transaction needs to commit this consumer's positions (KIP-447)."""
+        """Return this consumer's group identity, for commits in a transaction (KIP-447)."""
         return self._client.membership()
 
     def close(self) -> None:
@@ -208,7 +208,7 @@ class GroupMember:
         self._client.close()
 
     def abandon(self) -> None:
-        """End without leaving; the group notices it by the session timeout."""
+        """End without leaving. The group notices this by the session timeout."""
         self._client.abandon()
 
     def given(self, keys: Sequence[Key]) -> None:
@@ -238,8 +238,8 @@ class GroupMember:
     def _starts(self, keys: Sequence[Key], asked_ns: int) -> dict[Key, int | None]:
         """Return the offsets from which to read, after asking for the committed ones.
 
-        Without a committed offset, that is the beginning. If no answer comes, the client asks again
-        by itself, and does not report its answer.
+        Without a committed offset, reading begins at the partition's beginning. If no answer comes,
+        the client asks again by itself, and does not report its answer.
         """
         try:
             answers = self._client.committed(keys, FETCH_S) if keys else []

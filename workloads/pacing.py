@@ -1,8 +1,8 @@
 """Open-loop pacing: arrivals on a schedule, whether or not a process is free for them.
 
-A closed loop would offer less exactly when the cluster is slow, and so hide the slowness
-(coordinated omission). Here an arrival without a free process waits a moment, and then counts as
-missed.
+A closed loop would start fewer ops exactly when the cluster is slow, and so hide the slowness
+(coordinated omission). With this schedule, an arrival without a free process waits a moment, and
+then counts as missed.
 """
 
 from collections import deque
@@ -83,11 +83,11 @@ class Arrivals:
             self._miss(*self._waiting.popleft())
 
     def next_ns(self) -> int:
-        """Return when the next arrival is due."""
+        """Return the time of the next arrival."""
         return self._start_ns + int(self._scheduled * NS_PER_S / self._rate) if self._rate else 0
 
     def closed(self, now_ns: int | None = None) -> list[ArrivalCount]:
-        """Return the windows that can no longer change, each once (None: all windows)."""
+        """Return the time windows that can no longer change, each once (None: all windows)."""
         limit_ns = None if now_ns is None else now_ns - WINDOW_NS - 2 * PATIENCE_NS
         done = [key for key in self._windows if limit_ns is None or key[0] <= limit_ns]
         counts = []

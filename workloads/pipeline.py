@@ -1,9 +1,9 @@
 """The pipeline workload: group members read, transform and write, one transaction for each batch.
 
-Every fourth thread of a worker is a member of the single group. It reads the inputs (all topics
-except the last). For each record it sends one value to the output (the last topic). It commits its
-positions in the same transaction (KIP-98, KIP-447). So each input takes effect exactly once,
-whatever happens to members, coordinators and leaders. The other threads write to the inputs, and
+Every fourth thread of a worker is a member of the single group. A member reads the inputs (all
+topics except the last). For each record it sends one value to the output (the last topic). It
+commits its positions in the same transaction (KIP-98, KIP-447). So each input takes effect exactly
+once, even if members, coordinators or leaders fail. The other threads write to the inputs, and
 watch, as in the txn workload.
 """
 
@@ -19,8 +19,8 @@ from workloads.protocol import Crash, End, Observed, Op, Poll, Subscribe, Txn, W
 from workloads.txn import ABORT_SHARE, CRASH_SHARE, Feeds, Pauses, TxnGenerator
 
 MEAN_CRASH_S = 15.0
-"""Average seconds between ends of members. After an unannounced end, the group assigns nothing
-until the session timeout. It must have time to work in between."""
+"""Average seconds between ends of members. After an unannounced end, the group assigns no
+partitions until the session timeout. The group must have time to work between two ends."""
 LEAVE_SHARE = 0.7
 """Share of ending members that send LeaveGroup; the others end without it."""
 MOST_READ = 40
@@ -34,7 +34,7 @@ class PipelineGenerator:
 
     Args:
         plan: Has the seed, topics, partitions and concurrency.
-        worker: The worker's number; it decides the random stream and the ranges of values.
+        worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """
 
@@ -75,7 +75,7 @@ class PipelineGenerator:
 
         Args:
             count: The number of records.
-            ends: Whether it may end its member. During the recovery no member should end.
+            ends: Whether the op may end its member. During the recovery no member should end.
         """
         most = min(MOST_SENDS, count, len(self._outputs))
         keys = [next(self._turn) for _ in range(self._random.randint(1, most))]

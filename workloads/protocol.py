@@ -1,4 +1,4 @@
-"""The parts of a workload: ops, a generator's observations, and the clients that execute ops."""
+"""The types of a workload: ops, the observations of a generator, and interfaces of clients."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ Key = tuple[str, int]
 """A topic and the number of one of its partitions."""
 Values = NDArray[np.int64]
 Column = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.int8] | Sequence[int | None]
-"""A column of numbers. It is an array if every record has a number."""
+"""A column of numbers. If every record has a number, it is an array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """Values that a worker may use: from `value_from` to `value_to`, excluding the latter."""
+    """Values that a worker may use: from `value_from` to `value_to`, without `value_to`."""
 
     value_from: int
     value_to: int
@@ -44,7 +44,7 @@ class Send:
     Attributes:
         key: The partition.
         values: Unique in the run, ascending without a gap.
-        reserved: Must be on disk before any value is sent; None if it was written earlier.
+        reserved: Written to disk before any value is sent; None if it was written earlier.
     """
 
     key: Key
@@ -53,7 +53,7 @@ class Send:
 
 
 class Commit(Enum):
-    """How a group member commits its positions after a poll."""
+    """The ways in which a group member commits its positions after a poll."""
 
     NONE = "none"
     ASYNC = "async"
@@ -121,10 +121,10 @@ class Txn:
     Attributes:
         mops: Its micro-operations (sends and polls), in order.
         end: Its planned end.
-        commits_positions: Whether the positions of what it read are committed in it
+        commits_positions: Whether the transaction commits the reader's positions
             (`send_offsets_to_transaction`).
         pause_s: Seconds that the client pauses in the middle. The coordinator may abort the
-            transaction meanwhile; the client then continues as if nothing had happened.
+            transaction meanwhile; the client does not check this.
         pause_after: The number of micro-operations before the pause.
         handles: Whether it handles the records that its process, a group member, read last. Its
             sends then have one value for each record, in order, and it commits their positions.
@@ -157,7 +157,7 @@ class Txn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledge:
-    """Acknowledge the records that a share group member holds, with `acts` in turn."""
+    """Acknowledge the records that a share group member holds. Types: `acts`, used in turn."""
 
     acts: Sequence[ShareAct]
 
@@ -210,10 +210,10 @@ class Workload:
 
     Attributes:
         generator: Creates the generator of its ops.
-        brief: What clients do, in a few words.
-        does: What clients do, in sentences, for the table of `docs/workloads.md`.
-        finds: What it can find besides losses and duplicates, for that table.
-        ops: What an op is, for the table of `docs/architecture.md`.
+        brief: The clients' work, in a few words.
+        does: The clients' work, in sentences, for the table of `docs/workloads.md`.
+        finds: The anomalies that it can find besides losses and duplicates, for that table.
+        ops: The meaning of an op, for the table of `docs/architecture.md`.
     """
 
     generator: GeneratorMaker
@@ -258,15 +258,15 @@ class GroupOffset:
     """A position that a group member committed or got as an answer, for one partition.
 
     Attributes:
-        act: A commit, or the question at an assignment.
+        act: A commit, or the request for the committed offset at an assignment.
         key: The partition.
         offset: The position; None if the group has committed none, or if no answer came.
         asked_ns: The earliest time of the request, in nanoseconds since the run's start.
         told_ns: The time of the answer; None if none came.
-        outcome: ok or info. An error may be of a second attempt, after a first that succeeded.
+        outcome: ok or info. An error may come from a second attempt, after a successful first one.
         error: The answer's error.
-        op_id: The op that committed; None for a question.
-        committed_by: The op whose commit the question's answer reports.
+        op_id: The op that committed; None for a request.
+        committed_by: The op whose commit the answer to the request reports.
     """
 
     act: GroupAct
@@ -282,7 +282,7 @@ class GroupOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
-    """Partitions that a group assigned to the consumer or revoked from it, as a poll reported.
+    """Partitions that a group assigned to the consumer or revoked, as a poll reported.
 
     Attributes:
         kind: Assigned or revoked; lost partitions count as revoked.
@@ -447,7 +447,7 @@ class Reader(Protocol):
         """Return the fetched records, waiting for the first one up to a timeout."""
 
     def membership(self) -> object:
-        """Return what a transaction needs to commit this reader's positions."""
+        """Return this reader's group identity, which a transaction needs to commit positions."""
 
     def close(self) -> None:
         """Close the consumer at once."""
@@ -475,7 +475,7 @@ class Member(Reader, Protocol):
         """
 
     def abandon(self) -> None:
-        """End without leaving; the group notices it by the session timeout."""
+        """End without leaving. The group notices this by the session timeout."""
 
 
 class Sharer(Member, Protocol):

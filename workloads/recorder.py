@@ -50,7 +50,7 @@ class _Stream:
         self.append = self._writer.append
 
     def columns(self, length: int, columns: Mapping[str, object]) -> None:
-        """Add columns of equal length; a single string or number stands for a constant column."""
+        """Add columns of equal length. A single string or number means a constant column."""
         self._pieces.append((length, columns))
 
     def flush(self) -> None:
@@ -91,7 +91,7 @@ def _single(piece: object) -> bool:
 
 
 def _repeated(words: list[str | int | None], lengths: list[int], kind: pa.DataType) -> Any:  # noqa: ANN401 - as above
-    """Return a column in which each value is repeated as often as its length says."""
+    """Expand a run-length encoded column: repeat each value by its run length."""
     if all(isinstance(word, int) for word in words):
         return pa.array(np.repeat(np.array(words), lengths), kind)
     if len(set(words)) == 1:
@@ -218,9 +218,9 @@ class Recorder:
     def transacted(self, op_id: int, op: Txn, transactional_id: str, result: TxnResult) -> None:
         """Record the result of a transaction, with an outcome for each of its sends.
 
-        If it was to be aborted and no commit was ever sent, no reader may ever see its records. So
-        its sends have failed, even if the op ended as `info` because one of its clients was
-        dropped.
+        If the plan was to abort and no commit was ever sent, no reader may ever see the
+        transaction's records. So its sends have failed, even if the op ended as `info` because one
+        of its clients was dropped.
         """
         aborted = result.decision is Decision.ABORT
         outcome = Outcome.FAIL if aborted else result.outcome
@@ -287,7 +287,7 @@ class Recorder:
     ) -> None:
         """Record a consumer's assignment with its start offsets.
 
-        None stands for the beginning. In a group None stands for the committed offset, which the
+        A start of None means the beginning. In a group, None means the committed offset, which the
         client did not report.
         """
         for (topic, partition), offset in starts.items():
@@ -357,14 +357,14 @@ class Recorder:
         return {(topic, part): None for topic in topics for part in range(self._partitions[topic])}
 
     def arrived(self, counts: Sequence[ArrivalCount]) -> None:
-        """Record how many arrivals were offered and missed."""
+        """Record the numbers of offered and missed arrivals."""
         for each in counts:
             self._streams["arrivals"].append(
                 (self._worker, each.window_ns, each.phase.value, each.offered, each.missed)
             )
 
     def flush(self) -> None:
-        """Write everything recorded so far."""
+        """Write all rows recorded so far."""
         for stream in self._streams.values():
             stream.flush()
 

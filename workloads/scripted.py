@@ -1,7 +1,7 @@
 """The sends and reads of a scenario's steps: a few named messages, with clients of their own.
 
-The code runs in the stage's process. Each call returns when everything was answered or given up.
-Ops are recorded like a worker's, so that checkers see no difference. Record k of the scenario's
+The code runs in the stage's process. Each call returns when all messages were answered or given up.
+Ops are recorded like a worker's ops, so that checkers see no difference. Record k of the scenario's
 partition has the value `(1 << 32) | k`. Its payload is the value and its name, `message<k>`, in
 ASCII.
 """
@@ -75,8 +75,8 @@ class ReadRecord:
     Attributes:
         offset: Its offset.
         value: Its value; None if Logquake did not send it.
-        name: Its name, such as `message1`; empty if Logquake did not send it.
-        leader_epoch: The epoch of its batch; None if the format has none.
+        name: Its name, such as `message1`; an empty string if Logquake did not send it.
+        leader_epoch: The epoch of its batch; None if the format has no epoch.
     """
 
     offset: int
@@ -176,7 +176,7 @@ class Script:
         self._recorders.clear()
 
     def recorder(self, acks: str) -> Recorder:
-        """Return the recorder of sends with these acks (reads use that of `all`)."""
+        """Return the recorder of sends with the given acks. Reads use the recorder of `all`."""
         if acks not in self._recorders:
             writer = "script" if acks == "all" else f"script-acks-{acks}"
             self._live.mkdir(parents=True, exist_ok=True)
@@ -204,7 +204,7 @@ class Script:
         recorder.flush()
 
     def start_reading(self, recorder: Recorder, client: Reader, process: int) -> str | None:
-        """Assign the partition from its start to a process's consumer, and record that."""
+        """Assign the partition from its start to a process's consumer, and record this."""
         starts: dict[Key, int | None] = {self.key: None}
         op_id = self.begin(recorder, F.ASSIGN, process)
         error = client.assign(starts)
@@ -262,7 +262,7 @@ class Script:
 
 
 class _Reading:
-    """One read of a partition; after an error another process continues."""
+    """One read of a partition. After an error, another process continues the read."""
 
     def __init__(self, script: Script, reader: Callable[[int], Reader]) -> None:
         self._script, self._reader = script, reader

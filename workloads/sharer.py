@@ -14,7 +14,7 @@ from workloads.member import GroupError
 from workloads.protocol import Batch, GroupOffset, Key, Settled, Sought
 
 SLACK_S = 5.0
-"""A client that was paused for longer may return answers of any age."""
+"""A pause of the client after which the answers that it returns may be of any age."""
 LONGEST_REQUEST_S = REQUEST_S + SLACK_S
 """The longest wait of a client for the answer to a fetch: its socket timeout and some slack."""
 
@@ -51,7 +51,8 @@ class ShareMember:
     still come.
 
     A client that was paused, for example with its machine, has not read its socket yet when it
-    polls again. So after a pause, no poll moves the bound for the time of a longest request.
+    polls again. So after a pause, polls do not move the bound until the time of the longest request
+    has passed.
 
     Args:
         client: The share client, used by this member only.
@@ -94,7 +95,7 @@ class ShareMember:
         return Settled(acts=whole, errors=errors, asked_ns=asked_ns, told_ns=self._clock.now_ns())
 
     def told(self, *, last: bool = False) -> list[GroupOffset]:  # noqa: ARG002 - the protocol's
-        """Return nothing: a share group has no member positions."""
+        """Return an empty list, because a share group has no member positions."""
         return []
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
@@ -122,5 +123,8 @@ class ShareMember:
         self._client.close()
 
     def abandon(self) -> None:
-        """End without leaving: its connections close, and the session timeout tells the group."""
+        """End without leaving.
+
+        The connections close, and the group notices the end by the session timeout.
+        """
         self._client.abandon()

@@ -21,7 +21,7 @@ have time to work in between."""
 LEAVE_SHARE = 0.5
 """Share of ending members that leave the group properly; the others just disappear."""
 EMPTY_HANDED_SHARE = 0.5
-"""Share of ending members that hold no records; the others hold those of their last poll."""
+"""The share of ending members without records. Other members hold those of their last poll."""
 RELEASE_SHARE, REJECT_SHARE = 0.05, 0.002
 """Shares of records that are released and rejected; the others are accepted."""
 POLL_LIMIT = 100
@@ -34,7 +34,7 @@ class SharesGenerator:
 
     Args:
         plan: Has the seed, topics, partitions, concurrency and sends of an op.
-        worker: The worker's number; it decides the random stream and the ranges of values.
+        worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """
 

@@ -28,7 +28,7 @@ class SurgeGenerator:
 
     Args:
         plan: Has the seed, topics, partitions, concurrency and sends of an op.
-        worker: The worker's number; it decides the random stream and the ranges of values.
+        worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """
 
@@ -47,7 +47,10 @@ class SurgeGenerator:
         self._crowded: Key = self._random.choice(self._keys)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return the assign of a new process, or the crash, assign, send or poll that is due."""
+        """Return the next op: a crash, assign, send or poll.
+
+        A new process begins with an assign.
+        """
         if (due := self._readers.due(observed)) is not None:
             return due
         if self._turn.due(observed.now_ns):

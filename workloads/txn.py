@@ -30,8 +30,10 @@ PAUSES = (0.5, 1.7)
 """Shortest and longest pause of a transaction, as multiples of its timeout. Coordinators check once
 a second for transactions that timed out."""
 LONG_SHARE, LONG_S = 0.2, 15.0
-"""Share of pauses that last longer, and by at most how many seconds. Old coordinators check only
-once a minute."""
+"""The share of pauses that last longer, and the most additional seconds.
+
+Old coordinators check for timeouts only once a minute.
+"""
 POLL_LIMIT = 2000
 
 
@@ -91,7 +93,7 @@ class TxnGenerator:
 
     Args:
         plan: Has the seed, topics, partitions, concurrency and sends of a micro-operation.
-        worker: The worker's number; it decides the random stream and the ranges of values.
+        worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
         feeds: For a pipeline: the threads that write, and their partitions. None: all threads
             write, to all partitions.
@@ -117,7 +119,7 @@ class TxnGenerator:
         self._pauses = None if feeds else Pauses(plan, worker=worker)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return the assign of a new process, or the crash, assign, txn or poll that is due."""
+        """Return the next op: a crash, assign, txn or poll. A new process begins with an assign."""
         if (due := self._readers.due(observed)) is not None:
             return due
         transacts = (

@@ -1,4 +1,4 @@
-"""The protocol and assignor of each group of a run, by which its members get partitions.
+"""Choose for each consumer group the protocol and the assignor by which members get partitions.
 
 All members of a group use the same way, i.e. a pair of protocol and assignor. The run's seed
 shuffles the ways, and the groups use them in turn. So two groups differ, and another seed gives
@@ -23,7 +23,8 @@ class Way:
     """The way in which a group's members get partitions.
 
     Attributes:
-        protocol: `classic`, where a member assigns them, or `consumer`, where the broker does.
+        protocol: `classic`, where a member assigns partitions, or `consumer`, where the broker
+            assigns them.
         assignor: The assignor's name.
     """
 
@@ -47,7 +48,7 @@ def way_of(group: str, plan: Plan, told: Mapping[str, object]) -> Way:
 
     Args:
         group: The group's id, which ends with its number.
-        plan: Has the seed, and the features of its clients and brokers.
+        plan: The plan with the seed, and the features of its clients and brokers.
         told: The user's settings for its members; ways that contradict them are left out.
     """
     random = Random(f"{plan.seed}/ways")

@@ -51,12 +51,12 @@ READY_TIMEOUT_S = 15.0
 _TICK_S = 0.02
 """The longest wait for reports, which is the longest delay of a command or a flush."""
 _SHORTEST_WAIT_S = 0.002
-"""librdkafka counts milliseconds. A shorter wait would be none, and the loop would be busy."""
+"""The shortest wait. librdkafka counts in milliseconds, so a shorter wait would be a busy loop."""
 _HEAVY_PAUSE_S = 0.004
 """Under heavy load, the pause between ops; readers collect records and writers fill batches."""
 _PR_SET_PDEATHSIG = 1
 _COLLECT_EVERY = 100_000
-"""New objects until the next garbage collection: about fifty polls of messages."""
+"""The number of new objects until the next garbage collection: about fifty polls of messages."""
 _LAST_SECONDS = 3
 """Seconds until the worker is killed after the controller's death, if its loop hangs."""
 
@@ -196,7 +196,7 @@ class Worker:
         self._flush_at_s = self._status_at_s = 0.0
 
     def run(self) -> None:
-        """Work until told to stop or abandoned; the record is then complete on disk."""
+        """Work until a stop command or the controller's death; the record is then complete."""
         self._say({"ready": True})
         rate = self._config.plan.rate / self._config.workers
         self._arrivals = Arrivals(rate, start_ns=self._clock.now_ns())
@@ -222,7 +222,7 @@ class Worker:
             self._housekeep()
 
     def _serve(self, pause_s: float) -> None:
-        """Wait for reports; under heavy load, handle all that come within the pause."""
+        """Wait for reports. Under heavy load, handle all reports that come within the pause."""
         until_ns = self._clock.now_ns() + round(pause_s * NS_PER_S)
         self._crew.serve(pause_s)
         while self._heavy and (left_ns := until_ns - self._clock.now_ns()) > 0:
@@ -353,10 +353,10 @@ def _say(line: dict[str, object]) -> None:
 
 
 def _outlive_nobody(parent: int) -> None:
-    """Let a hanging worker be killed after the controller's death.
+    """Let the kernel kill a hanging worker after the controller's death.
 
     Normally the end of the pipe ends the worker. Linux's death signal comes at the same time, so it
-    only sets an alarm. That gives the loop its last seconds.
+    only sets an alarm. This gives the loop some seconds to end by itself.
     """
     signal.signal(signal.SIGTERM, lambda _number, _frame: signal.alarm(_LAST_SECONDS))
     if sys.platform == "linux":

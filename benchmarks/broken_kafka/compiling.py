@@ -1,8 +1,8 @@
 """Compilation of single Kafka classes, in Java or Scala, against the jars of one Kafka version.
 
-The sources come from Maven Central (`-sources.jar`). The Scala compiler comes from there too,
-because Kafka does not need it at run time. The files are kept in the cache that also holds Kafka.
-Their hashes are compared with `jars.sha256` before each use, because their code is executed.
+The sources come from Maven Central (`-sources.jar`). The Scala compiler comes from Maven Central,
+too, because Kafka does not need it at run time. The files are kept in the cache that also holds
+Kafka. Their hashes are compared with `jars.sha256` before each use, because their code is executed.
 """
 
 import hashlib

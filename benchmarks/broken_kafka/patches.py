@@ -47,8 +47,8 @@ class Patch(BaseModel):
         source: The path of the class in that artifact's sources.
         find: The text to replace. The class contains it exactly once.
         put: The new text.
-        unfound: Why no run finds this bug, as a person explained it. Empty if a run finds it, or if
-            no person has explained it yet.
+        unfound: Why no run finds this bug, as a person explained it; an empty string if a run finds
+            it, or if no person has explained it yet.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

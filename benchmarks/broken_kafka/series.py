@@ -63,7 +63,7 @@ class Line(BaseModel):
     Attributes:
         name, seed, plan, digest: The fields of the step.
         command: The command for a user. `CLASSES` means the folder of the patch's classes.
-        run: The run's folder, relative to the store. Empty if there is no run.
+        run: The run's folder, relative to the store; an empty string if there is no run.
         begun_at: The wall-clock time at which the step began, `20261124T104500Z`.
         took_s: The wall-clock seconds that the step took.
         load: The machine's one-minute load average before and after the step.

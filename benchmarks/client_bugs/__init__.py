@@ -1,1 +1,1 @@
-"""Series of librdkafka releases with a known bug, beside fixed releases and Kafka's Java client."""
+"""Runs of librdkafka releases with a known bug, of fixed releases, and of Kafka's Java client."""

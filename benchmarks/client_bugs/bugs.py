@@ -15,10 +15,10 @@ class Bug:
         does: A sentence on the bug's effect.
         pull: The number of the pull request on GitHub that fixed the bug.
         plan: The plan's path below `docs/plans`, without `.toml`.
-        says: Text that the verdict on a run with the bug contains.
+        says: A text that the verdict on a run with the bug contains.
         broken, fixed: A release with the bug, and a release with the fix.
-        of_librdkafka, of_java: Additional options for each client. Both set the same thing, under
-            each client's own name.
+        of_librdkafka, of_java: Additional options for each client. Both have the same effect, under
+            each client's own names.
     """
 
     name: str

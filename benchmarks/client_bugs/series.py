@@ -30,7 +30,7 @@ class Line(BaseModel):
         command: The words behind `logquake`. A newer line with the same command and plan replaces
             an older one.
         plan: A hash of the plan's file.
-        run: The run's folder, relative to the store. Empty if there is no run.
+        run: The run's folder, relative to the store; an empty string if there is no run.
         begun_at: The wall-clock time of the start, `20261124T104500Z`.
         took_s: The wall-clock seconds that the command took.
         load: The machine's one-minute load average before and after the command.
@@ -66,7 +66,10 @@ def last_lines(results: Path = RESULTS) -> Lines:
 
 @cache
 def hashed(plan: str) -> str:
-    """Return a hash of a plan's file, by its path in the project. Empty if it is missing."""
+    """Return a hash of a plan's file, by its path in the project.
+
+    The result is an empty string if it is missing.
+    """
     path = ROOT / plan
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else ""
 
@@ -108,12 +111,12 @@ def played(bug: Bug, client: str, lines: Lines) -> list[Line]:
 
 
 def comes_out(bug: Bug, line: Line) -> bool:
-    """Return whether a run's verdict is `invalid` with the sentence that the bug leads to."""
+    """Return whether a run's verdict is `invalid`, with the sentence that belongs to the bug."""
     return line.verdict == Validity.INVALID and bug.says in line.sentence
 
 
 def table(lines: Lines, bugs: Sequence[Bug] = BUGS) -> str:
-    """Return how often each client's runs found each bug, as a table in Markdown."""
+    """Return a Markdown table: the number of runs of each client that found each bug."""
     rows = ["| Bug | Anomaly | With it | Fixed | Java | Command | The verdict says |",
             "|---|---|---|---|---|---|---|"]  # fmt: skip
     for bug in bugs:

@@ -1,10 +1,10 @@
-"""The ops of a history, collected one by one as columns for the record's tables.
+"""Collect the ops of a history, one by one, as columns for the record's tables.
 
 Each op that sends is one transaction, whatever its `f`. Its outcome is the outcome of all its
 sends, as in Jepsen. Polls are `read_committed`. A key is a partition. Key 5 is partition 5 of a
 topic named `key`. Any key that is not a number is its own topic, with the key's name. Integer
-values from 0 to 2^62 stay as they are. Other values get numbers from there on, which
-`History.names` lists.
+values from 0 to 2^62 stay as they are. Other values get numbers from 2^62 on, which `History.names`
+lists.
 
 An op's id is the index of its invocation in the history. If the entries have no index, or indexes
 that do not increase, the id is the position of the invocation among the clients' entries, from 0.
@@ -85,11 +85,11 @@ class Collector:
         return len(self._rows.ops) - 1
 
     def where(self, row: int) -> str:
-        """Return an op's position in the file."""
+        """Return an op's position in the file, by its row."""
         return self._wheres[row]
 
     def columns(self) -> Columns:
-        """Return the columns of everything that was collected.
+        """Return all collected data as columns.
 
         Raises:
             HistoryError: An offset is not a number.
@@ -192,9 +192,9 @@ def moved(
 ) -> list[tuple[int, int, str]]:
     """Return the rows of a new assignment that replaces a process's earlier one.
 
-    A key that stays assigned is read on from its position. No history shows where another key
-    starts: at the group's committed offset, or at the beginning. So a new key is recorded as a
-    subscription, which may start anywhere.
+    If a key stays assigned, the process continues from its position. No history shows where the
+    process starts with a new key: at the group's committed offset, or at the beginning. So a new
+    key is recorded as a subscription, which may start anywhere.
 
     Args:
         row: The op's row.
@@ -214,7 +214,7 @@ def place_of(key: object) -> Place:
     """Return the place of a key. In JSON, the keys of a poll's map are strings.
 
     Raises:
-        TypeError: The key is neither a number nor a word.
+        TypeError: The key is neither a number nor a string.
     """
     if isinstance(key, bool | float | list | dict | None):
         raise TypeError("a key is a number or a word")
@@ -226,7 +226,7 @@ def place_of(key: object) -> Place:
 
 
 class _Numbered:
-    """Numbers for values that are not integers, or too large."""
+    """Assigns numbers to values that are not integers, or are too large."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
@@ -252,7 +252,7 @@ def _ints(told: Sequence[int]) -> Ints:
 
 
 def indexes_of(told: Sequence[object]) -> Ints | None:
-    """Return the indexes of entries, or None if one is not a number from 0 on."""
+    """Return the entries' indexes, or None if one is not a non-negative number."""
     numbers = [each for each in told if type(each) is int and 0 <= each < FIRST_NUMBERED]
     return _ints(numbers) if len(numbers) == len(told) else None
 

@@ -40,7 +40,7 @@ _DEEPEST = 1024
 _CLOSES = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 _REFUSED = frozenset({"#", "#_"})
 _STRANGE = frozenset('"#\\')
-"""Words that can only be a mistake: an open string, an empty tag or an empty character."""
+"""Tokens that can only be a mistake: an open string, an empty tag or an empty character."""
 
 
 class _Atoms(dict[str, "Value"]):
@@ -61,7 +61,7 @@ class _Atoms(dict[str, "Value"]):
 
 
 class EdnError(ValueError):
-    """A text that is not EDN. The message is a few words."""
+    """A text that is not EDN. The message is a short phrase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ def read_forms(lines: Iterable[str], *, depth: int = 0) -> Iterator[Form]:
 
 
 def _ended(stack: list[tuple[str, list[Value]]], items: list[Value], depth: int) -> list[Value]:
-    """Return the complete values at a depth."""
+    """Return the values that are complete at a nesting depth."""
     if len(stack) == depth:
         return items
     whole = [value for vector in items if isinstance(vector, tuple) for value in vector]

@@ -1,4 +1,4 @@
-"""Join the stretches of a history file, as if the file had been read from start to end."""
+"""Join the separately read stretches of a history file, as if it had been read at once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _INFO = OUTCOMES.index(Outcome.INFO)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class _Part:
-    """The effects of some ops, and the ops' rows in the whole history."""
+    """The effects of a group of ops, and the ops' rows in the whole history."""
 
     deeds: Deeds
     rows: Ints
@@ -51,7 +51,7 @@ def joined(stretches: Sequence[Stretch], words: Words) -> Columns:
 
     Args:
         stretches: All stretches of the file, in order.
-        words: How the file's format spells the keys.
+        words: The spelling of keys in the file's format.
 
     Raises:
         IrregularError, TypeError, ...: Together, the stretches are not regular
@@ -80,7 +80,7 @@ def joined(stretches: Sequence[Stretch], words: Words) -> Columns:
 
 
 def _add(whole: _Joined, stretch: Stretch, words: Words) -> None:
-    """Add a stretch. It ends ops that earlier stretches began, and may begin new ones."""
+    """Add a stretch. The stretch may end ops of earlier stretches, and may begin new ops."""
     begun, process, f, ended, outcome = (each.copy() for each in stretch.ops)
     mine = begun != NONE
     number = np.array([_number(whole, word) for word in stretch.words], np.int64)
@@ -110,7 +110,7 @@ def _add(whole: _Joined, stretch: Stretch, words: Words) -> None:
 
 
 def _close(whole: _Joined) -> None:
-    """Close the ops that are still open at the end with `info`."""
+    """Close the ops that are still open at the end with the outcome `info`."""
     did, left = Collected(), list(whole.open.values())
     for row, of in enumerate(left):
         did.did(row, of.f, of.value, _INFO)
@@ -126,7 +126,7 @@ def _number(whole: _Joined, word: str) -> int:
 
 
 def _places(parts: Sequence[_Part]) -> tuple[tuple[Place, ...], list[tuple[_Part, Ints]]]:
-    """Return all places in order of appearance, and each part's numbers of its places."""
+    """Return all places in order of appearance, and for each part the numbers of its places."""
     came = sorted(
         (int(part.rows[row]), at, place)
         for part in parts
@@ -140,7 +140,7 @@ def _places(parts: Sequence[_Part]) -> tuple[tuple[Place, ...], list[tuple[_Part
 
 
 def _stacked(parts: Sequence[tuple[tuple[Ints, ...], Ints, Ints]]) -> tuple[Ints, ...]:
-    """Return the columns (row, mop, place, ...) of all parts, with rows and places of the whole."""
+    """Return the columns (row, mop, place, ...) of all parts, numbered as in the whole history."""
     columns = [
         (rows[row], mop, numbers[place], *rest) for (row, mop, place, *rest), rows, numbers in parts
     ]
@@ -161,7 +161,7 @@ def _turned(parts: Sequence[tuple[_Part, Ints]]) -> Iterator[tuple[int, int, str
 def _moves(
     parts: Sequence[tuple[_Part, Ints]], process: Ints, deeds: Sequence[tuple[Ints, ...]]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield the rows of assignments. Each replaces the earlier one of its process."""
+    """Yield the rows of assignments. An assignment replaces its process's earlier one."""
     told = sorted(
         (int(part.rows[row]), f, {int(numbers[place]) for place in places})
         for part, numbers in parts
@@ -175,7 +175,7 @@ def _moves(
 
 
 def _met(rows: Ints, process: Ints, deeds: Sequence[tuple[Ints, ...]]) -> list[set[int]]:
-    """Return, for each assignment, the places of its process's ops since the earlier assignment."""
+    """Return, for each assignment, the places that its process used since its previous one."""
     if not len(rows):
         return []
     touched, places = (stack([columns[side] for columns in deeds]) for side in (0, 2))

@@ -1,4 +1,4 @@
-"""Judge imported histories: the same functions as for runs, with either engine.
+"""Judge imported histories with the functions that also judge runs, with either engine.
 
 A history is judged like a run in which only the clients were recorded. In this process, its tables
 go directly to the checkers. For Spark, the tables are written to files of a temporary store (for a
@@ -79,7 +79,9 @@ class Mode:
 def judge_histories(
     histories: Iterable[History], mode: Mode, *, picks: Picks | None = None
 ) -> list[Verdict]:
-    """Judge histories in this process. `judge_with` uses an engine.
+    """Judge histories in this process.
+
+    `judge_with` does this with an engine.
 
     Args:
         histories: The histories. They are read one after another, and none is kept.

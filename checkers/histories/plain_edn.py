@@ -31,7 +31,7 @@ _MAP = ""
 
 
 def entries_of(lines: Sequence[bytes]) -> Iterator[dict[Any, Any]]:
-    """Yield the maps in some lines. Each line must hold complete maps.
+    """Yield the maps in the given lines. Each line must hold complete maps.
 
     Args:
         lines: Lines, none of them empty.
@@ -60,7 +60,7 @@ def _by_forms(line: bytes) -> Iterator[dict[Any, Any]]:
 
 
 def _as_json(text: bytes) -> bytes:
-    """Return lines as JSON, one line for each; empty if they are not simple."""
+    """Return lines of EDN as lines of JSON; empty if they are not simple."""
     parts = _KEYWORDS.split(text.replace(_TAG, b"{"))
     keywords = b"".join(parts[1::2])
     strange = b"".join(parts[::2]).translate(None, _PLAIN) or keywords.translate(None, _KEYWORD)
@@ -87,17 +87,17 @@ def _entry(value: Any) -> dict[Any, Any]:  # noqa: ANN401 - as JSON has it
 
 
 def _whole(value: Any) -> Any:  # noqa: ANN401 - as JSON has it
-    """Return a JSON value with each object that stands for an EDN map converted to a dict."""
+    """Return a JSON value in which each object that represents an EDN map became a dict."""
     if isinstance(value, dict):
         return {key: _whole(each) for key, each in _mapped(value).items()}
     return [_whole(each) for each in value] if isinstance(value, list) else value
 
 
 def _mapped(value: Any) -> dict[Any, Any]:  # noqa: ANN401 - as JSON has it
-    """Return the dict for a JSON object that stands for an EDN map.
+    """Return the dict for a JSON object that represents an EDN map.
 
     Raises:
-        TypeError, ValueError: The value stands for no map, or a key has no value.
+        TypeError, ValueError: The value represents no map, or a key has no value.
     """
     items = value[_MAP]
     return dict(zip(items[::2], items[1::2], strict=True))

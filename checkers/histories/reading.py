@@ -4,7 +4,7 @@ In EDN, each op is a map. The maps follow each other, as in Jepsen's `history.ed
 one vector. The file is one history with the file's name.
 
 In JSON lines, each line is a history, `{"name": ..., "ops": [...]}`. Or each line is an op, and the
-file is one history. The keys of ops are those of EDN without the colon (`rebalance_log` is
+file is one history. Ops have the same keys as in EDN, but without the colon (`rebalance_log` is
 `rebalance-log`). A poll's map has the keys as strings.
 
 Any other content raises an error with the line. Only empty lines are skipped.
@@ -45,7 +45,7 @@ def read_histories(
     Args:
         path: The file.
         spread: Reads stretches of the file in parallel.
-        stretch_bytes: The least length of a stretch. A shorter file is read at once.
+        stretch_bytes: The minimum length of a stretch. A shorter file is read at once.
 
     Raises:
         HistoryError: The file or its content is wrong.
@@ -140,7 +140,7 @@ def _json_ops(path: Path, numbered: Iterable[tuple[int, str]]) -> History:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Turn off garbage collection: with millions of new values, it takes half of the time."""
+    """Turn off garbage collection, which takes half of the time with millions of new values."""
     collects = gc.isenabled()
     gc.disable()
     try:

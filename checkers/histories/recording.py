@@ -1,4 +1,4 @@
-"""Turn the entries of a history into ops: which process began each op, and how the op ended.
+"""Turn the entries of a history into ops: each op's process, begin and end.
 
 A history that contradicts itself is refused with the line. Examples: a process begins an op while
 its last op is open, or after an op of unknown outcome; an op ends that did not begin. An op that is
@@ -27,7 +27,7 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """How a format of histories spells the keys and words.
+    """The spelling of keys and words in a format of histories.
 
     Attributes:
         process, kind, f, value, time, index, rebalances, keys: The keys of an op, and the key of an

@@ -1,7 +1,7 @@
 """Read a long regular history in parallel stretches.
 
-`stretches` defines what is regular. `reading` reads any other history from its start, and reports
-what is wrong with it.
+`stretches` defines a regular history. `reading` reads any other history from its start, and reports
+its errors.
 """
 
 from itertools import pairwise
@@ -18,7 +18,7 @@ from checkers.histories.tables import History, history_of
 
 _ENTRY_OF_EDN = b"#jepsen.history.Op{"
 _STRETCHES = 8
-"""The maximum number of stretches.
+"""The maximum number of stretches of a file.
 
 With more stretches, more ops begin in one and end in another.
 """
@@ -28,10 +28,10 @@ def regular_history(path: Path, name: str, spread: Spread, *, stretch_bytes: int
     """Return the history of a regular file, or None if the file is not regular.
 
     Args:
-        path: The file, which is not packed.
+        path: The file, which is not compressed.
         name: The history's name.
         spread: Reads stretches in parallel.
-        stretch_bytes: The least length of a stretch.
+        stretch_bytes: The minimum length of a stretch.
     """
     with path.open("rb") as file:
         begin = file.read(len(_ENTRY_OF_EDN))
@@ -57,7 +57,7 @@ def _shares(path: Path, stretch_bytes: int, *, edn: bool) -> list[Share]:
 
 
 def _names_ops(line: bytes) -> bool:
-    """Return whether a line is a history with its ops, or is not JSON."""
+    """Return whether a line is not JSON, or is a whole history with its ops."""
     try:
         return "ops" in orjson.loads(line)
     except (orjson.JSONDecodeError, TypeError):

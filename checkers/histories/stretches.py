@@ -1,7 +1,7 @@
-"""Read one stretch of a history's file alone, so that a long file is read in parallel.
+"""Read one stretch of a history's file on its own, so that a long file is read in parallel.
 
-A stretch does not know what came before it. It reports the ops that are open at its end, and the
-ends of ops that began before it. `joining` joins the stretches of a file.
+A stretch has no information about earlier lines. It reports the ops that are open at its end, and
+the ends of ops that began before it. `joining` joins the stretches of a file.
 
 This reader reads only regular files: one entry a line, values that are integers, and no
 contradictions. For any other file it raises `IrregularError`. `recording` then reads the file from
@@ -40,7 +40,7 @@ Entry = Mapping[Any, Any]
 
 
 class IrregularError(Exception):
-    """Something that this reader does not read, because it is wrong or rare."""
+    """Content that this reader does not read, because it is wrong or rare."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Share:
     """A share of a file: the lines that begin in a range of bytes.
 
     Attributes:
-        path: The file, which is not packed.
+        path: The file, which is not compressed.
         start, end: The range in bytes, `end` exclusive.
         edn: Whether the file is EDN. Otherwise it is JSON lines.
     """
@@ -61,7 +61,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """An op that began in a stretch and did not end there. `at` is the position of its entry."""
+    """An op that began in a stretch and did not end in it. `at` is the position of its entry."""
 
     process: int
     at: int
@@ -87,7 +87,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Deeds:
-    """The effects of some ops, in columns as in `tables.Columns`.
+    """The effects of a group of ops, in columns as in `tables.Columns`.
 
     Attributes:
         sent, polled, records: As in `tables.Columns`, but `polled` lacks each poll's first record.
@@ -112,13 +112,13 @@ class Stretch:
 
     Attributes:
         times, indexes: The times and indexes of its entries, as in `tables.Columns`.
-        ops: (begun, process, number of f, ended, outcome) of the ops that ended in it. For `ended`
-            ops, `begun` and f are not known.
+        ops: (begun, process, number of f, ended, outcome) of the ops that ended in the stretch. For
+            `ended` ops, `begun` and f are not known.
         words: The `f` of ops.
         deeds: The effects of its ops, without `ended` ones.
         begun: The ops that are open at its end, in order.
         ended: The ops that were open at its start, in order.
-        fresh: Processes whose first entry in the stretch is an invocation.
+        fresh: Processes with an invocation as their first entry in the stretch.
         retired: Processes that ended an op with `info`.
     """
 
@@ -159,7 +159,7 @@ def _entries(share: Share) -> Iterator[Entry]:
 
 
 def _without_booleans(entry: Entry, words: Words) -> Entry:
-    """Return an entry; raise an error if its value has booleans, which Python treats as numbers."""
+    """Return an entry. Raise an error if its value has booleans, which Python treats as numbers."""
     if type(entry.get(words.process)) is int and _booleans(entry.get(words.value)):
         raise IrregularError
     return entry
@@ -191,7 +191,8 @@ class Collected:
     Attributes:
         sends: Row, mop, place, offset, value, and so on.
         polls: Row, mop, place, first pos, count, and so on.
-        told: New records of `polls` as they were read. They need ten times the memory of numbers.
+        told: New records of `polls` in the form in which they were read. They need ten times the
+            memory of numbers.
         records: Offset, value, and so on, of the earlier records.
         moves, turned: As in `Deeds`.
         places: The number of each place.
@@ -232,7 +233,7 @@ class Collected:
         entry: Entry,
         words: Words,
     ) -> None:
-        """Add the effects of an op, from the entry that ended it and the value at its begin."""
+        """Add the effects of an op, from the entry that ended it and its invocation's value."""
         told = entry.get(words.value)
         self.did(row, f, value if told is None else told, outcome)
         rebalances = entry.get(words.rebalances)
@@ -244,7 +245,7 @@ class Collected:
         self.turned += [(row, self._place(key, row)) for key in keys]
 
     def deeds(self) -> Deeds:
-        """Return everything that was collected."""
+        """Return all collected effects."""
         self._put_down()
         sent, polled, records = (
             np.array(each, np.int64).reshape(-1, width)
@@ -349,7 +350,7 @@ class _Reader:
         return self._stretch()
 
     def _leave_aside(self, process: object, entry: Entry) -> None:
-        """Ignore an entry of the nemesis; raise an error if the entry is a client's."""
+        """Ignore an entry of the nemesis. Raise an error if the entry is a client's."""
         f = entry.get(self._words.f)
         of_client = isinstance(f, str) and f.removeprefix(self._words.prefix) in PARTED
         if process is None or isinstance(process, float | bool) or of_client:

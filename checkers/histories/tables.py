@@ -21,11 +21,11 @@ Place = tuple[str, int]
 TOPIC_ID = "history"
 """The id of all topics, because histories name none."""
 FIRST_NUMBERED = 1 << 62
-"""Values from here on are the numbers of values that are not integers."""
+"""The first number that is used for values that are not integers."""
 _OK = 0
 _NO_MOVES = ((), (), ())
 _FEW = 127
-"""The maximum number of words that can be coded in a byte."""
+"""The maximum number of strings that can be coded in a byte."""
 _DECIDED = {
     Outcome.OK: (Decision.COMMIT, TransactionOutcome.COMMITTED),
     Outcome.FAIL: (Decision.ABORT, TransactionOutcome.ABORTED),
@@ -58,7 +58,7 @@ class Columns:
         times: The times of the entries, in nanoseconds.
         indexes: The indexes of the entries in the history; None if one entry has none.
         begun, process, f, ended, outcome: For each op: the entry that began it, its process, the
-            number of its word in `words`, the entry that ended it or -1, the number in `OUTCOMES`.
+            number of its `f` in `words`, the entry that ended it or -1, the number in `OUTCOMES`.
         words: The `f` of ops.
         sent: (row of the op, mop, place, offset, value) of the sends.
         polled: (row of the op, mop, place, first pos, count, first record), one for each key of a
@@ -206,8 +206,8 @@ class _Tabled:
     def _in_turn(self, deeds: tuple[Ints, ...]) -> Ints:
         """Return the order of rows by place and op id.
 
-        Sorting here is cheaper than sorting the finished table: a table has many columns, and one
-        row here becomes a row for each record there.
+        Sorting these rows is cheaper than sorting the finished table. The table has many columns,
+        and a row for each record.
         """
         rows, _, places, *_ = deeds
         return order_of(self._place_rank[places], self._rank[rows])
@@ -276,7 +276,7 @@ def _array(column: "Ints | pa.Array[Any]", kind: pa.DataType) -> "pa.Array[Any]"
 
 
 def _spelt(numbers: Ints, words: Sequence[str]) -> "pa.Array[Any]":
-    """Return the words for some numbers, as a coded column."""
+    """Return numbers as a coded column of the strings that they stand for."""
     told = [str(word) for word in words]
     if len(set(told)) < len(told):  # Two numbers have one word.
         return pa.array([told[each] for each in numbers.tolist()], pa.string()).dictionary_encode()
@@ -287,7 +287,7 @@ def _spelt(numbers: Ints, words: Sequence[str]) -> "pa.Array[Any]":
 
 
 def _all(word: str, count: int) -> "pa.Array[Any]":
-    """Return a coded column with the same word in every row."""
+    """Return a coded column with the same string in every row."""
     return _spelt(np.zeros(count, np.int64), (word,))
 
 
@@ -299,6 +299,6 @@ def _identities(indexes: Ints | None, entries: int) -> Ints:
 
 
 def _in_order(times: Ints) -> Ints:
-    """Return times that increase by at least a nanosecond from entry to entry."""
+    """Return times that increase by at least one nanosecond from entry to entry."""
     steps = np.arange(len(times), dtype=np.int64)
     return np.asarray(np.maximum.accumulate(np.maximum(times, 0) - steps) + steps, np.int64)

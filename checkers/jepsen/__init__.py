@@ -1,7 +1,7 @@
 """Checks with the definitions of Jepsen's Kafka checker, where they differ from the contract's.
 
-With Jepsen as the judge, these checks replace the checks of the same name. All of them use only
-what clients saw. The log consists of the records that any reader got, and the offsets that
+With Jepsen as the judge, these checks replace the checks of the same name. All of them use only the
+clients' observations. The log consists of the records that any reader got, and the offsets that
 committed sends got. Use these checks to compare verdicts with Jepsen's, and to judge imported
 histories.
 

@@ -1,6 +1,6 @@
 """The log of a partition as Jepsen sees it: the pairs of offset and value that clients got.
 
-A reader's record counts whatever the outcome of the reader's op. An acknowledgement counts only if
+A record that a reader got counts, even if the reader's op failed. An acknowledgement counts only if
 its send certainly committed. An offset may have several values, and a value several offsets.
 """
 
@@ -11,7 +11,7 @@ from checkers.group import Group
 
 
 def claims(group: Group) -> tuple[Ints, Ints]:
-    """Return all pairs of offset and value that clients got, each as often as it was reported."""
+    """Return all pairs of offset and value that clients got, with repetitions."""
     tables = (group.table("polls"), group.committed)
     offsets, values = (
         stack([ints(table, name) for table in tables]) for name in ("offset", "value")

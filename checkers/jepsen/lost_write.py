@@ -33,7 +33,7 @@ def read_values(group: Group) -> Ints:
 
 
 def _passed(group: Group) -> Mask:
-    """Return which rows of the committed sends readers reached or passed."""
+    """Return a mask of the committed sends at or below the highest offset that readers reached."""
     place = last_offsets(group, ints(group.committed, "value"))
     reached = int(first_offsets(group, read_values(group)).max(initial=NONE))
     return np.asarray((place >= 0) & (place <= reached), dtype=np.bool_)

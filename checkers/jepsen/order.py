@@ -4,10 +4,12 @@ Each value has an index in the version order. A value at several offsets has its
 rule for polls compares two values of one process. The first is the last value of its previous ok
 poll of a partition. The second is the first value of its next op that read the partition, whatever
 the op's outcome. The distance of their indexes must be one. A larger distance is a `poll-skip`, a
-smaller one a `nonmonotonic-poll`. For sends, the rule holds between ok or info ops
-(`nonmonotonic-send`). Inside one op, the rule holds between neighbouring values (`int-`). An
-unknown index is no error. After an assignment without the partition, the process's position is
-forgotten. After an assignment with the partition, it is kept. See Jepsen's `jepsen.tests.kafka`.
+smaller one a `nonmonotonic-poll`.
+
+For sends, the rule holds between ok or info ops (`nonmonotonic-send`). Inside one op, the rule
+holds between neighbouring values (`int-`). An unknown index is no error. After an assignment
+without the partition, the process's position is forgotten. After an assignment with the partition,
+its position stays. See Jepsen's `jepsen.tests.kafka`.
 
 With Jepsen as the judge, these seven checks (`CHECKERS`) replace `poll_order` and `send_order`.
 """
@@ -58,7 +60,7 @@ def sends_inside(group: Group) -> Steps:
 
 
 def distances(index: Ints, steps: Steps) -> tuple[Ints, Mask]:
-    """Return the distance between the two values of each step, and a mask where it is known.
+    """Return the distance between the two values of each step, and a mask of the known distances.
 
     Args:
         index: The index of each row's value in the version order, -1 if unknown.
@@ -86,7 +88,7 @@ class _Kind:
 
     Attributes:
         name: The anomaly's name.
-        table: The table of the rows between which the steps lead.
+        table: The table with the rows at both ends of the steps.
         steps: Returns the steps.
         forward: True: steps that are too long are wrong. False: steps that go back are wrong.
         apart: Whether steps lead from op to op, so that an assignment may lie in between.
@@ -189,4 +191,4 @@ CHECKERS = tuple(
     )
     for kind in _KINDS
 )
-"""The seven checkers. With Jepsen as the judge, they replace the contract's of the same name."""
+"""The seven checkers. For Jepsen's judge, they replace the contract's checkers with these names."""

@@ -7,7 +7,7 @@ two or more values is `inconsistent-offsets`.
 Why it proves something: a value is sent once, and an offset is written once.
 
 What would not prove it: the offset of a send that failed or may not have committed. The contract's
-checks differ: they also use the leader's final log, and believe every acknowledgement.
+checks differ: they also use the leader's final log, and trust every acknowledgement.
 """
 
 import numpy as np

@@ -2,12 +2,12 @@
 
 Definition: an op that sent the value ended ok, and no ok poll of the history returned the value.
 
-Why it proves something: Jepsen's workload runs until readers have read everything that was
-acknowledged. A value that no reader got by then is missing.
+Why it proves something: Jepsen's workload runs until readers have read all acknowledged values. A
+value that no reader got by then is missing.
 
-What would not prove it: a history that was cut, or whose readers stopped early. A history does not
-show that. A value may also be reported as `lost-write`. The contract's check differs: it requires
-complete final reads, and does not count losses twice.
+What would not prove it: a history that was cut short, or readers that stopped early. A history does
+not show either. A value may also be reported as `lost-write`. The contract's check differs: it
+requires complete final reads, and does not count losses twice.
 """
 
 from checkers.columns import equal, ints, select, within

@@ -1,8 +1,8 @@
-"""Judges a run while it is still going on, with the same checks as for a finished run.
+"""Judge a run while it is still running, with the same checks as for a finished run.
 
 - `kernels`: the checks that can judge a run before its end.
 - `window`: the recent rows of the run, in bounded memory.
-- `history`: drops older answers about leaders and replicas that add nothing new.
+- `history`: drops old answers about leaders and replicas without new content.
 - `look`: one pass of the checks. Two passes that agree make a violation.
 
 Nothing here reads files. `harness.watcher` reads them.

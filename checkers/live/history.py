@@ -1,9 +1,9 @@
-"""Reduces the recorded answers about leaders and replicas as they grow old, to save memory.
+"""Drop old recorded answers about leaders and replicas that add nothing new, to save memory.
 
 The answers come from observers, which ask brokers during the run.
 
 - Recent answers are all kept.
-- Older answers are kept only at a change: the first and the last with the same content. They show
+- Older answers are kept only at a change: the first and the last with equal content. They show
   when a leader epoch, an ISR or a broker's incarnation began.
 - Very old answers are kept only if they are the first of a series. Such an answer shows that a
   different later answer is a change.
@@ -25,7 +25,7 @@ _SAID = {
     "leadership": ("incarnation", "leader", "leader_epoch", "isr"),
     "replica_states": ("incarnation",),
 }
-"""Columns that count as new content when they change from one answer to the next, by table."""
+"""Columns of each table. A row adds new content if one of them differs from the row before."""
 
 
 def thinned(name: str, rows: pa.Table, *, fresh_ns: int, old_ns: int) -> pa.Table:
@@ -52,7 +52,7 @@ def thinned(name: str, rows: pa.Table, *, fresh_ns: int, old_ns: int) -> pa.Tabl
 
 
 def _differs(columns: list[np.ndarray], order: np.ndarray) -> Mask:
-    """Mark the rows that differ from the previous row in the given order."""
+    """Return a mask of the rows that differ from the previous row in the given order."""
     new = np.zeros(len(order), dtype=np.bool_)
     new[0] = True
     for column in columns:

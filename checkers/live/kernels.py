@@ -1,9 +1,9 @@
-"""Selects the checks that can judge a run before its end.
+"""Select the checks that can judge a run before its end.
 
 A check runs during the run only if the final judge must find the same anomaly again. There are
 three cases in which it must:
 
-- The anomaly rests on rows that stay in the run's record until the end (`Proof.TOLD`).
+- The anomaly is proved by rows that stay in the run's record until the end (`Proof.TOLD`).
 - The replicas' files are copied at once, and the final judge reads that copy (`Proof.COPIED`).
 - A record is missing from every replica, so it cannot come back (`Proof.GONE`).
 
@@ -14,7 +14,7 @@ from checkers.protocol import Checker
 from checkers.registry import CHECKERS
 
 WITH_PREMISES = "broker-hit-from-outside"
-"""Not a violation, but it decides whether liveness checks can be trusted. So it runs early too."""
+"""A check that finds no violation. It runs early, because liveness checks depend on it."""
 
 
 def kernels() -> tuple[Checker, ...]:

@@ -4,9 +4,9 @@ A pass judges the window (the recent rows) as if the run ended now. A finding co
 final judge would count it too, by the facts known so far.
 
 Brokers change while they are asked and while files are read, so one pass can be wrong. A violation
-therefore needs two passes in a row that find the same anomaly at the same place. Where the judge
-allows some losses, an answer that excuses a loss may arrive a few seconds late. There the two
-passes must be at least `SETTLED_NS` apart.
+therefore needs two passes in a row that find the same anomaly at the same place. If the judge
+allows some losses, an answer that excuses a loss may arrive a few seconds late. In that case the
+two passes must be at least `SETTLED_NS` apart.
 """
 
 from collections.abc import Iterator, Mapping
@@ -136,7 +136,7 @@ class Looks:
 
 @dataclass(frozen=True, kw_only=True)  # Without slots, because the groups are cached properties.
 class _View:
-    """The rows of one partition in the current window, and what checks find in them."""
+    """The rows of one partition in the current window, and the findings of the checks."""
 
     facts: RunFacts
     window: Window
@@ -170,7 +170,7 @@ class _View:
                 yield from self._told(checker)
 
     def _told(self, checker: Checker) -> Iterator[CheckResult]:
-        """Yield results that rest on answers to clients and observers alone.
+        """Yield results that follow from answers to clients and observers alone.
 
         The replicas' logs serve only to find excuses, because records in them may still be
         truncated.

@@ -1,4 +1,4 @@
-"""The recent rows of a run that is under way: the rows in which an anomaly can still show.
+"""The recent rows of a running run: the rows in which an anomaly can still show.
 
 The window of each partition begins at an offset, its low end. Rows of lower offsets are dropped.
 The low end rises past a record when three conditions hold: the record is old, every replica has it,
@@ -44,13 +44,13 @@ STREAMS = (
 )  # fmt: skip
 """The live streams that the checks need during the run."""
 KEEP_NS = 15 * NS_PER_S
-"""The minimum time that rows stay in the window."""
+"""The minimum time for which rows stay in the window."""
 HISTORY_NS = 300 * NS_PER_S
 """Answers of observers that are older than this are reduced to the first of each series."""
 ROOM_S = 30
 """A send without an answer stays for its delivery timeout plus this many seconds."""
 MOST_OFFSETS = 12_000
-"""The window holds at most about this many offsets, over all partitions."""
+"""The window's maximum number of offsets (approximate), over all partitions."""
 LEAST_OFFSETS = 200
 _OBSERVED = ("leadership", "replica_states", "replica_records")
 _GIVEN = ("partition", "offset", "value")
@@ -114,12 +114,12 @@ class Window:
 
     @property
     def faults(self) -> pa.Table:
-        """The faults so far, each in its last written state."""
+        """The faults so far, each as it was last written."""
         told = [tables["faults"] for tables in self._streams.values() if "faults" in tables]
         return completed({"faults": joined(told)} if told else {})["faults"]
 
     def add(self, writer: str, table: str, batches: Iterable[pa.RecordBatch]) -> None:
-        """Append new rows of a live stream to the rows already held."""
+        """Append new rows of a live stream to the window."""
         new = pa.Table.from_batches([*batches], schema=LIVE[table])
         if table == "polled" and not self._plan.transactional:
             new = self._fresh(writer, new)
@@ -303,7 +303,7 @@ class Window:
             self._given[writer] = {*zip(*columns, strict=True)}
 
     def _inside(self, rows: pa.Table) -> Mask:
-        """Mark the rows whose offset is at or above the low end of their partition."""
+        """Return a mask of the rows at or above the low end of their partition."""
         topic, topics = codes(rows, "topic")
         partition, low = ints(rows, "partition"), np.zeros(rows.num_rows, dtype=np.int64)
         for (name, number), end in self.low.items():

@@ -1,4 +1,4 @@
-"""Caches Spark's Java classes in an archive (class data sharing), which halves Spark's start time.
+"""Cache Spark's Java classes in an archive (class data sharing), which halves Spark's start time.
 
 The first session that ends normally writes the archive. Its Java then takes about ten seconds
 longer to end.
@@ -66,7 +66,7 @@ def kept_classes(java: Path, scratch: Path) -> Iterator[tuple[str, ...]]:
 
 
 def drop_classes(scratch: Path) -> None:
-    """Remove the archive of a Java process that did not end normally."""
+    """Remove the archive of classes that a Java process left, because it ended abnormally."""
     (scratch / _LEFT).unlink(missing_ok=True)
 
 

@@ -153,7 +153,7 @@ def _take(steps: Steps) -> Iterator[tuple[Step, Found]]:
 
 
 def load_directly(context: SparkContext, at_once: int) -> None:
-    """Make a task on each core import this module, and so all checks.
+    """Run a task on each core that imports this module, and so all checks.
 
     Spark keeps the processes of these tasks for later tasks (`spark.python.worker.reuse`).
     """
@@ -161,7 +161,7 @@ def load_directly(context: SparkContext, at_once: int) -> None:
 
 
 class Sight(IntEnum):
-    """How well the machines of a cluster can access a folder of this machine."""
+    """The access of a cluster's machines to a folder of this machine."""
 
     BLIND = 0
     READS = 1
@@ -169,7 +169,7 @@ class Sight(IntEnum):
 
 
 def sight(context: SparkContext, roots: Sequence[Path]) -> Sight:
-    """Return whether all machines of a cluster see, or can even write, the runs' folders."""
+    """Return whether all machines of a cluster can see, or can also write, the runs' folders."""
     plans = {root.absolute(): RunPaths(root).plan.read_bytes() for root in roots}
     count = _PROBES_A_CORE * context.defaultParallelism
     return min(_in_tasks(context, range(count), lambda _: iter((_sight_here(plans),))))
@@ -214,7 +214,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def spread_directly(context: SparkContext, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-    """Run a function on each share in a task of its own; return the results in order."""
+    """Run a function on each share in a separate task; return the results in order."""
     return _in_tasks(context, shares, lambda share: iter((do(share),)))
 
 

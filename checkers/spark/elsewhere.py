@@ -1,4 +1,4 @@
-"""Handles runs at any path that Spark reads: `hdfs://`, `s3a://`, `file://`, or other Hadoop paths.
+"""Handle runs at any path that Spark reads: `hdfs://`, `s3a://`, `file://`, or other Hadoop paths.
 
 A run's description, plan and milestones are small. They are copied to a folder on this machine. The
 tables are copied too, because the driver reads the run's facts from them. The tasks of a cluster
@@ -82,7 +82,7 @@ class Elsewhere:
         return root
 
     def put(self, root: Path, uri: str, names: Sequence[str]) -> None:
-        """Copy files from a run's local copy back to the run's path; skip files that do not exist.
+        """Copy files from a run's local copy back to the run's path; skip missing files.
 
         Raises:
             EngineError: The run's path cannot be written.
@@ -134,7 +134,7 @@ class Elsewhere:
             self._copy(path, folder)
 
     def _copy(self, path: Any, to: Path) -> None:  # noqa: ANN401 - a Java object
-        # `True`: Hadoop writes no checksum files beside the copies.
+        # `True`: Hadoop writes no checksum files next to the copies.
         path.getFileSystem(self._settings).copyToLocalFile(False, path, self._here(to), True)  # noqa: FBT003 - Java's
 
 

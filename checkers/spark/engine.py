@@ -145,7 +145,7 @@ class SparkEngine:
         """Copy a verdict and the other results to the run's original path.
 
         Returns:
-            The reason if that was not possible, otherwise an empty string.
+            The reason if that was not possible, otherwise "".
         """
         write_verdict(RunPaths(root), verdict)
         try:

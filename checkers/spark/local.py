@@ -27,11 +27,11 @@ class LocalEngine:
     here = True
 
     def __enter__(self) -> Self:
-        """Return the engine; there is nothing to start."""
+        """Return the engine. Nothing needs to be started."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Do nothing; there is nothing to stop."""
+        """Do nothing, because nothing needs to be stopped."""
 
     def compact(self, roots: Sequence[Path]) -> None:
         """Make the tables of runs (ingest), one step after another."""

@@ -1,4 +1,4 @@
-"""Reads a node's files into tables, through the readers of `cluster.files`."""
+"""Read a node's files into tables, through the readers of `cluster.files`."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -72,7 +72,7 @@ def _shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.Recor
 
 
 def _rows_shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.BooleanArray:
-    """Mark the rows of a table that the system declares to show."""
+    """Return a mask of the rows of a table that the system declares to show."""
     if name == "quorum_states":
         return pa.repeat(Sight.QUORUM in sees, batch.num_rows)
     logs, metadata = Sight.REPLICA_LOGS in sees, Sight.METADATA_LOG in sees
@@ -88,7 +88,7 @@ def _rows_shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.
 
 
 def _sight_of(path: PurePath) -> Sight:
-    """Return the kind of information that a node's file gives, by its path."""
+    """Return the kind of observation that a node's file gives, by its path."""
     if path.name == _QUORUM_STATE:
         return Sight.QUORUM
     if path.name in OWN_LOGS:

@@ -1,4 +1,4 @@
-"""The schema of rows that travel between Spark tasks (results, parts of tables)."""
+"""The schemas of rows that travel between Spark tasks (results, parts of tables)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple

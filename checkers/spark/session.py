@@ -1,8 +1,8 @@
-"""Starts and stops Spark, without output to the terminal and without files left behind.
+"""Start and stop Spark, without output to the terminal and without files left behind.
 
 Spark uses loopback only, unless a cluster is named. The JVM writes its output to a file in a
-temporary folder. If Spark does not start, the error message contains the end of that file. Nothing
-depends on HOME. An ordinary user in an own namespace can run it (tested).
+temporary folder. If Spark does not start, the error message contains the end of that file. Spark
+here does not depend on HOME. An ordinary user in an own namespace can run it (tested).
 """
 
 import logging
@@ -34,15 +34,15 @@ _SCRATCH = "logquake-spark-"
 _REMOTE = "sc://"
 _LOCAL = re.compile(r"local(\[(\d+|\*)(,\d+)?\])?")
 _TRIES = 3
-"""How often Spark tries a task on this machine. The kernel may kill one for its memory."""
+"""The maximum number of tries for a local task. The kernel may kill a task for its memory."""
 _LOOPBACK = "127.0.0.1"
 _SHUFFLES_A_CORE = 2
 _EXECUTORS_S = 180
 _END_S = 120
-"""The time limit for Java's end. A Java that writes its class archive needs about ten seconds."""
+"""The time limit for the end of Java, which needs ten seconds to write its class archive."""
 _DYING_S = 10
 _SOME_CORES = 16
-"""The number of cores that a cluster is assumed to have at least."""
+"""The minimum number of cores that a cluster is assumed to have."""
 
 ENDED = (
     "Spark's Java was ended from outside in the middle of its work (by the kernel, for want of"
@@ -111,7 +111,7 @@ def spark_context(master: str | None) -> Iterator[SparkContext]:
 
 
 def _no_ctrl_c(record: logging.LogRecord) -> bool:
-    """Drop py4j's log messages about Ctrl-C, which have a traceback each."""
+    """Drop py4j's log messages about Ctrl-C, which contain long tracebacks."""
     kind = record.exc_info and record.exc_info[0]
     return not (kind and issubclass(kind, KeyboardInterrupt))
 
@@ -144,7 +144,7 @@ def _started(master: str, scratch: Path, flags: Sequence[str]) -> SparkContext:
 
 @contextmanager
 def _own_ctrl_c() -> Iterator[None]:
-    """Restore our Ctrl-C handler, which pyspark replaces; ours reacts at once."""
+    """Restore our Ctrl-C handler, which pyspark replaces. Our handler reacts at once."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -182,10 +182,10 @@ def _python(master: str) -> Iterator[None]:
 
 
 def _ship(context: SparkContext, master: str, scratch: Path) -> None:
-    """Send our code to the cluster, and check that it can run there.
+    """Send our code to the cluster, and check that the cluster can run it.
 
     Raises:
-        EngineError: The code cannot run there.
+        EngineError: The cluster cannot run the code.
     """
     context.addPyFile(str(archive(scratch)))
     machines = context._jsc.sc().getExecutorMemoryStatus  # noqa: SLF001 - Python is not told
@@ -291,7 +291,7 @@ def _with_tries(master: str) -> str:
 
 
 def cores(master: str) -> int | None:
-    """Return how many tasks a local master runs at once, or None for a cluster."""
+    """Return the number of tasks that a local master runs at once, or None for a cluster."""
     local = _LOCAL.fullmatch(master)
     if local is None:
         return None

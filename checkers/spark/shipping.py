@@ -1,4 +1,4 @@
-"""Packs our own code into an archive that the tasks of a cluster import.
+"""Pack our own code into an archive that the tasks of a cluster import.
 
 The machines of a cluster need Python in the driver's minor version, and the libraries in `NEEDED`.
 They need no installation of Logquake. This module imports only the standard library. The tasks

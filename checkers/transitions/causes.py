@@ -1,4 +1,4 @@
-"""Finds why a leader was replaced: the faults at its node then or shortly before.
+"""Find why a leader was replaced: from faults that hit its node at that time or shortly before.
 
 A fault in force counts before a fault that was just over. A broker's end, by itself or by a fault,
 counts before a fault that slows the broker.
@@ -20,7 +20,7 @@ Span = tuple[int, int]
 
 DISK_FAULT = "leader-disk-fault"
 _ENDING = frozenset({"leader-killed", "leader-stopped", DISK_FAULT})
-"""Causes after which a broker has ended or may end. After the other causes it continues."""
+"""Causes after which a broker has ended or may end. After other causes, it continues."""
 
 _KINDS: Mapping[str, str] = {
     **dict.fromkeys(
@@ -61,7 +61,7 @@ _TO_CLIENTS = frozenset({"clients", "client-connections", "stall-clients"})
 
 
 def harm_of(fault: Disturbance) -> str:
-    """Return how a fault harms a leader's node, as a cause; empty if it does no counted harm."""
+    """Return the harm of a fault to a leader's node, as a cause; "" if the harm does not count."""
     if fault.family in _KEEPER | _TO_CLIENTS or fault.kind in ORDERING:
         return ""
     if fault.kind in _CUTS:

@@ -1,4 +1,4 @@
-"""Finds moves of the coordinators of groups, transactions and share groups.
+"""Find moves of the coordinators of groups, transactions and share groups.
 
 A move counts separately if an operation was active. The coordinator is the leader of one partition
 of an internal topic. Its moves come from the controllers' log (`checkers.reigns`). A partition
@@ -159,7 +159,7 @@ def _changes(known: Sequence[Reign], end_ns: int) -> Iterator[tuple[str, int, tu
 
 
 def _how(last: int, leader: int, *, vacant: bool) -> str:
-    """Return the name of a coordinator's change; empty if the previous coordinator is unknown.
+    """Return the name of a coordinator's change; "" if the previous coordinator is unknown.
 
     Args:
         last: The last broker that led its partition. -1 if none is known.

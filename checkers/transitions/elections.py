@@ -1,4 +1,4 @@
-"""Finds a partition's elections by cause, times without a leader, and answers of deposed leaders.
+"""Find a partition's elections by cause, periods without a leader, and deposed leaders' answers.
 
 The source is `leadership`, as `reigned.py` prepares it: each higher leader epoch is an election.
 `causes.py` names the faults that hit the replaced leader. A leader that ended leaves the ISR in the
@@ -7,8 +7,9 @@ replica is the preferred leader. The controllers' log shows which elections were
 ZooKeeper, an election is unclean if its leader was not in the ISR before, and the plan or a fault
 permits it. A reassignment may end with a leader that was in no ISR before. That is not unclean.
 
-A deposed leader answers ListOffsets as leader although it was asked after another broker had
-answered in a later epoch. This breaks no guarantee, because the deposed leader may not know yet.
+Sometimes a deposed leader answers ListOffsets as leader, although it was asked after another broker
+had answered in a later epoch. This breaks no guarantee, because the deposed leader may not know the
+later epoch yet.
 
 What would not prove it: an election after the brokers' stop began, because Logquake causes it. A
 change between two answers of ZooKeeper, which no observer saw.

@@ -1,4 +1,4 @@
-"""Finds leader epochs that had a leader but of which no replica has a record.
+"""Find leader epochs that had a leader, but of which no replica has a record.
 
 The sources are `leadership`, as `reigned.py` prepares it, and the leader epochs of
 `replica_records` at the run's end. Only epochs between the first and the last epoch with records

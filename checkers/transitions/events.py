@@ -1,4 +1,4 @@
-"""Collects transitions with their times, as the modules of the areas find them."""
+"""Collect the transitions that the area modules find, with their times."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,7 @@ class Events:
         Args:
             name: The name in the catalogue.
             times: The times.
-            of: The voter or group whose transitions are paired only with each other. Empty if none.
+            of: The voter or group whose transitions are paired only with each other. "" if none.
         """
         if len(times):
             self._times.setdefault((name, of), []).append(times)
@@ -48,7 +48,7 @@ class Events:
 
 
 class Places:
-    """The transitions of several places, found in one group's rows."""
+    """The transitions of several places that one group's rows show."""
 
     def __init__(self) -> None:
         self._events: dict[Place, Events] = {}

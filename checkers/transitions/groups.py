@@ -1,8 +1,8 @@
-"""Finds what consumer groups did with a partition: which member had it, and its start offset.
+"""Find how consumer groups used a partition: the member that had it, and its start offset.
 
 One source is `assignments`: a rebalance gave the partition to a member, or revoked it. The other
 source is `commits`: offsets that members committed, or fetched after an assignment. A member is a
-process. The plan says which processes belong to which group.
+process. The plan assigns processes to groups.
 
 A fetched offset is compared with the last commit that was acknowledged before the fetch. A higher
 offset comes from a commit that was not acknowledged by then.

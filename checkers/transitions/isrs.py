@@ -1,4 +1,4 @@
-"""Finds changes of a partition's ISR, by their sizes.
+"""Find changes of a partition's ISR, by their sizes.
 
 The source is `leadership`, as `reigned.py` prepares it: each step has an ISR. A leader change may
 change the ISR in the same step. It then counts as both.

@@ -1,4 +1,4 @@
-"""Finds producers whose epoch rose between two records of a partition.
+"""Find producers whose epoch rose between two records of a partition.
 
 The source is `replica_records` of one final log. The coordinator raises a producer's epoch when the
 next producer with its transactional id begins, or when a timeout aborts a transaction. Since

@@ -1,8 +1,8 @@
-"""Finds elections of the controllers' quorum, the states of its voters, and their votes.
+"""Find elections of the controllers' quorum, the states of its voters, and their votes.
 
-The source is `quorum_states`. Rows with a time are answers: who leads in which epoch. Rows without
-a time come from the controllers' own logs, in order: the states of a voter (KIP-595, KIP-996), and
-its votes.
+The source is `quorum_states`. Rows with a time are answers that name a leader and its epoch. Rows
+without a time come from the controllers' own logs, in order: the states of a voter (KIP-595,
+KIP-996), and its votes.
 
 A row without a time gets the time at which its epoch, or a later one, was first reported. If a
 leader or follower leaves its state, the row gets the time of the next epoch. At equal times, epochs

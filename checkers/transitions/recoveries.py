@@ -1,4 +1,4 @@
-"""Finds the state of a replica's log after its broker restarted, and moves of the log start.
+"""Compare a replica's log before and after its broker's restart, and find moves of the log start.
 
 The source is `replica_states`: each answer has the incarnation of its broker, which grows with each
 restart. The last answer of one incarnation is compared with the first of the next. That first
@@ -61,5 +61,5 @@ def _add_starts(looks: pa.Table, events: Events) -> None:
 
 
 def _rises(lives: Ints) -> Ints:
-    """Return the rows that are followed by a row of a later incarnation."""
+    """Return the rows after which a row of a later incarnation follows."""
     return np.asarray(np.flatnonzero(lives[1:] > lives[:-1]), dtype=np.int64)

@@ -1,12 +1,12 @@
-"""Finds failed requests, by kind of request and by the error's name.
+"""Find failed requests, by kind of request and by the error's name.
 
 The sources are the errors of `sends`, `commits` and `shared` in a partition, and of polls and
 transactions in `ops`. Clients write an error's name before its text (`workloads.clients.failures`).
 Java clients write the name of its class. Clients retry requests by themselves. So an error is
 recorded only when the client gave up, and brokers refused more requests than that.
 
-What would not prove it: an error text of Logquake's own without a name, such as a transaction that
-a client left on purpose.
+What would not prove it: an error text of Logquake without an error name, such as the text for a
+transaction that a client left on purpose.
 """
 
 import re
@@ -59,7 +59,7 @@ _KNOWN_AS: Mapping[str, str] = {
     "_PURGE_INFLIGHT": "client-purged",
     "_QUEUE_FULL": "client-queue-full",
 }
-"""Other names of errors: those of librdkafka, of Java classes, and of older versions."""
+"""Other names of errors: names in librdkafka, Java class names, and names in older versions."""
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 

@@ -1,4 +1,4 @@
-"""Returns the leader and ISR of a partition step by step, from the best available source.
+"""Return the leader and ISR of a partition step by step, from the best available source.
 
 With KRaft, the controllers' log has every step in order, but no times. An entry was committed at
 the latest by the quorum's first answer that reached beyond it, or by the first answer of a broker

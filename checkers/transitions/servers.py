@@ -1,4 +1,4 @@
-"""Finds brokers that ended although no fault had stopped or killed them.
+"""Find brokers that ended although no fault had stopped or killed them.
 
 The source is the milestone `broker-ended` with its exit code, as `checkers.broker_ended` reads it.
 A broker may end while its disk is full or fails. Such an end is expected, and is counted

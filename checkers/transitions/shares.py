@@ -1,4 +1,4 @@
-"""Finds records that share groups delivered again, and why (KIP-932).
+"""Find records that share groups delivered again, and why (KIP-932).
 
 The source is `shared`: each delivery with its delivery count, and each acknowledgement of members.
 The last event of a record before a delivery is the reason for the new delivery. It is a release, an

@@ -1,10 +1,10 @@
-"""Counts the transitions in a group's rows, in two tables that are the same in both engines.
+"""Count the transitions in a group's rows, in two tables that are the same in both engines.
 
 A succession is a pair of consecutive transitions in one thread of one place, at most ten seconds
-apart. Threads keep independent areas apart: for example, refused requests of clients do not come
-between an election and its effect. Each voter's states are a thread of their own. So is each group.
-Equal times are ordered by the transitions' names. Two equal transitions in a row make no pair. A
-transition without a time is counted, but is in no succession. It may have happened between two
+apart. Threads separate independent areas: for example, refused requests of clients do not come
+between an election and its effect. Each voter's states are a thread of their own, and each group is
+one. Equal times are ordered by the transitions' names. Two equal transitions in a row make no pair.
+A transition without a time is counted, but is in no succession. It may have happened between two
 transitions that form one.
 """
 
@@ -116,7 +116,7 @@ def _paired(events: Events) -> Iterable[dict[str, object]]:
 
 
 def _pairs(told: Mapping[str, Ints]) -> dict[tuple[str, str], int]:
-    """Return how often each pair of transitions followed each other in one thread.
+    """Count how often each pair of transitions occurs one after the other in one thread.
 
     Each pair is encoded as one number, so that numpy can count the pairs without a loop.
     """

@@ -1,4 +1,4 @@
-"""Finds transactions by how they ended, at the place of their coordinator.
+"""Find transactions by the way they ended, at the place of their coordinator.
 
 The sources are `transactions` (the client's decision and the coordinator's answer) and their `ops`
 (start, end and error). A transaction that lasted longer than the plan's timeout is late: its
@@ -6,7 +6,7 @@ coordinator was allowed to abort it.
 
 If a client discards its producer, the open transaction stays open until its coordinator aborts it.
 It also ends when the next producer with its transactional id begins. A client discards its producer
-on purpose, or after a send timed out, unless the plan tells it to continue.
+on purpose, or after a send timed out, unless the plan sets that it continues.
 
 What would not prove it: a late transaction may have committed, if its client learned no outcome and
 no reader received a record of it. A coordinator may not know a transaction whose sends timed out.
@@ -72,7 +72,7 @@ def _timed(rows: pa.Table, group: Group) -> pa.Table:
 
 
 def _endings(group: Group, rows: pa.Table) -> Sequence[tuple[str, Ints]]:
-    """Return how transactions of one transactional id ended, and when."""
+    """Return the kinds and times of the ends of one transactional id's transactions."""
     begun, ended = ints(rows, "invoke_ns"), ints(rows, "complete_ns")
     commit = equal(rows, "decision", Decision.COMMIT)
     abort = equal(rows, "decision", Decision.ABORT)
@@ -110,7 +110,7 @@ class _Errors:
         self.none = self._where([error_of(text) is None for text in self._words], missing=True)
 
     def say(self, *words: str) -> Mask:
-        """Mark the rows whose error contains one of some texts."""
+        """Return a mask of the rows whose error contains one of the given texts."""
         return self._where([any(each in text for each in words) for text in self._words])
 
     def _where(self, those: list[bool], *, missing: bool = False) -> Mask:
@@ -118,7 +118,7 @@ class _Errors:
 
 
 def _left(begun: Ints, left: Mask, timeout_ns: int, end_ns: int) -> tuple[Mask, Mask]:
-    """Mark the open transactions that their timeout ended, and those that the next producer ended.
+    """Return two masks of open transactions: ended by their timeout, and by the next producer.
 
     Args:
         begun: When each transaction of a transactional id began.

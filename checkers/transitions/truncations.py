@@ -1,11 +1,12 @@
-"""Finds truncations of replicas, by reason and length.
+"""Find truncations of replicas, by reason and length.
 
 The source is `truncations`: brokers' own logs name the replica, the truncation offset, and in most
 cases the reason. These log lines have no time of the run. There are three ways to find a time:
 
 - A follower truncates its log when it begins to follow a leader. If the named leader led only once
-  since the epoch that ended there, its time as leader gives bounds. The time is then that of the
-  first answer about the replica in these bounds, or of the answer with a shorter log.
+  since the epoch that the line names, its period as leader gives bounds. The truncation's time is
+  the time of the first answer about the replica in these bounds, or of the answer with a shorter
+  log.
 - Otherwise, if exactly one answer shows the log end fall to the offset or below it, its time
   counts.
 - A log that was truncated once and fell once may have grown again by the next answer. Then the time
@@ -14,7 +15,7 @@ cases the reason. These log lines have no time of the run. There are three ways 
 The length comes from `replica_states`: the log end in the last answer before the truncation. If
 that is not beyond the truncation offset, the length is `unseen`.
 
-What would not prove it: a truncation that removed nothing. No log line marks it as such.
+What would not prove it: a truncation that removed nothing. No log line shows this.
 """
 
 import re
@@ -73,7 +74,7 @@ def _kind(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reign:
-    """The time of a leader: it began from `not_before_ns` to `by_ns`, ended by `until_ns`."""
+    """A leader's period: began from `not_before_ns` to `by_ns`, ended by `until_ns`."""
 
     not_before_ns: int
     by_ns: int
@@ -81,7 +82,7 @@ class _Reign:
 
 
 def _reign(group: Group, reason: str) -> _Reign | None:
-    """Return the time of the leader that a follower names; None if none is named or several fit."""
+    """Return the period of the leader that a follower names; None if none or several fit."""
     leader, ended = _FOLLOWS.search(reason), _ENDED.search(reason)
     if leader is None:
         return None

@@ -67,7 +67,7 @@ class RecordBatch:
         producer_id: -1 without idempotence.
         producer_epoch: -1 without idempotence.
         base_sequence: -1 without idempotence, and in control batches.
-        count: The number of records that remain; -1 for a wrapper, which has no count.
+        count: The number of records left after compaction; -1 for a wrapper, which has no count.
         body: The records, compressed with the codec of `attributes`.
         magic: The message format: 2, or 0 or 1 for an old message.
     """
@@ -141,8 +141,8 @@ class Segment:
 
     Attributes:
         batches: The complete batches, in file order.
-        damage: One sentence for each unreadable place; empty for an intact file. Zeros after the
-            last batch are not damage, because a crashed broker leaves preallocated space.
+        damage: One sentence for each unreadable place; an empty list for an intact file. Zeros
+            after the last batch are not damage, because a crashed broker leaves preallocated space.
         torn: Whether the end of the file cuts off the last batch.
     """
 
@@ -155,8 +155,8 @@ def read_segment(data: bytes) -> Segment:
     """Find the batches of a segment, or of a metadata snapshot, which has the same format.
 
     One file may mix formats: a log that an older Kafka began continues with batches. A batch with a
-    wrong CRC is left out. Reading continues after it, so that a flipped bit hides only one batch.
-    Reading stops at the first place that does not look like a batch.
+    wrong CRC is left out. Reading continues after the bad batch, so that a flipped bit hides only
+    one batch. Reading stops at the first place that does not look like a batch.
 
     Args:
         data: The bytes of a `.log` or `.checkpoint` file.

@@ -13,7 +13,7 @@ class DamagedFileError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A part of a node's files that could not be read, while the rest was read.
+    """A part of a node's files that could not be read. The other files were read.
 
     Attributes:
         node: The node that owns the file.

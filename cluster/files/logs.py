@@ -3,10 +3,10 @@
 The lines are in log4j's format, `[time] LEVEL text (class)`. Three kinds are read:
 
 - Truncations, in `server.log`. The replica fetcher logs the reason; the log (class `UnifiedLog`,
-  before 3.0 `Log`) logs the truncation. Up to 2.8 Kafka does not log one reason: the leader's
-  answer about the end of an epoch. A follower's truncation without a logged reason gets this one. A
-  truncation at the log's end is skipped: it changes nothing, and Kafka logs "has no effect". No
-  line has the log's end before the truncation.
+  before 3.0 `Log`) logs the truncation. Up to 2.8 Kafka does not log the reason if it was the
+      leader's answer about the end of an epoch. So a follower's truncation without a logged reason
+      gets this reason. A truncation at the log's end is skipped, because it changes nothing, and
+      Kafka logs "has no effect". No line has the log's end before the truncation.
 - `Leader ... starts at leader epoch ...` and `Follower ...`, in `state-change.log` since 2.4. For
   older versions, and if a follower's line lacks the leader, the LeaderAndIsr request is used. The
   broker logs this request twice: on arrival (level TRACE) and after handling it.
@@ -119,7 +119,7 @@ class LoggedTruncation:
         topic: The topic's name.
         partition: The partition's number.
         from_offset: The first removed offset, which is the new end of the log.
-        reason: The reason in words; empty if no line has it.
+        reason: The reason in words; an empty string if no line has it.
     """
 
     wall_clock: str
@@ -169,10 +169,10 @@ def _lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 class _Truncations:
-    """Joins each truncation with its reason.
+    """Joins each truncation with the log line that has its reason.
 
-    The reason of a broker's truncation is logged before it. The reason of a truncation of the
-    quorum's log is logged after it.
+    The reason of a broker's truncation is logged before the truncation. The reason of a truncation
+    of the quorum's log is logged after the truncation.
     """
 
     def __init__(self) -> None:

@@ -92,7 +92,7 @@ def log_entries(batches: Iterable[RecordBatch], damage: list[str]) -> Iterator[L
 
     Args:
         batches: The batches of a segment, from `cluster.files.batches.read_segment`.
-        damage: A list to which one sentence for each unreadable record or batch is added.
+        damage: A list that receives one sentence for each unreadable record or batch.
     """
     for batch in batches:
         try:
@@ -111,7 +111,10 @@ def log_entries(batches: Iterable[RecordBatch], damage: list[str]) -> Iterator[L
 
 
 class Partitions:
-    """The state that results from replaying a metadata log; pass the entries in log order."""
+    """The partitions' state, computed by replaying a metadata log.
+
+    Entries must come in log order.
+    """
 
     def __init__(self) -> None:
         self._topics: dict[UUID, str] = {}

@@ -95,7 +95,7 @@ class NodeFiles:
 
     @property
     def is_broker(self) -> bool:
-        """Whether the folder has a partition other than the quorum's own partition."""
+        """Whether the node is a broker, i.e. the folder has a partition other than the quorum's."""
         return any(
             folder.name.rpartition("-")[2].isdecimal()
             and not folder.name.startswith("__cluster_metadata-")

@@ -56,15 +56,15 @@ from results.record.tables import BROKEN
 from results.record.terms import CLEAN_SHUTDOWN, REMADE_PREFIX
 
 MAX_LOG_BYTES = 256 << 20
-"""The largest size in bytes of a log file that is read, because all its lines are held in memory.
-"""
+"""The largest size in bytes of a log file that is read, because all its lines are held
+in memory."""
 Rows = tuple[str, pa.RecordBatch]
 """The name of a table in `results.record.tables.LIVE`, and rows for this table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A subset of a node's files to read, so that a large node can be read in several tasks.
+    """A subset of a node's files, so that several tasks can read the files of a large node.
 
     Attributes:
         folders: The folder names of the replicas to read; None means all.
@@ -346,7 +346,7 @@ def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
 
 
 def _is_judged(topic: str) -> bool:
-    """Return whether the replicas of a topic are compared, which excludes most internal topics."""
+    """Return whether the replicas of a topic are compared. Most internal topics are excluded."""
     ours = topic.startswith(REMADE_PREFIX)
     return topic == METADATA_TOPIC or ours or not topic.startswith(_INTERNAL)
 

@@ -101,7 +101,7 @@ class _RecordColumns:
         self.control += [control] * rows
 
     def look(self) -> None:
-        """Compare each waiting record with the content that its client sent; note all damage."""
+        """Compare each waiting record with the content that its client sent; record all damage."""
         self.damage = [None] * len(self.offset)
         # In one run, either all messages have headers or none; the same holds for timestamps.
         held = [record for _, record in self.waiting]

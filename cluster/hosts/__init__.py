@@ -8,9 +8,9 @@ A module or a package implements each kind of hosts:
 - `docker`: the nodes are containers. The class is in `docker.hosts`.
 - `ssh`: the nodes are other machines. The class is in `ssh.hosts`.
 
-Other modules serve all kinds. `examine` tries which kinds work on this machine, and `choose` takes
-the best one. `signals` sends signals to a run's processes, never to foreign ones. `ledger` records
-the processes that were started. `leftovers` kills the processes that a dead run left.
+Other modules work for all kinds. `examine` tests which kinds work on this machine, and `choose`
+takes the best one. `signals` sends signals to a run's processes, never to foreign ones. `ledger`
+records the processes that were started. `leftovers` kills the processes that a dead run left.
 
 Every machine has its own init, the `agent`. The agent is a small program that starts the node's
 processes. When the harness ends for any reason, the agent kills them all. Namespaces have no names.

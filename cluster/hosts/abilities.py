@@ -1,4 +1,4 @@
-"""Report which faults each kind of hosts supports on this machine, and why not the others."""
+"""Report which faults each kind of hosts supports on this machine, and why it lacks others."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ UNSIMULATED = {Ability.RESOURCES: REAL_ONLY, Ability.FAULTY_DISK: SOUND}
 
 
 def abilities_of(hosts: str) -> Mapping[Ability, str]:
-    """Return for each ability why this kind of hosts lacks it; empty if the hosts have it.
+    """Return for each ability why this kind of hosts lacks it; an empty text if they have it.
 
     An ability that depends on the system alone, not on the hosts, is reported as present.
 
@@ -111,5 +111,5 @@ _BY_KIND: Mapping[str, Callable[[], Mapping[Ability, str]]] = {
 
 
 def able(why_not: Mapping[Ability, str]) -> frozenset[Ability]:
-    """Return the abilities without a reason against them, given the result of `abilities_of`."""
+    """Return the abilities that are present, given the reasons from `abilities_of`."""
     return frozenset(each for each, sentence in why_not.items() if not sentence)

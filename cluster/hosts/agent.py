@@ -1,9 +1,9 @@
-"""The init program of one machine: starts its processes and kills them when the harness ends.
+"""The init program of one machine: it starts processes, and kills them when the harness ends.
 
-The agent reads requests as JSON lines from standard input. It answers each with a JSON line on
-standard output. When standard input ends or its parent, the harness, dies, the agent kills all
-processes that it started, paused ones included, and ends. It watches its parent as well, because a
-forked worker of the harness may keep the pipe open.
+The agent reads requests as JSON lines from standard input. The agent answers each request with a
+JSON line on standard output. When standard input ends or its parent, the harness, dies, the agent
+kills all processes that it started, paused ones included, and ends. It watches its parent as well,
+because a forked worker of the harness may keep the pipe open.
 
 The agent needs the standard library only. It runs by its path, in isolated mode and without
 site-packages (`command_line`): it starts in about 50 ms, and no module of the user interferes. It
@@ -41,7 +41,7 @@ READ_BYTES = 1 << 16
 ORPHAN_CHECK_S = 0.5
 """Seconds between two checks that the parent lives, where the kernel has no pidfd (macOS)."""
 FAKED = "FAKETIME_TIMESTAMP_FILE"
-"""Environment variable of a process to which libfaketime shows a shifted time."""
+"""The environment variable of a process whose clock libfaketime shifts."""
 REMEMBERED_NONCES = 10_000
 QUESTION, ANSWER = b"\0?", b"\0!"
 """First bytes of a datagram of a series. The series' name, the number and filling bytes follow."""
@@ -104,7 +104,7 @@ class Series:
         )
 
     def send_due(self, datagrams: "list[socket.socket]") -> None:
-        """Send the datagrams that are due."""
+        """Send all datagrams that are due now."""
         while (due_ns := self.due_ns()) is not None and due_ns <= now_ns():
             number = len(self._sent_ns)
             name = self._name + number.to_bytes(NUMBER_BYTES, "big")
@@ -469,7 +469,7 @@ def _first_line(process: "subprocess.Popen[bytes]") -> str:
 
 
 def child_pids() -> list[int]:
-    """Return the pids of our children, adopted ones included; empty where there is no `/proc`."""
+    """Return the pids of this process's children, with adopted ones; [] without `/proc`."""
     listing = Path(f"/proc/self/task/{os.getpid()}/children")
     return [int(pid) for pid in listing.read_text().split()] if listing.exists() else []
 
@@ -487,7 +487,7 @@ def state(pid: int, started: int) -> str | None:
 
 
 def stat_fields(pid: int) -> list[str]:
-    """Return the fields of `/proc/PID/stat` from the third, the state; empty without the file."""
+    """Return the fields of `/proc/PID/stat` from the third, the state; [] without the file."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,7 +1,7 @@
-"""List the traces of a run on its hosts, so that a run can check that it left nothing behind.
+"""List the traces of a run on its hosts, so that the run can check that it left nothing behind.
 
-The audit compares the traces before and after a run. It counts only objects with the run's mark, or
-with a name that only Logquake gives. It ignores all other changes on a machine.
+The audit compares the traces before and after a run. The audit counts only objects with the run's
+mark, or with a name that only Logquake uses. It ignores all other changes on a machine.
 """
 
 import os
@@ -81,7 +81,10 @@ def _network() -> dict[str, str]:
 
 
 def _tables() -> dict[str, str]:
-    """Return nft tables with Logquake's name; empty for a user who may not list tables."""
+    """Return nft tables with Logquake's name.
+
+    The result is an empty mapping for a user who may not list tables.
+    """
     if os.geteuid() != 0:
         return {}
     try:

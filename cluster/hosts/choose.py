@@ -37,7 +37,7 @@ class Choice:
         kind: The kind.
         why: A sentence that explains the choice.
         file: The absolute path of the hosts file; for ssh hosts only.
-        kafka: The version of Kafka in the image; empty if none. For containers only.
+        kafka: The version of Kafka in the image; an empty string if none. For containers only.
     """
 
     kind: HostKind
@@ -54,7 +54,7 @@ class Choice:
 def choose_hosts(
     hosts: str, *, image: str | None = None, nodes: Sequence[str] = (), own_cuts: bool = False
 ) -> Choice:
-    """Return the kind of hosts to use, after a trial on this machine.
+    """Return the kind of hosts to use, after a test on this machine.
 
     Args:
         hosts: `namespace`, `docker`, `ssh:HOSTS.toml`, `process`, `simulated`, or `auto`. `auto`

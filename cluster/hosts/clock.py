@@ -1,11 +1,10 @@
 """Shift the wall clock that brokers see, with libfaketime (man 1 faketime).
 
 A broker is started with the library preloaded (`LD_PRELOAD`). Whenever the broker reads the wall
-clock, the library reads a file in the node's folder. It adds the seconds that the file contains.
-The machine's own clock does not change. The shift ends with the process.
-
-The monotonic clock stays true (`FAKETIME_DONT_FAKE_MONOTONIC`). Otherwise Java's waits would have a
-wrong length. Debian's library still shortens waits on the monotonic clock to nothing, unless
+clock, the library reads a file in the node's folder. The library adds the seconds that the file
+contains. The machine's own clock does not change. The shift ends with the process. The monotonic
+clock is not shifted (`FAKETIME_DONT_FAKE_MONOTONIC`). Otherwise Java's waits would have a wrong
+length. Debian's library still shortens waits on the monotonic clock to nothing, unless
 `FAKETIME_FORCE_MONOTONIC_FIX=0` is set. Both were tried with Java 17.
 
 A clock rate is made of small steps: the file is rewritten many times a second. The library has its
@@ -45,7 +44,7 @@ def library() -> Path | None:
 
 
 def environment(preloaded: Path, file: Path) -> Mapping[str, str]:
-    """Return the environment with which a process sees the time that a clock file sets.
+    """Return the environment variables of a process whose clock a clock file shifts.
 
     Args:
         preloaded: The path of libfaketime, from `library`.
@@ -62,13 +61,16 @@ def environment(preloaded: Path, file: Path) -> Mapping[str, str]:
 
 
 def offset_line(offset_s: float) -> str:
-    """Return the clock file's line; its sign marks the number as an offset."""
+    """Return the clock file's line for an offset. The number's sign marks it as an offset."""
     return f"{offset_s:+.3f}\n"
 
 
 @functools.cache
 def why_not() -> str:
-    """Return why no clock can be shifted on this machine, after a trial; empty if it can."""
+    """Return why no clock can be shifted on this machine, after a test.
+
+    The result is an empty string if it can.
+    """
     preloaded = library()
     if preloaded is None:
         return MISSING
@@ -103,7 +105,7 @@ class _Shift:
 
 
 class Clocks:
-    """The shifted clocks of a run's nodes; one thread moves the clocks that have another rate.
+    """The shifted clocks of a run's nodes. One thread updates the clocks whose rate is changed.
 
     Args:
         write: Writes a node's clock file atomically.
@@ -139,7 +141,7 @@ class Clocks:
                 self._mover.start()
 
     def reset(self, node: str) -> None:
-        """Give a node the true time again. Idempotent."""
+        """Restore a node's true time. Idempotent."""
         with self._lock:
             self._shifts.pop(node, None)
             self._write(node, offset_line(0))
@@ -151,7 +153,7 @@ class Clocks:
         return shift.now_s() if shift else 0.0
 
     def close(self) -> None:
-        """Stop the thread that moves the clocks. Idempotent."""
+        """Stop the thread that updates the clock files. Idempotent."""
         self._over.set()
         if self._mover is not None:
             self._mover.join()

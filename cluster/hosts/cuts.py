@@ -2,7 +2,8 @@
 
 Each cut is its own chain in the receiver's namespace, so that a cut can be undone alone. A cut only
 counts and marks packets. One further chain drops the marked packets. If cuts dropped packets
-themselves, the second of two cuts over one link would count no packet. It could not be verified.
+themselves, the second of two cuts over one link would count no packets, so it could not be
+verified.
 
 A block is for single connections. The receiving machine drops the packets. If the sender's own
 rules dropped them, the sender would get EPERM instead of a lost packet.
@@ -25,7 +26,7 @@ meta mark MARK drop
 """
 INPUT = "input"
 OUTPUT = "output"
-"""nft hook for the sending side. It is used where the run may not change the receiver's rules."""
+"""The nft hook for outgoing packets. It is used if the run may not change the receiver's rules."""
 
 
 def drop_marked(table: str = TABLE, *, hook: str = INPUT) -> str:
@@ -119,7 +120,7 @@ def block_chains(block_id: str) -> tuple[str, str]:
 
 
 def unblock_rules(block_id: str, *, table: str = TABLE) -> str:
-    """Return the nft script that undoes one block on one machine; harmless if it is not there."""
+    """Return the nft script that undoes one block on one machine, if the block exists."""
     return "".join(join_rules(way, table=table, hook=hook) for way, hook in _ways(block_id))
 
 
@@ -128,13 +129,13 @@ def _ways(block_id: str) -> Iterator[tuple[str, str]]:
 
 
 def join_rules(cut_id: str, *, table: str = TABLE, hook: str = INPUT) -> str:
-    """Return the nft script that undoes one cut on one machine; harmless if it is not there."""
+    """Return the nft script that undoes one cut on one machine, even if the cut does not exist."""
     made = cut_rules(cut_id, {}, table=table, hook=hook)
     return f"{made}delete chain ip {table} {chain(cut_id)}\n"
 
 
 def chain(cut_id: str) -> str:
-    """Return the name of a cut's chain: its id in characters that nft accepts, made unique."""
+    """Return the name of a cut's chain: the cut's id, unique and in characters of nft."""
     return f"cut_{re.sub(r'[^A-Za-z0-9]', '_', cut_id)[:80]}_{zlib.crc32(cut_id.encode()):08x}"
 
 

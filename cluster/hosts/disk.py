@@ -1,4 +1,4 @@
-"""Read and change a node's files that are on this machine, whatever the kind of hosts."""
+"""Read and change a node's files if they are on this machine, for any kind of hosts."""
 
 import shutil
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 @dataclass(frozen=True, slots=True)
 class LocalDisk:
-    """Implements `cluster.protocol.Disk` for a node whose folder is on this machine.
+    """Implements `cluster.protocol.Disk` for a node with a folder on this machine.
 
     Attributes:
         folder: The node's folder, `RunPaths.node(node)`.

@@ -1,4 +1,4 @@
-"""Try what this machine supports: kinds of hosts, and faults on them."""
+"""Test which kinds of hosts this machine supports, and which faults on them."""
 
 import functools
 import os
@@ -51,7 +51,7 @@ class Finding:
         what: What was tried.
         works: Whether it works.
         detail: What the trial observed.
-        remedy: What to do if it does not work, as an imperative; empty if it works.
+        remedy: What to do if it does not work, as an imperative; an empty string if it works.
     """
 
     what: str
@@ -69,9 +69,9 @@ def examine() -> list[Finding]:
 
 
 def namespace_trials() -> list[Finding]:
-    """Return the results of the trials that namespace hosts depend on.
+    """Return the results of the tests on which namespace hosts depend.
 
-    The first failed trial is the reason why namespace hosts do not work.
+    The first failed test is the reason why namespace hosts do not work.
     """
     if platform.system() != "Linux":
         detail = f"this is {platform.system()}"
@@ -227,7 +227,7 @@ def _first_line(said: str) -> str:
 
 
 def _try(what: str, argv: Sequence[str], *, remedy: str) -> Finding:
-    """Run a trial command in a hub namespace of its own, which vanishes with the command."""
+    """Run a test command in a hub namespace of its own, which vanishes with the command."""
     try:
         inside = [*enter_prefix(), *argv]
     except UserError as error:
@@ -255,7 +255,7 @@ def _run(
 
 
 def _namespace_remedy() -> str:
-    """Return what to type so that namespaces work, given the setting that forbids them."""
+    """Return the command that allows namespaces, given the setting that forbids them."""
     if os.geteuid() == 0:
         return (
             "root lacks CAP_SYS_ADMIN, as in most containers: start the container with --privileged"

@@ -14,8 +14,8 @@ The program needs the standard library and mfusepy, which needs libfuse. From Lo
 only `through.py`, so that it starts in a tenth of a second.
 
 The kernel caches pages, as brokers map their index files with MAP_SHARED, which `direct_io` would
-refuse. So a read that the cache answers meets no fault, as on a real disk. Writes of mapped pages
-by the kernel are never torn: no process would see the error.
+refuse. So a fault does not affect a read that the cache answers, as on a real disk. The kernel's
+writes of mapped pages are never torn, because no process would see the error.
 """
 
 import contextlib
@@ -103,7 +103,7 @@ class Guarded:
         return watched
 
     def told(self) -> Answer:
-        """Return how often each internal error occurred, and the oldest open request's age."""
+        """Return the count of each internal error, and the age of the oldest open request."""
         now_s = time.monotonic()  # noqa: TID251 - standard library only
         under_way = [(now_s - began_s, name) for name, began_s in list(self._under_way.values())]
         return {BROKEN: dict(self._broken), OLDEST: max(under_way, default=(0.0, ""))}
@@ -114,7 +114,7 @@ class Guarded:
 
 
 class Orders:
-    """Receives orders about faults on a Unix socket, in a thread of its own.
+    """Receives commands to set and clear faults on a Unix socket, in a thread of its own.
 
     Args:
         listener: The socket.
@@ -190,8 +190,8 @@ def library() -> ModuleType:
 def reason(said: str) -> str:
     """Return why a file system did not start, from its stderr output.
 
-    A line of libfuse explains most. Otherwise the last line does: a message of ours, or an
-    exception.
+    A line of libfuse is the best explanation. Without one, the last line is returned: a message of
+    this program, or an exception.
     """
     lines = [line for line in said.strip().splitlines() if not line.startswith(_WARNING)]
     lines = lines or ["it said nothing"]
@@ -246,7 +246,7 @@ def trial(scratch: str) -> None:
         scratch: A folder that the test covers with a file system in memory.
 
     Raises:
-        OSError, SystemExit: The test failed. The message says how.
+        OSError, SystemExit: The test failed. The message has the reason.
     """
     library()
     # The trial runs in its own mount namespace, so nothing of it is visible outside.

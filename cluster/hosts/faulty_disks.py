@@ -1,4 +1,4 @@
-"""Hosts whose nodes keep their data below Logquake's own file system, which can break requests."""
+"""Hosts with Logquake's own file system over each node's data, which can break requests."""
 
 import contextlib
 import errno
@@ -51,7 +51,7 @@ class _Disks(LocalHosts):
 
     @functools.cached_property
     def served(self) -> dict[str, tuple[ProcessId, Path, bytes]]:
-        """By node: its file system's process, the path of its socket, and the mounted device."""
+        """For each node: its file system's process, the path of the socket, the mounted device."""
         return {}
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
@@ -70,7 +70,7 @@ class _Disks(LocalHosts):
         """Do nothing: the files below the file system are already on this machine."""
 
     def disk_trouble(self, node: str) -> str:
-        """Return what is wrong with a node's file system itself, such as `has ended`.
+        """Return the defect of a node's file system program, such as `has ended`.
 
         The result is empty if the file system works.
         """
@@ -107,7 +107,7 @@ class _Disks(LocalHosts):
     def fault_disk(
         self, node: str, kind: str, requests: Collection[str], *, folders: Collection[str] = ()
     ) -> None:
-        """Break the given sorts of requests (`read`, `write`, `fsync`) on a node's disk.
+        """Break the given kinds of requests (`read`, `write`, `fsync`) on a node's disk.
 
         Other requests work. A delay of requests stays in force.
         """
@@ -115,7 +115,7 @@ class _Disks(LocalHosts):
         self._order(node, {"do": "set", "kind": kind, **of})
 
     def mend_disk(self, node: str) -> int:
-        """Clear the fault that breaks requests; return how many files were then flushed."""
+        """Clear the fault that breaks requests; return how many files were flushed after that."""
         self._order(node, {"do": "clear", "late": False})
         folders = os.walk(self._mounted(node))
         files = [Path(folder, name) for folder, _, names in folders for name in names]
@@ -124,18 +124,18 @@ class _Disks(LocalHosts):
         return sum(flushed)
 
     def disk_counts(self, node: str) -> Mapping[str, int]:
-        """Return how often each fault hit each sort of request: `{"refused write": 3}`."""
+        """Return, by fault and kind of request, the affected requests: `{"refused write": 3}`."""
         return {str(what): int(count) for what, count in self._told(node, "counts").items()}
 
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
-        """Return how many bytes of each segment were on disk since flushes began to be lost."""
+        """Return the bytes of each segment that were on disk when flushes began to be lost."""
         told = self._told(node, "flushed")
         return {PurePosixPath(DATA, path): int(size) for path, size in told.items()}
 
     def try_requests(self, node: str) -> DiskAnswers:
         """Write, flush and read a test page on a node's disk.
 
-        Count what really reached the disk.
+        Count the bytes that really reached the disk.
         """
         name = probe_name()
         probe = self._mounted(node) / name
@@ -197,7 +197,7 @@ class _Disks(LocalHosts):
         """Return the path of a node's data folder as its broker sees it.
 
         Raises:
-            ClusterError: The node's file system is not mounted there.
+            ClusterError: The node's file system is not mounted at this folder.
         """
         if not self._serves(node):
             raise ClusterError(f"{node} has no file system of its own below its data, or no more")
@@ -257,7 +257,7 @@ def _written(probe: Path) -> tuple[str, str]:
 
 
 def _is_flushed(path: Path) -> bool:
-    """Flush a file, so that the kernel reports a kept write error now, not to the next broker.
+    """Flush a file, so that the kernel reports an old write error now, not to the next broker.
 
     Return False if the file is not a regular file, or was deleted meanwhile.
 
@@ -310,7 +310,7 @@ class FaultyNamespaceDisks(_Disks, NamespaceDisks):
         NamespaceDisks.fetch(self, node)
 
     def mount_point(self, node: str) -> Path:
-        """Return where a node's disk is mounted in its namespace.
+        """Return the path at which a node's disk is mounted in its namespace.
 
         Its data folder lies elsewhere.
         """

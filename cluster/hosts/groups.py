@@ -38,8 +38,8 @@ PERIOD_US = 100_000
 LEAST_QUOTA_US = 1_000
 """The smallest CPU quota that the kernel accepts, in microseconds."""
 EMPTY_LIMIT_S = 10.0
-"""Seconds to wait until a group is empty. A killed process stays in its group until it is reaped.
-"""
+"""Seconds to wait until a group is empty. A killed process stays in its group until it
+is reaped."""
 _OCTETS = 1 << 62
 """With version 1, a larger limit in bytes means no limit."""
 
@@ -51,7 +51,8 @@ class Mount:
     Attributes:
         at: The folder of the mount.
         root: The group of the hierarchy that is mounted at that folder.
-        controls: The controllers of the hierarchy; empty for version 2, which lists them in a file.
+        controls: The controllers of the hierarchy; an empty set for version 2, which lists them in
+            a file.
     """
 
     at: Path
@@ -84,7 +85,7 @@ class Group:
 
     Args:
         path: The group's folder.
-        unified: Whether it is a group of cgroup version 2.
+        unified: Whether the group is one of cgroup version 2.
     """
 
     def __init__(self, path: Path, *, unified: bool) -> None:
@@ -108,7 +109,7 @@ class Group:
         return None if quota.strip() in {"max", "-1"} else int(quota) / int(period)
 
     def throttled(self) -> tuple[int, float]:
-        """Return in how many periods the group was throttled, and for how many seconds."""
+        """Return the number of periods with throttling, and the throttled seconds."""
         told = self._numbers("cpu.stat")
         if self._unified:
             return told["nr_throttled"], told["throttled_usec"] / 1e6
@@ -198,15 +199,15 @@ def remove(group: Path) -> None:
 
 
 def tree(proc: Path = Path("/proc/self")) -> Tree:
-    """Return where control groups can be made on this machine.
+    """Return the places where control groups can be made on this machine.
 
-    The result is judged from files only; `why_not` also tries it.
+    The function reads files only; `why_not` also makes a group.
 
     Args:
         proc: The folder in `/proc` of the process that asks.
 
     Raises:
-        UserError: Groups can be made nowhere.
+        UserError: No place allows new groups.
     """
     mounts = _mounts(proc)
     first = {name: _own(mounts, name, proc) for name in (CPU, MEMORY)}
@@ -229,9 +230,10 @@ def tree(proc: Path = Path("/proc/self")) -> Tree:
 
 
 def _own(mounts: Iterable[Mount], control: str, proc: Path) -> tuple[Mount, Path] | None:
-    """Return the first hierarchy of a controller in which we may add groups.
+    """Return the first hierarchy of a controller in which this process may add groups.
 
-    The result also has our own group in that hierarchy. None: there is no such hierarchy.
+    The result also has this process's own group in that hierarchy. None: there is no such
+    hierarchy.
     """
     for mount in mounts:
         if control in mount.controls:
@@ -261,7 +263,10 @@ def group_of(proc: Path, mount: Mount, control: str) -> Path:
 
 
 def name_of(processes_file: Path, node: str) -> str:
-    """Return the name of the group of a node's server; it contains a digest of the run's mark."""
+    """Return the name of the control group of a node's server.
+
+    It has a digest of the run's mark.
+    """
     digest = hashlib.sha256(run_mark(processes_file)).hexdigest()[:12]
     return f"{PREFIX}-{digest}-{node}"
 
@@ -303,7 +308,10 @@ def remove_groups(processes_file: Path) -> list[str]:
 
 @functools.cache
 def why_not() -> str:
-    """Return why control groups cannot limit servers here, after a trial; empty if they can."""
+    """Return why control groups cannot limit servers here, after a trial.
+
+    The result is an empty string if they can.
+    """
     try:
         found = tree()
         remove_dead_trials()
@@ -347,7 +355,10 @@ def _try(found: Tree) -> None:
 
 
 def _trials() -> str:
-    """Return the name prefix of trial groups on this machine; the pid of the trial follows."""
+    """Return the name prefix of this machine's test groups.
+
+    The pid of the testing process follows.
+    """
     return f"{PREFIX}-{TRIAL}-{hashlib.sha256(world().encode()).hexdigest()[:12]}-"
 
 
@@ -387,7 +398,7 @@ def _control_mounts(lines: Iterable[str]) -> Iterator[Mount]:
 
 
 def _delegated(mount: Mount, proc: Path) -> Path | None:
-    """Return the topmost control group that delegates both controllers and that we may write to."""
+    """Return the topmost group that delegates both controllers and that this user may write to."""
     mine = group_of(proc, mount, "")
     for path in (*reversed(mine.parents), mine):
         if not path.is_relative_to(mount.at):
@@ -400,6 +411,6 @@ def _delegated(mount: Mount, proc: Path) -> Path | None:
 
 
 def _write(path: Path, value: object) -> None:
-    """Write a value to an existing file of the kernel."""
+    """Write a value to one of the kernel's existing files."""
     with open(path, "r+b", buffering=0) as file:  # noqa: PTH123 - unbuffered, and never made
         file.write(str(value).encode())

@@ -1,8 +1,8 @@
 """Remove everything that a dead run left on its hosts, for every kind of hosts.
 
 First the processes on this machine are killed: the stage, the agents and, with them, the processes
-that keep a run's namespaces alive. Then each kind of hosts removes what outlives its processes. If
-a host cannot be reached now, that is reported, and the other hosts are still healed.
+that keep a run's namespaces alive. Then each kind of hosts removes everything that outlives its
+processes. If a host cannot be reached now, this is reported, and the other hosts are still healed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from results.record.paths import RunPaths
 from results.record.plan import PlanError, load_plan
 
 Way = Callable[[], Sequence[str]]
-"""A healing step: removes something and returns a sentence for each action. Idempotent."""
+"""A healing step: a function that removes something, and returns a sentence for each action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Healed:
     """The result of healing a dead run.
 
     Attributes:
-        done: A sentence for each action; empty if there was nothing to do.
+        done: A sentence for each action; an empty list if there was nothing to do.
         failed: A sentence for each action that failed and should be retried later.
     """
 
@@ -69,7 +69,7 @@ def heal_trials() -> Healed:
 
 
 def hosts_of(paths: RunPaths) -> str | None:
-    """Return the hosts named in a run's plan, as written there; None if it cannot be read.
+    """Return the hosts that a run's plan names; None if the plan cannot be read.
 
     Only this key of the plan is read: runs of other versions must be healed, too.
     """

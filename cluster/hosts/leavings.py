@@ -1,9 +1,9 @@
 """Find and remove files outside a run's folder that its killed processes left.
 
-libfaketime makes a shared memory and a semaphore for each process, named after its pid. It removes
-them only at an orderly exit (`ft_shm_create` in its source). A killed Java leaves the file of its
-performance counters. Brokers are started so that they make no such file, but this module looks for
-it, too.
+libfaketime makes a shared memory and a semaphore for each process, named after its pid. libfaketime
+removes these objects only at an orderly exit (`ft_shm_create` in its source). A killed Java leaves
+the file of its performance counters. Brokers are started so that they make no such file, but this
+module looks for it, too.
 """
 
 import os
@@ -22,8 +22,8 @@ PLACES = (
 )
 """Folders with such leftover files, and the files' name pattern with the pid of their process."""
 SLACK_S = 2.0
-"""Tolerance in seconds: the kernel's boot time is in whole seconds, file times lag by up to a tick.
-"""
+"""Tolerance in seconds: the kernel's boot time is in whole seconds, file times lag by up to
+a tick."""
 
 
 def leavings(processes_file: Path) -> list[Path]:

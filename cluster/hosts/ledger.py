@@ -29,8 +29,8 @@ class Entry:
         start_ticks: As in `ProcessId`.
         world: As in `results.record.world`. The pid is valid only in this world.
         machine: As in `ProcessId`. The pid is valid only on this machine.
-        since_s: When the start was announced, in seconds since 1970 by this machine's clock then; 0
-            if unknown. The files of the process have times of the same clock.
+        since_s: When the start was announced, in seconds since 1970 by this machine's clock; 0 if
+            unknown. The files of the process have times of the same clock.
     """
 
     what: str
@@ -93,10 +93,10 @@ _LINE = TypeAdapter(Entry)
 
 
 def read_ledger(path: Path) -> list[Entry]:
-    """Return the lines of a ledger; empty if there is no file.
+    """Return the lines of a ledger; an empty list if there is no file.
 
-    Torn lines, as after a crash or on a full disk, are skipped wherever they are. So are lines that
-    are not a ledger's. The processes in all other lines must still be cleaned up.
+    Incomplete lines, as after a crash or on a full disk, are skipped, and so are foreign lines. The
+    processes in all other lines must still be cleaned up.
 
     Raises:
         UnsafeFileError: The path is not a regular file, or the file is too large.
@@ -112,5 +112,5 @@ def _entry(line: bytes) -> Entry | None:
 
 
 def mark(path: Path) -> dict[str, str]:
-    """Return the environment variable that marks processes as a run's."""
+    """Return the environment variable that marks the processes of a run."""
     return {RUN_MARK: os.fspath(path.resolve())}

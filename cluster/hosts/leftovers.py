@@ -57,7 +57,7 @@ def kill_leftovers(processes_file: Path) -> list[str]:
     Raises:
         UserError: A process belongs to another user.
         UnsafeFileError: The ledger is not a file that a run writes.
-        WaitTimeoutError: A killed process is still there after some seconds.
+        WaitTimeoutError: A killed process still exists after some seconds.
     """
     said: list[str] = []
     marked = run_mark(processes_file)
@@ -80,7 +80,7 @@ def run_mark(processes_file: Path) -> bytes:
 
 
 def _starting_s(processes_file: Path) -> float:
-    """Return for how many seconds another process with the run's mark may still appear.
+    """Return the seconds during which another process with the run's mark may still appear.
 
     A start may be announced but not confirmed. Between fork and exec the process has its parent's
     environment, and its pid is not recorded. A start may also be confirmed just before exec. For a

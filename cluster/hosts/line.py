@@ -32,7 +32,7 @@ class Line(Protocol):
         """Close the connection; the agent and all that it started then end."""
 
     def wait_closed(self) -> None:
-        """Wait until the agent has ended."""
+        """Wait until the agent at the other end has ended."""
 
     def last_words(self) -> str:
         """Return the last line of the agent's error output."""

@@ -1,4 +1,4 @@
-"""Base class of hosts whose machines each have an agent and an address.
+"""Base class of hosts in which each machine has an agent and an address.
 
 Namespace, container and ssh hosts share this code. Cuts are nft rules at the receiver. Probes are
 datagrams between agents. Each kind of hosts has its own way to make, reach and remove machines.
@@ -64,9 +64,10 @@ class LinkedHosts(ABC):
         self._shapes: dict[str, frozenset[Link]] = {}
         self._ends: dict[str, dict[str, ShapeEnd]] = {}
         self._blocks: dict[str, dict[str, Connection]] = {}
-        """By block id: the block's connections, by name."""
+        """For each block id, the block's connections by name."""
         self._blocking = threading.Lock()
-        """Held while a block is made, extended or undone, so that no connection is forgotten."""
+        """The lock for making, extending and undoing a block, so that no connection
+        is forgotten."""
 
     @abstractmethod
     def address(self, node: str) -> str:
@@ -127,7 +128,7 @@ class LinkedHosts(ABC):
         self._cuts.pop(cut_id, None)
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
-        """Return how many packets each link of a cut has dropped so far (nft counters)."""
+        """Return the number of packets that each link of a cut has dropped (nft counters)."""
         links = self._cuts.get(cut_id, frozenset())
         counts: dict[Link, int] = {}
         for receiver in sorted(_sources_by_receiver(links)):
@@ -238,8 +239,8 @@ class LinkedHosts(ABC):
     def _drops(self, wanted: Iterable[Connection]) -> Mapping[str, list[Drop]]:
         """Return the rules by which each node drops its incoming packets of the connections.
 
-        The clients' machine may have no rules of the run. Then the server drops the packets it
-        sends, too.
+        If the run may not change rules on the clients' machine, the server also drops the packets
+        that it sends to clients.
         """
         drops: dict[str, list[Drop]] = defaultdict(list)
         for each in sorted(wanted):
@@ -271,7 +272,7 @@ class LinkedHosts(ABC):
             self._blocks.pop(block_id, None)
 
     def blocked(self, block_id: str) -> Mapping[Connection, int]:
-        """Return how many packets of each connection a block has dropped so far."""
+        """Return the number of packets of each connection that a block has dropped so far."""
         named, ours = self._named(block_id), {chain(way) for way in block_chains(block_id)}
         counts: Counter[Connection] = Counter()
         for node in self._drops(named.values()):

@@ -26,7 +26,10 @@ def make_bridge() -> None:
 
 
 def make_links(pids: Iterable[int]) -> None:
-    """Link the bridge to the network namespace of each process; its end there is `eth0`."""
+    """Connect the bridge to the network namespace of each process.
+
+    The namespace's end is `eth0`.
+    """
     commands = []
     for number, pid in enumerate(pids, start=1):
         commands += [

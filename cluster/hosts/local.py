@@ -1,4 +1,4 @@
-"""Base class of hosts whose processes and files are on this machine."""
+"""Base class of hosts with processes and files on this machine."""
 
 import signal
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from results.record.paths import RunPaths
 
 
 class LocalHosts:
-    """Common code of hosts whose processes and files are on this machine.
+    """Common code of hosts with processes and files on this machine.
 
     Args:
         processes_file: `RunPaths.processes`. The nodes' folders are beside it.
@@ -68,7 +68,7 @@ class LocalHosts:
         self.clocks.set(node, offset_s=offset_s, rate=rate)
 
     def reset_clock(self, node: str) -> None:
-        """Give a node the true time again. Idempotent."""
+        """Restore a node's true time. Idempotent."""
         self.clocks.reset(node)
 
     def clock_offset_s(self, node: str) -> float:
@@ -100,7 +100,7 @@ class LocalHosts:
         self.resources.limit_memory(node, limit_bytes)
 
     def enclosed(self, node: str, command: Command, process: ProcessId) -> ProcessId:
-        """Put a new process into its own control group if it may be limited; return the process."""
+        """Put a new process into its own control group if limits may apply; return the process."""
         if command.limited:
             self.resources.enclose(node, process)
         return process

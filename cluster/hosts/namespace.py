@@ -2,8 +2,8 @@
 
 These hosts can make real network partitions without root. The harness runs in the hub, a namespace
 of its own that has the bridge. The harness enters the hub when it executes itself through
-`enter_prefix`. A bridge in the machine's own namespace would depend on other programs there:
-Docker's FORWARD policy DROP and br_netfilter silently stop bridged traffic.
+`enter_prefix`. A bridge in the machine's own namespace would depend on other programs of the
+machine: Docker's FORWARD policy DROP and br_netfilter silently stop bridged traffic.
 
     hub:  harness, clients, bridge 10.81.0.254 --- veth --- n1: agent, broker, eth0 10.81.0.1
                                                --- veth --- n2: agent, broker, eth0 10.81.0.2
@@ -54,7 +54,7 @@ def enter_prefix(*, root: bool | None = None) -> list[str]:
     """Return the start of a command line that runs its rest inside a new hub.
 
     Args:
-        root: Whether the user who will run it is root; None: check the current user.
+        root: Whether the user who will run the command is root; None: check the current user.
     """
     as_root = os.geteuid() == 0 if root is None else root
     own_user = [] if as_root else ["--user", "--map-root-user"]

@@ -1,10 +1,10 @@
-"""Namespace hosts whose nodes keep their data on a file system of their own, of limited size.
+"""Namespace hosts with a separate file system of limited size for each node's data.
 
 The file system is a tmpfs, mounted over `nodes/<node>/data` in the node's own mount namespace. So
-it has its own size limit, ENOSPC and EROFS, and an ordinary user can have it. The harness reaches
-it through `/proc/<agent>/root`. It lasts as long as the agent. `fetch` copies the files back before
-the hosts go down. If a harness is killed before `fetch`, the files are lost. Such a run has no
-final logs, so its verdict is unknown, never a loss.
+this file system has its own size limit, ENOSPC and EROFS, and an ordinary user can mount it. The
+harness reaches the file system through `/proc/<agent>/root`. The file system exists as long as the
+agent. `fetch` copies the files back before the hosts go down. If a harness is killed before
+`fetch`, the files are lost. Such a run has no final logs, so its verdict is unknown, never a loss.
 """
 
 import contextlib
@@ -58,8 +58,8 @@ class NamespaceDisks(NamespaceHosts):
     def fetch(self, node: str) -> None:
         """Copy a node's data from its own disk back to this machine, over the files here.
 
-        The call is idempotent. The folder here is kept: to remove the mount point would remove the
-        disk.
+        The call is idempotent. The folder here is kept, because removing the mount point would
+        remove the disk.
 
         Raises:
             ClusterError: The machine has ended, and its disk with it.
@@ -111,7 +111,7 @@ class NamespaceDisks(NamespaceHosts):
         self._remount(node, "rw")
 
     def try_disk(self, node: str) -> str:
-        """Write a page to a node's disk; return the error name, such as `ENOSPC`, or empty."""
+        """Write a page to a node's disk; return the error name (`ENOSPC`), or an empty string."""
         probe = self._there(node) / probe_name()
         try:
             probe.write_bytes(bytes(PAGE))
@@ -138,7 +138,7 @@ class NamespaceDisks(NamespaceHosts):
         self.machine(node).run(["mount", "-t", "tmpfs", "-o", f"remount,{mode}", "tmpfs", at])
 
     def mount_point(self, node: str) -> Path:
-        """Return where a node's disk is mounted in its own mount namespace."""
+        """Return the path at which a node's disk is mounted in the node's own mount namespace."""
         return self._here(node)
 
     def _here(self, node: str) -> Path:

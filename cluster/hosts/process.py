@@ -53,7 +53,7 @@ class ProcessHosts(LocalHosts):
                 raise
 
     def address(self, node: str) -> str:
-        """Return the loopback address; nodes differ only by their ports (see `free_ports`)."""
+        """Return the loopback address. Nodes differ only by their ports (see `free_ports`)."""
         self._check(node)
         return LOOPBACK
 

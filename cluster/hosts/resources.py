@@ -36,10 +36,10 @@ class LocalResources:
         self._processes_file = processes_file
         self._servers: dict[str, ProcessId] = {}
         self._homes: dict[str, Path] = {}
-        """By node: the `cpu` group to which the node's server returns when its limit ends."""
+        """For each node, the `cpu` group to which its server returns when the limit ends."""
 
     def enclose(self, node: str, process: ProcessId) -> None:
-        """Put a new server into its own memory group, which is charged for its later memory.
+        """Put a new server into its own memory group, which counts the server's later memory.
 
         A server that has already ended is not moved; the watch for ended processes reports it.
 

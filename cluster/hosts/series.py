@@ -78,7 +78,7 @@ class SentVolley:
         self._names = _begun(links, machine, address, spacing)
 
     def look(self) -> Mapping[Link, Measured]:
-        """Return what senders and receivers have counted so far, by link."""
+        """Return the present counts of senders and receivers, by link."""
         return _told(self._names, *_looked(self._names, self._machine))
 
 
@@ -138,5 +138,5 @@ def _sent(returned: Mapping[str, Message], count: int) -> bool:
 
 
 def _whole(returned: Mapping[str, Message], count: int) -> bool:
-    """Return whether every datagram came back; late copies may still be in transit."""
+    """Return whether every datagram came back. Late copies may still be in transit."""
     return all(len(each["round_trip_ms"]) == count for each in returned.values())

@@ -2,9 +2,10 @@
 
 The shaper is a separate program. Like the agent and for the same reasons, it runs by its path with
 the standard library only. Routes to the destinations lead into a TUN device that it holds. The
-shaper reads each packet there, applies the link's quality, and sends the packet on. It sends
-through a raw socket that is bound to the original device, so the packet does not take the new route
-(man 7 ip, IP_HDRINCL; man 7 socket, SO_BINDTODEVICE). Packets of other links never pass through it.
+shaper reads each packet there, applies the link's quality, and sends the packet on. The shaper
+sends through a raw socket that is bound to the original device, so the packet does not take the new
+route (man 7 ip, IP_HDRINCL; man 7 socket, SO_BINDTODEVICE). Packets of other links never pass
+through it.
 
 When the shaper's process ends, the kernel removes its TUN device and all routes through it. So even
 after a kill, packets flow as before and nothing must be undone. The shaper ends when its standard
@@ -93,7 +94,7 @@ class Line:
         self.dropped = 0
 
     def send(self, packet: bytes, now_ns: int) -> list[Departure]:
-        """Return the packets to send on because of this packet, each with its time.
+        """Return the packets to send when this packet arrives, each with its sending time.
 
         Each packet has its own jitter, as with netem. So packets that follow closely can change
         places.
@@ -135,22 +136,19 @@ class Line:
         return drawn < self._stall_share * (1 << 32)
 
     def stall_no_more(self) -> None:
-        """End all stalls: later packets pass at once."""
+        """End all stalls. Later packets pass at once."""
         self._stall_ns = 0
 
     def _open_ns_after(self, due_ns: int) -> int:
-        """Return when a link with repeated stalls lets a packet pass.
+        """Return the time at which a link with repeated stalls lets a packet pass.
 
-        All wait for the same moment.
+        All waiting packets pass together.
         """
         into_ns = (due_ns - self._began_ns) % (self._stall_ns + self._open_ns)
         return due_ns + max(0, self._stall_ns - into_ns)
 
     def _has_room(self, opens_ns: int, packets: int) -> bool:
-        """Return whether more packets can wait for the end of a stall.
-
-        Count waiting and dropped ones.
-        """
+        """Return whether packets may wait for the end of a stall; count them accordingly."""
         if opens_ns != self._opens_ns:
             self._opens_ns, self._waiting = opens_ns, 0
         if self._waiting + packets > STALLED_PACKETS:
@@ -164,7 +162,10 @@ class Line:
         return [] if held is None else [(at_ns, held[1])]
 
     def _turn_ns(self, size: int, due_ns: int) -> int | None:
-        """Return when the rate lets so many bytes pass; None if the queue before them is full."""
+        """Return the time at which the rate limit lets the bytes pass.
+
+        The result is None if the queue is full.
+        """
         if not self._rate_kbit:
             return due_ns
         per_byte_ns = BITS * NS_PER_MS / self._rate_kbit  # 1 kilobit/s is 1 bit/ms.
@@ -177,11 +178,11 @@ class Line:
 
 
 class Way:
-    """The way to one destination.
+    """The path of packets to one destination.
 
     Args:
         line: Decides what happens to packets on the way.
-        out: The raw socket that sends them.
+        out: The raw socket that sends the packets.
     """
 
     def __init__(self, line: Line, out: socket.socket) -> None:
@@ -194,7 +195,7 @@ class Shaper:
 
     Args:
         tun: The TUN device.
-        ways: The way to each destination, by the address in the IP header.
+        ways: The path to each destination, by the address in the IP header.
     """
 
     def __init__(self, tun: int, ways: dict[bytes, Way]) -> None:

@@ -10,7 +10,7 @@ from cluster.protocol import Link, Quality
 
 
 def receivers_by_sender(links: Iterable[Link]) -> Mapping[str, list[str]]:
-    """Return the receivers of each sender, sorted; packets are shaped at their sender."""
+    """Return the receivers of each sender, sorted. Each sender shapes its own packets."""
     receivers: dict[str, list[str]] = defaultdict(list)
     for sender, receiver in sorted(links):
         receivers[sender].append(receiver)

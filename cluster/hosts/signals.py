@@ -164,7 +164,7 @@ def state_elsewhere(process: ProcessId) -> str | None:
 
 
 def started_elsewhere(pid: int) -> int:
-    """Return when a process started, in microseconds since 1970; 0 if there is none."""
+    """Return a process's start time, in microseconds since 1970; 0 if there is no process."""
     try:
         return round(psutil.Process(pid).create_time() * 1_000_000)
     except psutil.NoSuchProcess:

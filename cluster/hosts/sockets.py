@@ -1,8 +1,8 @@
 """Requests of the agent that list, reset and open TCP connections through the machine's kernel.
 
-The file is beside the agent, which runs it by its path. It needs the standard library only. As a
-program it tests whether the kernel can reset connections. If not, it prints why and ends with exit
-code 1.
+The file is in the agent's folder, and the agent runs it by its path. The program needs the standard
+library only. As a program it tests whether the kernel can reset connections. If not, it prints why
+and ends with exit code 1.
 
 The kernel itself does the reset (SOCK_DESTROY, man 7 sock_diag, in kernels built with
 CONFIG_INET_DIAG_DESTROY). As after an ABORT call (RFC 9293, section 3.10.5), the socket is closed.
@@ -27,13 +27,13 @@ Order = dict[str, Any]
 ESTABLISHED, LISTENS = "01", "0A"
 """State codes in `/proc/net/tcp` (man 5 proc)."""
 MAPPED = bytes(10) + b"\xff\xff"
-"""First bytes of an IPv6 address that maps an IPv4 address (RFC 4291, section 2.5.5.2)."""
+"""The first bytes of an IPv6 address that contains an IPv4 address (RFC 4291, section 2.5.5.2)."""
 MARK = "LOGQUAKE_RUN"
 """Environment variable of all processes that a run starts on a shared machine."""
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, SOCK_DESTROY = 4, 20, 21
 HEAD = struct.Struct("=IHHII")
-"""Header of a netlink message (`struct nlmsghdr`, man 7 netlink): length, type, flags, two numbers.
-"""
+"""Header of a netlink message (`struct nlmsghdr`, man 7 netlink): length, type, flags,
+two numbers."""
 NLMSG_ERROR, REQUEST, ACK = 2, 0x1, 0x4
 ANY_STATE, ANY_COOKIE = 0xFFFFFFFF, b"\xff" * 8
 STATE_AT, COOKIE_AT = 1, 44
@@ -47,9 +47,9 @@ def listed(_order: Order) -> Order:
     """Return the listening ports and the established connections.
 
     On a machine with foreign processes, only sockets that the run's processes hold are returned. A
-    connection that no process has accepted yet is then missing, too. Each connection has its own
-    address and port, those of the other end, and its inode. It also has the number of
-    unacknowledged bytes, and how often they were sent again without an answer.
+    connection that no process has accepted yet is then missing, too. Each connection has the
+    addresses and ports of both ends, and its inode. It also has the number of unacknowledged bytes,
+    and how often these bytes were sent again without an answer.
     """
     rows = [*_rows()]
     mine = _inodes_of_run()  # After the rows: sockets closed meanwhile do not count.
@@ -121,8 +121,8 @@ def reset(order: Order) -> Order:
 def _destroyed(kernel: socket.socket, ends: "tuple[str, int, str, int]") -> int:
     """Reset an established socket; return the errno, or 0.
 
-    The reset names the cookie of the established socket. Without the cookie, the kernel would close
-    the listening socket if no other socket with these ports is left.
+    The reset names the cookie (the kernel's id) of the established socket. Without the cookie, the
+    kernel would close the listening socket if no other socket with these ports exists.
     """
     found = _asked(kernel, SOCK_DIAG_BY_FAMILY, ends, ANY_COOKIE)
     if isinstance(found, int):
@@ -181,7 +181,7 @@ def _now_s() -> float:
 
 
 def trial() -> None:
-    """Reset a connection of our own; raise `OSError` if the other end does not notice."""
+    """Reset a connection to itself; raise `OSError` if the other end does not notice."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         at = server.getsockname()
         with closing(socket.create_connection(at)) as client:
@@ -198,7 +198,7 @@ def trial() -> None:
 
 
 DEEDS = {"list": listed, "reset": reset, "connect": connect}
-"""The functions by the name in a request."""
+"""The functions that the agent can call, by their names in a request."""
 
 if __name__ == "__main__":
     try:

@@ -48,9 +48,9 @@ class Fault:
 
     Attributes:
         kind: `late`, or the effect on a request: `refused`, `torn`, `short`, `lost`.
-        requests: The sorts of requests that it concerns: `read`, `write`, `fsync`.
+        requests: The kinds of requests that the fault affects: `read`, `write`, `fsync`.
         seconds: The delay of each request.
-        folders: For a fault that loses flushes: the folders whose segments it concerns.
+        folders: For a fault that loses flushes: the folders whose segments it affects.
     """
 
     kind: str
@@ -71,7 +71,10 @@ class Faults:
         self._flushed: dict[str, int] = {}
 
     def set(self, fault: Fault) -> None:
-        """Put a fault in force in place of another of its sort, and reset that sort's counts."""
+        """Put a fault in force.
+
+        It replaces a fault of the same kind, whose counts restart at zero.
+        """
         with self._lock:
             if fault.kind == LATE:
                 self._late = fault
@@ -82,7 +85,7 @@ class Faults:
             }
 
     def note_flushed(self, path: str, size: int) -> None:
-        """Record how much of a segment was on disk when flushes began to be lost."""
+        """Record the bytes of a segment that were on disk when flushes began to be lost."""
         with self._lock:
             self._flushed[path] = size
 
@@ -96,8 +99,8 @@ class Faults:
     def note_moved(self, old: str, new: str) -> None:
         """Record that a file or folder was renamed, or deleted if `new` is empty.
 
-        A segment's recorded size moves with it, as long as it stays in the fault's folders. The old
-        name may be used again.
+        A segment keeps its recorded size while it stays in the fault's folders. The old name may be
+        used again.
         """
         with self._lock:
             old, new = old.strip("/"), new.strip("/")
@@ -124,18 +127,18 @@ class Faults:
                 raise TimeoutError(f"{self._under_way} requests are still being broken")
 
     def told(self) -> Answer:
-        """Return how often each fault took effect, and how much of each segment stayed on disk."""
+        """Return the count of each fault's effects, and the bytes of each segment on disk."""
         with self._lock:
             return {"counts": dict(self._counts), "flushed": dict(self._flushed)}
 
     @contextlib.contextmanager
     def met(self, request: str, path: str, *, parts: bool = True) -> Iterator[str]:
-        """Delay a request if a fault says so; yield the fault's effect on it, or empty.
+        """Delay a request if a fault requires it; yield the fault's effect, or an empty string.
 
         Args:
-            request: The sort of request.
+            request: The kind of request.
             path: The file's path.
-            parts: Whether the request can be done partly. A single byte cannot.
+            parts: Whether the request can be done partly, which is impossible for a single byte.
 
         Raises:
             OSError: EIO, if the fault refuses the request.
@@ -183,7 +186,7 @@ def _sort(what: str) -> str:
 
 
 def _folder_of_segment(path: str) -> str:
-    """Return the folder of a file that contains records; empty for other files."""
+    """Return the folder of a file that contains records; an empty string for other files."""
     folder, _, name = path.strip("/").rpartition("/")
     return folder if name.endswith(SEGMENT) else ""
 
@@ -201,14 +204,15 @@ class Through:
 
     An open file that is unlinked or renamed over has no path any more. For such a file, the
     kernel's fstat(2) and mfusepy's ftruncate(2) give no handle. So libfuse first renames it to a
-    hidden name, as it does by default. Here the hidden name stands for the open file. It never
-    appears in the folder below, because Kafka could not remove a folder that contains it.
+    hidden name, as it does by default. In this class the hidden name means the open file. A hidden
+    name never appears in the folder below, because Kafka could not remove a folder that contains
+    it.
 
-    So when a file is renamed over while it is open, it disappears below before the new one appears.
-    A process that reads below may find no file for that moment. A process that reads through the
-    mount always finds one, because the kernel has the folder locked. If it found the old file just
-    before, it gets that file. If the old file is closed by then, the answer is ESTALE, and the
-    kernel looks the name up again (`do_filp_open` of fs/namei.c).
+    So when another file is renamed over an open file, the open file disappears below before the new
+    one appears. A process that reads below may find no file for that moment. A process that reads
+    through the mount always finds one, because the kernel has the folder locked. If the process
+    found the old file just before, it gets the old file. If the old file is already closed, the
+    answer is ESTALE, and the kernel looks the name up again (`do_filp_open` of fs/namei.c).
 
     Args:
         root: The folder below, as an open file descriptor.
@@ -221,12 +225,12 @@ class Through:
         self._root, self._faults = root, faults
         self._open: dict[int, Opened] = {}
         self._hidden: dict[str, tuple[int, int]] = {}
-        """By hidden name: the identity of the file."""
+        """For each hidden name, the identity of the file."""
         self._closed: set[str] = set()
         """The hidden names of closed files, which the kernel may still use for a while."""
         self._lock = threading.Lock()
-        """Held while a handle of such a file is used or closed, because handle numbers are reused.
-        """
+        """The lock for using or closing a handle of such a file, because handle numbers
+        are reused."""
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:
         with self._kept(path, fh) as handle:
@@ -401,7 +405,7 @@ class Through:
         return {name: getattr(found, name) for name in _ROOM}
 
     def flush_segments(self, folders: Iterable[str]) -> None:
-        """Flush each segment in the folders for real, and record how much of it is on disk then."""
+        """Really flush each segment in the folders; record how many bytes are then on disk."""
         gone = (NotADirectoryError, FileNotFoundError)
         for folder in folders:
             paths: list[str] = []
@@ -421,7 +425,7 @@ class Through:
         return opened
 
     def _name(self, path: str | None, fh: int) -> str:
-        """Return the path of an open file, or its last path if it has none any more."""
+        """Return the path of an open file; return its last path if the file was deleted."""
         if path is not None and not self._is_hidden(path):
             return path
         return self._open[fh].path if fh in self._open else ""
@@ -431,7 +435,7 @@ class Through:
         return name in self._hidden or name in self._closed
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Record that no file has these hidden names any more; the caller holds the lock."""
+        """Forget hidden names, because no file has them any more; the caller holds the lock."""
         for name in names:
             self._closed.add(name)  # First, so that a name is always in one of both.
             self._hidden.pop(name, None)

@@ -97,8 +97,7 @@ class Admin:
         """Return whether a node answers and its own metadata list it as a broker.
 
         A broker serves requests only after it has read its new registration from the quorum, and a
-        new registration starts fenced. The answer is therefore never a leftover from before a
-        restart.
+        new registration starts fenced. So an answer from before a restart never counts.
         """
         try:
             answer = self._lines.ask(node, questions.metadata([]), MetadataResponse)
@@ -142,7 +141,7 @@ class Admin:
         orders.elect(self._lines, place, unclean=True, nodes=self._takers())
 
     def reassign(self, place: Place, replicas: Sequence[str]) -> None:
-        """Assign other replicas to a partition, or reorder them, and return once this is accepted.
+        """Assign other replicas to a partition, or reorder them; return when this is accepted.
 
         Raises:
             ClusterError: The controller refuses, or no node answers.
@@ -184,8 +183,8 @@ class Admin:
     def _takers(self) -> Sequence[str]:
         """Return the nodes to which to send a request, in order of preference.
 
-        If the system does not expose its quorum, the controller comes first, because possibly only
-        the controller accepts requests.
+        If the system does not expose its quorum, the controller comes first, because other nodes
+        may not accept requests.
         """
         nodes = self._lines.nodes
         if Sight.QUORUM in self._sees:

@@ -67,7 +67,7 @@ class EpochEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A broker's answer to a client that states its known leader epoch.
+    """A broker's answer to a client that reports the leader epoch that it knows.
 
     Attributes:
         error: Kafka's error name, such as `NONE`, `FENCED_LEADER_EPOCH`, `UNKNOWN_LEADER_EPOCH`.
@@ -99,7 +99,7 @@ class QuorumAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumBelief:
-    """The quorum's leader, by one controller's own knowledge.
+    """The leader of the controllers' quorum that one controller knows.
 
     Attributes:
         leader: The leader's node id; -1 if the controller knows no leader, e.g. during a vote.
@@ -278,7 +278,7 @@ class Asker:
     def _at_start(
         self, node: str, place: Place, *, timeout_s: float
     ) -> tuple[FetchResponse, int | None]:
-        """Fetch at the log's start, retrying once with the start offset that the broker reports."""
+        """Fetch at the log's start; if the broker reports another start, retry once with it."""
         start: int | None = None
         for _attempt in range(2):
             answer = self._lines.ask(

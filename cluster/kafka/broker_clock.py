@@ -1,8 +1,8 @@
 """Reads a broker's clock from the timestamp of a line that the broker is made to log.
 
 A broker closes a connection at once if the first request has an impossible size. All versions log
-this in `server.log`, with the client's address. The line is thus identifiable, and its timestamp is
-the broker's own clock. The connection has no other effect.
+this in `server.log`, with the client's address. So Logquake can identify the line, and the line's
+timestamp is the broker's own clock. The connection has no other effect.
 """
 
 import re
@@ -17,14 +17,14 @@ CONNECT_TIMEOUT_S = 2.0
 SAID_TIMEOUT_S = 5.0
 MOST_KNOCKS = 5
 CLOSE_S = 0.1
-"""An answer within this time is accurate enough; a slower answer is followed by another attempt."""
+"""An answer within this time is accurate enough. After a slower answer, the request is repeated."""
 LOG = "logs/server.log"
 STAMP_FORMAT = "%Y-%m-%d %H:%M:%S,%f"
 _STAMP = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] "
 
 
 def clock_error_s(address: tuple[str, int], disk: Disk, *, node: str) -> float:
-    """Return by how many seconds a broker's clock is ahead of this machine's clock.
+    """Return the seconds by which a broker's clock is ahead of this machine's clock.
 
     The result is accurate to some hundredths of a second. The log is read in this machine's time
     zone. If the broker's machine has another time zone, only the difference of two results is

@@ -22,8 +22,8 @@ BY_SIGTERM = 128 + signal.SIGTERM
 _IN_ORDER = frozenset({0, BY_SIGTERM, -signal.SIGTERM, None})
 """The exit codes of a regular end after SIGTERM; None means that the code is unknown."""
 _KILLED = frozenset({128 + signal.SIGKILL, -signal.SIGKILL, None})
-"""The exit codes after SIGKILL. Another code means that the process ended just before the signal.
-"""
+"""The exit codes after SIGKILL. Another code means that the process ended just before
+the signal."""
 KILL_TIMEOUT_S = 10.0
 REAPED_WITHIN_S = 2.0
 """The time in seconds for the kernel to free the memory of a process after SIGKILL."""
@@ -41,7 +41,7 @@ class _Broker:
 
 
 class Waiting(Protocol):
-    """Observes a process that was asked to stop.
+    """Observes a process that is stopping, to detect a useless wait.
 
     Attributes:
         closed: Whether the process has closed its logs; valid after `waits_in_vain` returned true.
@@ -50,7 +50,10 @@ class Waiting(Protocol):
     closed: bool
 
     def waits_in_vain(self) -> bool:
-        """Return whether the process only waits for an event that cannot occur; never raise."""
+        """Return whether the process waits for an event that cannot occur.
+
+        Never raises an error.
+        """
 
 
 class BrokerProcesses:
@@ -59,9 +62,9 @@ class BrokerProcesses:
     Args:
         hosts: The machines that run the processes.
         command: Returns the command line of a node's process.
-        played_by: Returns the node that starts the process for a given node's broker. Nodes that
-            share a process start and stop together, and a repeated start or stop is no error. None
-            means that each node has its own process.
+        played_by: Returns the node that starts the process in which a given node's broker runs.
+            Nodes that share a process start and stop together, and a repeated start or stop is no
+            error. None means that each node has its own process.
         in_order: Whether an end after SIGTERM with an unexpected exit code is reported as a
             failure.
     """
@@ -119,7 +122,10 @@ class BrokerProcesses:
             self._brokers[node] = _Broker(process, 1)
 
     def is_meant_to_answer(self, node: str) -> bool:
-        """Return whether Logquake neither ended nor paused the node, without a process check."""
+        """Return whether Logquake expects the node to answer, without a check of its process.
+
+        This is true if Logquake has neither ended nor paused the node.
+        """
         broker = self._brokers.get(node)
         return broker is not None and not broker.paused and not broker.ended_by_us
 
@@ -131,11 +137,13 @@ class BrokerProcesses:
         Args:
             node: The broker's node.
             timeout_s: The time limit in seconds.
-            waiting: Detects that the process only waits in vain. The process is then killed early.
+            waiting: Detects that the process waits for an event that cannot occur. The process is
+                then killed early.
 
         Returns:
-            True if the broker ended by itself after SIGTERM, or if it was killed while it waited in
-            vain with its logs closed. False if it was killed in another case or was not running.
+            True if the broker ended by itself after SIGTERM. Also true if the broker was killed
+                during such a useless wait, with its logs closed. False if the broker was killed in
+                another case, or was not running.
         """
         with self._one_turn if self._played_by else nullcontext():
             return self._stopped(self._player(node), timeout_s, waiting)
@@ -221,7 +229,7 @@ class BrokerProcesses:
         return broker.process if broker else None
 
     def incarnation(self, node: str) -> int:
-        """Return how many times the node's broker was started."""
+        """Return the number of starts of the node's broker."""
         broker = self._broker(node)
         return broker.incarnation if broker else 0
 
@@ -246,7 +254,7 @@ class BrokerProcesses:
         }
 
     def lives(self) -> int:
-        """Return the total number of process starts."""
+        """Return the total number of process starts of all nodes."""
         with self._lock:
             return sum(broker.incarnation for broker in self._brokers.values())
 

@@ -22,7 +22,7 @@ from results.record.runtime import new_lock
 
 
 class TopicsByHand:
-    """Sends topic requests over separate connections, so that other clients need not wait.
+    """Sends topic requests over separate connections, so that other requests need not wait.
 
     Requests to the same broker are sent one at a time.
 
@@ -41,7 +41,7 @@ class TopicsByHand:
         self._names = {node_id(node): node for node in endpoints}
 
     def watch(self, name: str) -> None:
-        """Add a topic to the ones that the observer asks each broker about."""
+        """Let the observer ask each broker about one more topic."""
         with self._watching:  # Two fault lanes may call this at once.
             self.watched |= {name}
 

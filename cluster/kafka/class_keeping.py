@@ -65,7 +65,7 @@ def keep_classes(
 
 
 def _make(archive: Path, java: Java, distribution: Distribution) -> None:
-    """Start a broker, and stop it once it listens; its Java then writes the archive."""
+    """Start a broker, and stop it as soon as it listens. Its Java then writes the archive."""
     folder = archive.parent / "n1"
     folder.mkdir()
     port, controllers = _free_ports()

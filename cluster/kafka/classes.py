@@ -9,7 +9,7 @@ from cluster.protocol import UserError
 
 
 def class_flags(java: Java, distribution: Distribution) -> tuple[str, ...]:
-    """Return the Java flags that load the class archive of a version; empty without one."""
+    """Return the Java flags that load the class archive of a version; an empty list without one."""
     if java.elsewhere:  # The archive is on this machine only.
         return ()
     try:

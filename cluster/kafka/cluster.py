@@ -56,7 +56,7 @@ SESSION_GRACE_S = 15.0
 class KafkaCluster:
     """A running Kafka cluster with the protocols `Cluster`, `CanKill` and `CanPause`.
 
-    A node is a broker or a separate controller, unless a docstring says broker.
+    In docstrings, "node" means a broker or a separate controller; "broker" means only a broker.
 
     Args:
         plan: The run's plan.
@@ -150,7 +150,8 @@ class KafkaCluster:
         """Start one node's server, and return as soon as the process runs; `zk` is ZooKeeper.
 
         ZooKeeper keeps the registration of a killed broker until its session ends, and refuses a
-        new one until then (NodeExists). This method waits for that end. The disk must be prepared.
+        new registration until then (NodeExists). This method waits until the session has ended. The
+        disk must be prepared.
 
         Raises:
             ClusterError: The server is already running, or its old registration stays.
@@ -165,13 +166,14 @@ class KafkaCluster:
         return self._processes.stop(node, timeout_s)
 
     def stop(self, timeout_s: float) -> dict[str, bool]:
-        """Stop all nodes for good, in an order that lets each end by itself; ZooKeeper is last.
+        """Stop all nodes for good, in an order in which each can end by itself; ZooKeeper is last.
 
         A broker ends after its controller permits its shutdown:
 
-        - Separate controllers: their leader permits it. All brokers stop at once.
+        - Separate controllers: their leader permits the shutdown. All brokers stop at once.
         - ZooKeeper mode: one broker is the controller. This broker stops last.
-        - Combined nodes: a majority permits it, within 50 ms. All stop at once, because closing
+        - Combined nodes: a majority permits the shutdown, within 50 ms. All stop at once, because
+          closing
           files takes longer. If they stopped one after another, the last one would wait 5 s for a
           lost quorum; see `stopping`. On a busy machine this can still happen.
 
@@ -204,7 +206,7 @@ class KafkaCluster:
         collect(folder, sees=self.sees)
 
     def close(self) -> None:
-        """Close all connections; processes go on running. Idempotent; `stop` does it too."""
+        """Close all connections. Processes continue to run. Idempotent; `stop` also closes them."""
         for connections in (self._admin, self._quorum, self.by_hand):
             connections.close()
 
@@ -229,7 +231,7 @@ class KafkaCluster:
         return self._processes.process(node)
 
     def incarnation(self, node: str) -> int:
-        """Return how many times the node's broker was started; 1 after the first start."""
+        """Return the number of starts of the node's broker; 1 after the first start."""
         return self._processes.incarnation(node)
 
     def answers(self, node: str) -> bool:
@@ -245,7 +247,7 @@ class KafkaCluster:
         return self._processes.ended()
 
     def lives(self) -> int:
-        """Return the total number of server starts."""
+        """Return the total number of server starts of all nodes."""
         return self._processes.lives()
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:
@@ -313,7 +315,7 @@ class KafkaCluster:
         replication: int,
         configs: Mapping[str, str] | None = None,
     ) -> list[CreatedTopic]:
-        """Create topics, and wait until each of their partitions has a leader and a full ISR.
+        """Create topics, and wait until each partition has a leader and a full ISR.
 
         Args:
             names: The topics' names.
@@ -362,7 +364,7 @@ class KafkaCluster:
         return self._admin.coordinator(kind, key)
 
     def clock_error_s(self, node: str) -> float:
-        """Return by how many seconds a node's clock is ahead of this machine's; see `broker_clock`.
+        """Return the seconds by which a node's clock is ahead of this machine's (`broker_clock`).
 
         Raises:
             ClusterError: The node does not answer.

@@ -17,7 +17,7 @@ BULK = frozenset({".index", ".timeindex", ".txnindex", ".snapshot", ".lock"})
 
 
 def collect(folder: Path, *, sees: frozenset[Sight] = frozenset(Sight)) -> int:
-    """Delete the files in a node's folder that the run's record does not need. Idempotent.
+    """Delete the files in a node's folder that are not part of the run's record. Idempotent.
 
     Args:
         folder: The folder `nodes/<node>`; its broker has ended.

@@ -1,7 +1,7 @@
 """Writes the settings of one node: a broker, a controller or both, with KRaft or ZooKeeper.
 
-Settings differ from Kafka's defaults for two reasons. Faults in a run last seconds, so that default
-timeouts of tens of seconds would hide them. And all nodes share one machine with their clients.
+Settings differ from Kafka's defaults for two reasons. Faults in a run last seconds, so default
+timeouts of tens of seconds would hide them. Also, all nodes share one machine with their clients.
 """
 
 from collections.abc import Mapping

@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 class ControllerRounds:
     """The observer's requests to one separate controller; implements `Rounds`.
 
-    In every round the controller reports the leader that it knows. Log end offset and high
-    watermark of the controller come from that leader.
+    In every round the controller reports the leader that it knows. That leader reports the
+    controller's log end offset and high watermark.
 
     Args:
         node: The controller's name.

@@ -104,7 +104,7 @@ def recast(said: Entity, form: type[E]) -> E:
 
 
 def inexpressible(question: Entity, form: type[Entity]) -> str | None:
-    """Return a field with a non-default value that another message version lacks, or None.
+    """Return the name of a field that the other version lacks and that is not a default, or None.
 
     Args:
         question: The message.
@@ -136,7 +136,7 @@ def _recast_value(value: Any, inner: type[Entity] | None) -> Any:  # noqa: ANN40
 def _plan(
     source: type[Entity], form: type[Entity]
 ) -> tuple[tuple[str, type[Entity] | None, bool, object], ...]:
-    """Return how to fill each field of `form` when converting from `source`.
+    """Return, for each field of `form`, how to fill the field when converting from `source`.
 
     Returns:
         For each field: its name, the class of nested messages, whether `source` has it, its

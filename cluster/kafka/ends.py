@@ -27,7 +27,7 @@ def leader_ends(
     """Ask the leaders for high watermarks or last stable offsets, and return them by partition.
 
     A last stable offset is requested again until it reaches the leader's log end. With acks=1 a
-    record is acknowledged before it is committed, so that this may take some time.
+    record is acknowledged before it is committed, so this may take some time.
 
     Args:
         lines: Connections to the brokers.

@@ -57,7 +57,8 @@ class Distribution:
         version: The version, such as `4.3.1`.
         classpath: The server's jars, all verified.
         tools: The additional jars for DumpLogSegments.
-        commit: The commit of the build, if the jars name one. Empty for a release or if unknown.
+        commit: The commit of the build, if the jars name one; an empty string for a release or if
+            unknown.
         own: The server's jars that come from the user, not from the repository.
     """
 
@@ -136,7 +137,7 @@ def _from_manifest(version: str, cache: Path) -> Distribution | None:
 
 
 def _listed(manifest: Path) -> list[_File]:
-    """Return the files of a manifest; empty if it is missing or from an older Logquake."""
+    """Return the files of a manifest; an empty list if it is missing or from an older Logquake."""
     try:
         return [_File(**row) for row in json.loads(manifest.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):
@@ -240,7 +241,7 @@ class _Fetch:
 
     @contextmanager
     def _no_half_descriptions(self) -> Iterator[None]:
-        """Delete all POMs if an earlier download was interrupted, because one may be incomplete."""
+        """Delete all POMs after an interrupted download, because one of them may be incomplete."""
         mark = self._maven / "unfinished"
         self._maven.mkdir(parents=True, exist_ok=True)
         if mark.exists():

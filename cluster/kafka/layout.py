@@ -46,7 +46,7 @@ CONTROLLER_PORT = 9093
 
 
 class Layout:
-    """The addresses, files and command lines of a run's servers.
+    """Determines the addresses, files and command lines of a run's servers.
 
     Args:
         plan: The run's plan.
@@ -79,10 +79,10 @@ class Layout:
         }
         self._inner_ports = {node: place.controller_port for node, place in places.items()}
         self._starts = defaultdict[str, list[Mapping[str, int]]](list)
-        """By node, and for each start of its server: the sizes of its logs at that moment."""
+        """For each node and each start of its server: the sizes of its logs at the start."""
 
     def played_by(self, node: str) -> str:
-        """Return the node that starts the process for a given node's broker.
+        """Return the node whose process runs a given node's broker.
 
         This is usually the node itself. If one process runs all brokers, this is always the first
         node.
@@ -92,7 +92,7 @@ class Layout:
     def played_with(self, node: str) -> tuple[str, ...]:
         """Return all brokers' nodes that share one process with a node, including this node.
 
-        Usually each broker has its own process, so that the result is only the node itself.
+        Usually each broker has its own process, so the result is only the node itself.
         """
         together = [each for each in self.brokers if self.played_by(each) == self.played_by(node)]
         return tuple(together) or (node,)
@@ -153,7 +153,9 @@ class Layout:
         return zookeeper_command(own, programs.distribution, self._zookeeper_folder)
 
     def _clock_of(self, node: str) -> Mapping[str, str]:
-        """Return the environment variables that a run with clock faults needs; empty otherwise.
+        """Return the environment variables that a server needs in a run with clock faults.
+
+        The result is an empty mapping if the run has no clock faults.
 
         Args:
             node: The server's node.

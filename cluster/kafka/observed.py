@@ -17,14 +17,14 @@ class Observed(Protocol):
     endpoints: Mapping[str, Endpoint]
     """The addresses of brokers and separate controllers."""
     sees: frozenset[Sight]
-    """What can be observed of the nodes."""
+    """The kinds of data that can be observed of the nodes."""
 
     @property
     def zookeeper(self) -> str | None:
         """Return `host:port` of ZooKeeper, or None without it."""
 
     def incarnation(self, node: str) -> int:
-        """Return how many times the node's server was started."""
+        """Return the number of starts of the node's server."""
 
     def answers(self, node: str) -> bool:
         """Return whether the node's server runs and is not paused."""

@@ -1,8 +1,8 @@
 """Asks each broker several times a second, and writes its answers to the run's record.
 
-A client library would ask any broker and believe the newest answer. But problems of a cluster show
-where brokers disagree. Each broker therefore has its own thread and connections with short time
-limits, so that a paused or cut-off broker does not delay others.
+A client library would ask any broker and keep only the newest answer. But disagreements between
+brokers show problems of a cluster. So each broker has its own thread and connections with short
+time limits. A paused or cut-off broker does not delay others.
 """
 
 import logging
@@ -78,7 +78,7 @@ class Observer:
             watch.stop()
 
     def note(self, timeout_s: float) -> frozenset[str]:
-        """Take the last snapshot before the stop, with a row for every replica and leader.
+        """Take the last snapshot before brokers stop, with a row for every replica and leader.
 
         Rows of `replica_states` have the snapshot `noted`.
 
@@ -99,7 +99,7 @@ class Observer:
 
         Args:
             name: The snapshot's name.
-            timeout_s: The time limit in seconds; nodes that are down or paused are not waited for.
+            timeout_s: The time limit in seconds; nodes that are down or paused are skipped.
 
         Returns:
             The nodes with a completely written state; other nodes did not answer in time.

@@ -22,7 +22,7 @@ from cluster.protocol import ClusterView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Coordinated:
-    """The coordinators' reports about the transactions of some producers.
+    """The reports of the transaction coordinators about the transactions of some producers.
 
     Attributes:
         told: The coordinator's node and its report, by producer id.

@@ -23,7 +23,7 @@ from results.record.clock import unix_s
 ANSWER_LIMIT_S = 10.0
 """The time limit in seconds of one request; with acks=all the broker waits for all replicas."""
 _OF_BROKER = 0.8
-"""The share of the time limit that replicas get, so that a broker's refusal arrives in time."""
+"""The replicas' share of the time limit. The rest is for a broker's refusal to arrive in time."""
 NO_PRODUCER = (ProducerId(-1), i16(-1))
 """The producer id and epoch of a record without idempotence."""
 _ALL_REPLICAS = i16(-1)

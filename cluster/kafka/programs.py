@@ -43,7 +43,7 @@ class Seat:
 
     @property
     def data(self) -> Path:
-        """The folder in which the server keeps records."""
+        """The folder in which the node's server keeps its logs (Kafka's `log.dirs`)."""
         return self.folder / "data"
 
     def write_settings(self) -> None:
@@ -65,7 +65,7 @@ class Programs(Protocol):
         software: The files that a machine with its own file system needs.
         reads_all_at_start: Whether servers read all their logs when they start.
         one_process: Whether one process on the first node's machine runs all brokers.
-        sees: What requests and files can show of the servers.
+        sees: The kinds of data that can be observed of the servers.
     """
 
     @property
@@ -129,7 +129,7 @@ class KafkaPrograms:
 
     @property
     def sees(self) -> frozenset[Sight]:
-        """Everything can be observed."""
+        """Everything can be observed of Kafka."""
         return frozenset(Sight)
 
     @property

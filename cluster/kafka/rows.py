@@ -22,8 +22,8 @@ NOTED = "noted"
 LEADER_REPEAT_NS = 2 * NS_PER_S
 """The longest time between two rows about an unchanged leader.
 
-A repeated row shows that the high watermark is still the same. This matters for a check of
-consumers that read beyond it.
+A repeated row shows that the high watermark has not changed. This matters for a check of consumers
+that read beyond it.
 """
 Row = tuple[object, ...]
 
@@ -185,7 +185,7 @@ def quorum_belief(answer: QuorumFetchResponse, node: str) -> QuorumState | None:
 
 @dataclass(slots=True)
 class RowMaker:
-    """Makes the rows of one node's observer, and skips rows without news.
+    """Makes the rows of one node's observer, and skips rows that repeat known values.
 
     Attributes:
         node: The observed node.
@@ -200,7 +200,7 @@ class RowMaker:
     _quorum: Thinning = field(default_factory=lambda: Thinning(repeat_ns=LEADER_REPEAT_NS))
 
     def leadership(self, source: str, said: Leadership, at: Moment) -> Row | None:
-        """Return a row of `leadership`, or None if it has no news."""
+        """Return a row of `leadership`, or None if it repeats known values."""
         deciding = (said.topic_id, said.leader, said.leader_epoch, said.isr, at.incarnation)
         growing = () if said.high_watermark is None else (said.high_watermark,)
         thinning = self._claims if source == "list-offsets" else self._beliefs
@@ -226,7 +226,7 @@ class RowMaker:
     def replica(
         self, place: Place, end: int | None, *, ends: ReplicaEnds | None, at: Moment
     ) -> Row | None:
-        """Return a row of `replica_states`, or None if it has no news."""
+        """Return a row of `replica_states`, or None if it repeats known values."""
         high = ends.high_watermark if ends else None
         stable = ends.last_stable_offset if ends and ends.last_stable_offset >= 0 else None
         start = ends.log_start_offset if ends and ends.log_start_offset >= 0 else None
@@ -256,7 +256,7 @@ class RowMaker:
         )
 
     def quorum(self, state: QuorumState, at: Moment) -> Row | None:
-        """Return a row of `quorum_states`, or None if it has no news."""
+        """Return a row of `quorum_states`, or None if it repeats known values."""
         due = self._quorum.is_due(
             "quorum",
             at_ns=at.observed_ns,

@@ -1,4 +1,4 @@
-"""Finds how many records of each partition a share group has not finished (KIP-932, KIP-1226)."""
+"""Finds a share group's lag: its unfinished records in each partition (KIP-932, KIP-1226)."""
 
 from collections.abc import Callable, Collection, Mapping
 

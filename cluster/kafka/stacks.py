@@ -48,7 +48,10 @@ def printed_stacks(
 
 
 def deadlock(printed: str) -> str:
-    """Return which threads wait for each other in a thread dump's deadlocks; empty without one."""
+    """Return the threads that wait for each other in a thread dump's deadlocks.
+
+    The result is an empty string if there is no deadlock.
+    """
     circles = (_WAITS.finditer(each) for each in _CIRCLE.findall(printed))
     return "; ".join(
         ", ".join(f"{each['who']} waits for {each['by'] or each['unnamed']}" for each in circle)

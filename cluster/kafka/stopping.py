@@ -3,8 +3,8 @@
 A stopping controller waits up to 5 s for the other voters (`KafkaRaftClient.shutdown`). The last
 controllers wait for voters that have ended already. Logquake then kills such a controller, but only
 if it does nothing else. Two signs are needed: its log shows that the wait began and did not end,
-and its broker has closed all logs. A separate controller never shows the second sign, so that
-Logquake waits for it.
+and its broker has closed all logs. A separate controller never shows the second sign, so Logquake
+waits for its end.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,8 @@ BEGUN = b"] Beginning graceful shutdown ("
 _OVER = (b"raceful shutdown completed", b"raceful shutdown timed out", b"raceful shutdown failed")
 _ASKED_EACH_S = 0.2
 _GONE_FOR_S = 1.0
-"""The time in seconds that a quorum must be lost. Any voter that can end by itself ends by then."""
+"""How many seconds a quorum must be lost. Within this time, any voter that can end by
+itself ends."""
 _LOG = "logs/server.log"
 _CLOSED = f"{DATA}/{CLEAN_SHUTDOWN}"
 
@@ -38,7 +39,7 @@ class Quorum:
         self._ended: set[str] = set()
 
     def tell(self, node: str) -> None:
-        """Note that a voter was asked to stop; only the ends of such voters count."""
+        """Record that a voter was asked to stop. Only the ends of such voters count."""
         self._told.add(node)
 
     def is_gone(self) -> bool:
@@ -75,9 +76,9 @@ class Voter:
             self._log_bytes, self._can_tell = 0, False
 
     def waits_in_vain(self) -> bool:
-        """Return whether the voter only waits for ended voters.
+        """Return whether the voter only waits for voters that have ended; False if this is unknown.
 
-        The result is False if this cannot be determined. Frequent calls are allowed.
+        Frequent calls are allowed.
         """
         now_s = stopwatch_s()
         if not self._can_tell or now_s < self._asked_s + _ASKED_EACH_S:

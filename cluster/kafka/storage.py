@@ -79,7 +79,7 @@ def format_storage(
 def random_uuid() -> str:
     """Return a random id in Kafka's form: 16 bytes as 22 characters of URL-safe base64.
 
-    An id only has to be unique. It influences no decision, so that it does not need the run's seed.
+    An id only has to be unique. No decision depends on the id, so it does not need the run's seed.
     """
     while True:
         text = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")

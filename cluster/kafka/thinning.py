@@ -34,7 +34,7 @@ class Thinning:
     def is_due(
         self, key: Hashable, *, at_ns: int, deciding: Hashable, growing: tuple[int, ...] = ()
     ) -> bool:
-        """Return whether to write a row; if so, remember it as the key's last row.
+        """Return whether to write a row; if so, remember this row as the last one of its key.
 
         Args:
             key: The subject of the row: a partition and a source.

@@ -1,7 +1,8 @@
 """Runs a transaction with single requests, in an order that a scenario chooses (KIP-98).
 
 A client library never sends a request after the end of its transaction. But the network may deliver
-a delayed Produce request after this end. Here a scenario controls when it arrives.
+a delayed Produce request after this end. With this module a scenario controls when a request
+arrives.
 """
 
 from collections.abc import Callable
@@ -33,7 +34,7 @@ from cluster.protocol import CoordinatorKind
 from results.record.clock import wait_until
 
 READY_LIMIT_S = 40.0
-"""The time in seconds to get a coordinator. The first request also creates the internal topic."""
+"""How many seconds to wait for a coordinator. The first request also creates the internal topic."""
 
 
 class TransactionByHand:

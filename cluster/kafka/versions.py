@@ -44,7 +44,7 @@ def server_artifact(numbers: Numbers) -> str:
 
 
 def jars_replaced(numbers: Numbers) -> frozenset[str]:
-    """Return the server's dependencies that are left out; `jars_beside` returns replacements."""
+    """Return the server's dependencies that Logquake leaves out; `jars_beside` replaces them."""
     return _LOG4J1 | {_ZOOKEEPER} if _has_old_zookeeper(numbers) else _LOG4J1
 
 
@@ -90,8 +90,8 @@ def _has_old_zookeeper(numbers: Numbers) -> bool:
     """Return whether a version depends on ZooKeeper 3.4.13 or 3.4.14.
 
     The client of these versions parses addresses in a format that Java used until 13. With a newer
-    Java it looks for a host `127.0.0.1/<unresolved>`. ZooKeeper 3.4.12 and 3.5 do not have this
-    bug.
+    Java such a client looks for a host `127.0.0.1/<unresolved>`. ZooKeeper 3.4.12 and 3.5 do not
+    have this bug.
     """
     return (2,) <= numbers < (2, 4)
 

@@ -49,7 +49,7 @@ class Wish:
     Attributes:
         snapshot: The snapshot's name.
         done: Whether the snapshot was written.
-        withdrawn: Whether the request was cancelled, so that no more rows may be written.
+        withdrawn: Whether the request was cancelled, so no more rows may be written.
     """
 
     snapshot: str

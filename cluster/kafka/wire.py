@@ -75,8 +75,8 @@ class Connection:
     def is_open(self) -> bool:
         """Return whether the next request can use the open connection.
 
-        A connection that the broker has closed, e.g. by a restart, is not open. No request is lost
-        on it.
+        A connection that the broker has closed, e.g. by a restart, is not open. So no request is
+        lost on a dead connection.
         """
         if self._socket is not None and _has_ended(self._socket):
             self.close()
@@ -176,7 +176,7 @@ def channel_to(host: str, port: int) -> Channel:
 
 @contextmanager
 def dialling(dial: Dial) -> Iterator[None]:
-    """Use another kind of channel inside a `with` block and in tasks started there."""
+    """Use another kind of channel inside a `with` block and in tasks that the block starts."""
     token = _DIAL.set(dial)
     try:
         yield

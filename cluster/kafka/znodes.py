@@ -75,7 +75,10 @@ class Znodes:
         return [None if it is None else Znode(data=it[0], czxid=it[1].czxid) for it in read]
 
     def children(self, path: str) -> list[str]:
-        """Return the sorted names of a node's children; empty if the node does not exist."""
+        """Return the sorted names of a node's children.
+
+        The result is an empty list if the node does not exist.
+        """
         (names,) = self._asked(lambda client: [client.get_children_async(path)])
         return sorted(names or ())
 

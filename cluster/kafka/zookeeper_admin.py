@@ -86,8 +86,8 @@ class ZooKeeperAdmin:
         """Return whether a broker answers, lists itself, and is newly registered since its start.
 
         The broker's metadata come from the controller, which may list the broker from before its
-        restart. The registration in ZooKeeper is therefore checked too. It must differ from the
-        registrations of earlier incarnations.
+        restart. The registration in ZooKeeper is therefore checked too. The new registration must
+        differ from the registrations of earlier incarnations.
         """
         incarnation = self._incarnation(node)
         try:
@@ -104,7 +104,7 @@ class ZooKeeperAdmin:
         return True
 
     def is_registered(self, node: str) -> bool | None:
-        """Return whether a broker has a session, or None if ZooKeeper does not answer."""
+        """Return whether a broker has a ZooKeeper session, or None if ZooKeeper does not answer."""
         try:
             return node_id(node) in self._state.registered()
         except ZooKeeperError:
@@ -147,7 +147,7 @@ class ZooKeeperAdmin:
         )
 
     def reassign(self, place: Place, replicas: Sequence[str]) -> None:
-        """Assign other replicas to a partition, or reorder them, and return once this is accepted.
+        """Assign other replicas to a partition, or reorder them; return when this is accepted.
 
         Raises:
             ClusterError: The controller does not accept the request, or sets another assignment.

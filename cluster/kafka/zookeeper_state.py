@@ -107,7 +107,7 @@ def _truth(node: Znode | None) -> PartitionTruth | None:
 
 
 def _object(node: Znode | None) -> Mapping[str, object]:
-    """Return the JSON object in a ZooKeeper node; empty if the node has none yet."""
+    """Return the JSON object in a ZooKeeper node; an empty mapping if the node has none yet."""
     try:
         return _mapping(json.loads(node.data)) if node is not None else {}
     except ValueError:

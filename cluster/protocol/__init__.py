@@ -1,10 +1,9 @@
 """Protocols for what machines and clusters can do.
 
-An ability that not every kind of hosts has is its own protocol, such as `CanPartition`. A nemesis
-checks for it with `isinstance`, so that no class must pretend to have it.
-
-There is one module a subject: `machines`, the `resources` that they give, `links` between them,
-`brokers`, the files of their `logs`, and `errors`. Other packages import the names from here.
+An ability that not every kind of hosts has is its own protocol, such as `CanPartition`. The nemesis
+checks for an ability with `isinstance`, so no class must pretend to have it. Each subject has its
+own module: `machines`, the `resources` that they give, `links` between them, `brokers`, the files
+of their `logs`, and `errors`. Other packages import the names from here.
 """
 
 from cluster.protocol.brokers import (

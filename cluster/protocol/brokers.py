@@ -23,13 +23,15 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """The cluster's own report about its present state; used to choose targets and to wait.
+    """The cluster's own report about its present state.
+
+    Faults use it to choose targets and to wait.
 
     Attributes:
         asked: The node that answered.
         registered: The nodes that are registered and not fenced, according to that node.
         controller: The node that leads the controllers' quorum; None if unknown.
-        controller_epoch: The epoch in which it leads; -1 if unknown.
+        controller_epoch: The epoch in which this node leads; -1 if unknown.
         partitions: The state of each partition by (topic, partition).
     """
 
@@ -63,8 +65,8 @@ class Ended:
         node: The node of the process.
         incarnation: The number of its start on that node.
         code: Its exit code, or minus the signal that ended it; None if its end was not observed.
-        stopped: Whether it did not end but is stopped (SIGSTOP).
-        told: Whether Logquake asked it to stop (SIGTERM), and it ended with an error code.
+        stopped: Whether the process has not ended, but is stopped (SIGSTOP).
+        told: Whether Logquake asked the process to stop (SIGTERM), and it ended with an error code.
     """
 
     node: str
@@ -82,7 +84,8 @@ class PartitionSummary:
         leader: The leader in the highest epoch in any broker's metadata; None if there is none.
         leader_epoch: That epoch.
         isr: The nodes of the ISR in that epoch.
-        high_watermark: The last one that a leader of that epoch reported; None if none did yet.
+        high_watermark: The last value that a leader of that epoch reported; None if no leader has
+            reported one.
     """
 
     leader: str | None
@@ -117,7 +120,7 @@ class Cluster(Protocol):
         """Start one node's broker; return as soon as its process runs."""
 
     def stop_node(self, node: str, timeout_s: float) -> bool:
-        """Send SIGTERM, and SIGKILL after the timeout.
+        """Send SIGTERM, and after the timeout SIGKILL.
 
         Return whether the broker ended by itself.
         """
@@ -134,16 +137,16 @@ class Cluster(Protocol):
 
 @runtime_checkable
 class HasControllers(Protocol):
-    """Clusters with controllers on machines of their own, beside the brokers' nodes."""
+    """Clusters with controllers on separate machines, in addition to the brokers' nodes."""
 
     controllers: Sequence[str]
-    """Names of the controllers. They are started, targeted by faults and asked like nodes. Empty if
-    the nodes themselves keep the metadata."""
+    """Names of the controllers. Controllers are started, targeted by faults and queried like other
+    nodes. Empty if the nodes themselves keep the metadata."""
 
 
 @runtime_checkable
 class HasKeeper(Protocol):
-    """Clusters whose metadata may be kept by a separate process, which is treated like a node."""
+    """Clusters in which a separate process may keep the metadata. It is treated like a node."""
 
     keeper: str | None
     """The name of that process; None if there is none."""
@@ -201,7 +204,7 @@ class CanMakeTopics(Protocol):
 
 @runtime_checkable
 class CanTellTime(Protocol):
-    """Clusters whose brokers can report their current time."""
+    """Clusters with brokers that can report their current time."""
 
     def clock_error_s(self, node: str) -> float:
         """Return the seconds by which a broker's clock is ahead of the harness's clock.
@@ -215,7 +218,7 @@ class CanTellTime(Protocol):
 
 @runtime_checkable
 class CanTellBack(Protocol):
-    """Clusters that can tell whether a node has registered since its last start."""
+    """Clusters that can report whether a node has registered since its last start."""
 
     def is_back(self, node: str) -> bool:
         """Return whether a node has registered since its start and serves requests."""
@@ -223,7 +226,7 @@ class CanTellBack(Protocol):
 
 @runtime_checkable
 class CanKill(Protocol):
-    """Clusters whose broker processes can be killed without warning."""
+    """Clusters in which broker processes can be killed without warning."""
 
     def kill_node(self, node: str) -> None:
         """SIGKILL the node's broker."""
@@ -233,8 +236,8 @@ class CanKill(Protocol):
 class SharesProcesses(Protocol):
     """Clusters in which one process may run several brokers.
 
-    `process` returns the same process for each of them. To kill, stop, pause, resume or start one
-    of them does the same to all.
+    `process` returns the same process for each of them. Killing, stopping, pausing, resuming or
+    starting one of these brokers does the same to all of them.
     """
 
     def played_with(self, node: str) -> tuple[str, ...]:
@@ -251,11 +254,11 @@ class CanExcuse(Protocol):
 
 @runtime_checkable
 class ReadsAllAtStart(Protocol):
-    """Clusters whose brokers may read all of their logs at each start.
+    """Clusters that report whether their brokers read all of their logs at each start.
 
     Attributes:
-        reads_all_at_start: Whether the brokers do so. After a clean stop, such a broker does not
-            start if a record batch fails its checksum.
+        reads_all_at_start: Whether the brokers read all logs. After a clean stop, such a broker
+            does not start if a record batch fails its checksum.
     """
 
     reads_all_at_start: bool
@@ -279,12 +282,12 @@ class CountsStarts(Protocol):
     """Clusters that number the starts of each broker."""
 
     def incarnation(self, node: str) -> int:
-        """Return how often the node's broker was started: 1 after the first start."""
+        """Return the number of starts of the node's broker; 1 after the first start."""
 
 
 @runtime_checkable
 class CanPause(Protocol):
-    """Clusters whose broker processes can be paused and resumed."""
+    """Clusters in which broker processes can be paused and resumed."""
 
     def pause_node(self, node: str) -> None:
         """Pause the node's broker with SIGSTOP."""

@@ -15,7 +15,7 @@ class ToldTopic:
     """A topic as one broker reports it.
 
     Attributes:
-        topic_id: A UUID of 36 characters. A topic that is created again gets another one.
+        topic_id: A UUID of 36 characters. A topic that is created again gets another id.
         partitions: Its partitions by number.
     """
 
@@ -74,6 +74,6 @@ class TopicsByHand(Protocol):
 
 @runtime_checkable
 class HasTopicsByHand(Protocol):
-    """Clusters whose brokers accept requests about topics one by one (`TopicsByHand`)."""
+    """Clusters with brokers that accept single requests about topics (`TopicsByHand`)."""
 
     by_hand: TopicsByHand

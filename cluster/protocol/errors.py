@@ -12,7 +12,7 @@ class UserError(ClusterError):
 
 
 class FullDiskError(UserError):
-    """A full disk. It is not a fault of the system under test, even if that system failed by it."""
+    """A full disk. The system under test is not at fault, even if it failed because of the disk."""
 
 
 def unwritable(what: object, error: OSError) -> UserError:

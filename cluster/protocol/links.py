@@ -1,4 +1,4 @@
-"""Protocols and data types for links between machines: to cut, shape and measure them."""
+"""Protocols and data types for cutting, shaping and measuring the links between machines."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from itertools import pairwise
 from typing import Protocol, Self, runtime_checkable
 
 Link = tuple[str, str]
-"""A directed pair of nodes; it stands for the packets from the first to the second."""
+"""A link: a directed pair of nodes. It means the packets from the first node to the second."""
 
 
 MOST_FLOWS = 20
 CLIENTS = "clients"
-"""The name, in a link, of the machine with the harness and all clients."""
+"""The name that links use for the machine of the harness and all clients."""
 
 
 @runtime_checkable
 class CanPartition(Protocol):
-    """Hosts whose links can be cut, one by one and in one direction."""
+    """Hosts whose links can be cut, each link and each direction separately."""
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
         """Drop the packets that travel over the links, at the receiver. Several cuts add up."""
@@ -25,7 +25,7 @@ class CanPartition(Protocol):
         """Undo the cut with this id. Idempotent."""
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
-        """Return how many packets each link of a cut has dropped so far (nft counters)."""
+        """Return the number of packets that each link of a cut has dropped (nft counters)."""
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
         """Send a datagram over each directed link; return for each whether it arrived."""
@@ -39,7 +39,7 @@ class Quality:
         delay_ms, jitter_ms: Each packet is delayed by `delay_ms`, plus or minus up to `jitter_ms`.
         loss, duplicate, reorder: Shares of packets, from 0 to 1, that are lost, sent twice, or held
             back until a later packet has passed.
-        rate_kbit: The most kilobits a second; 0: no limit.
+        rate_kbit: The most kilobits per second; 0: no limit.
         stall_ms, open_ms: All packets wait for `stall_ms` and then leave in order. For `open_ms`
             packets pass at once. Then the next stall begins. 0: no stalls.
         stall_share: The share of connections, and of datagram flows, that stall in both directions.
@@ -105,7 +105,7 @@ class ShapeEnd:
     """How a shape ended on one node.
 
     Attributes:
-        gone: Whether the shaper there had ended before.
+        gone: Whether the shaper on this node had already ended.
         killed: Whether the shaper was killed after a timeout, and lost the packets that it held.
         dropped: Number of packets that found no room while a link stalled.
     """
@@ -124,7 +124,7 @@ class Volley(Protocol):
 
 @runtime_checkable
 class CanShape(Protocol):
-    """Hosts whose links can be shaped, one by one and in one direction."""
+    """Hosts whose links can be shaped, each link and each direction separately."""
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
         """Shape links: delay, lose or limit packets from the first node to the second.
@@ -161,7 +161,7 @@ class CanShape(Protocol):
 
 
 Opening = tuple[str, str, int]
-"""A connection to be opened: the client, the server, and the server's port."""
+"""A connection to open: the client, the server, and the server's port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -196,7 +196,7 @@ class Socket:
         inode: The number of the socket. A later socket with the same ports has another inode.
         unacknowledged: Number of bytes that the other end has not acknowledged. In virtual time: of
             messages.
-        again: How often these were sent again since the last acknowledgement.
+        again: How often these bytes were sent again since the last acknowledgement.
     """
 
     inode: int
@@ -240,7 +240,7 @@ class HasConnections(Protocol):
         """Undo the block with this id. Idempotent."""
 
     def blocked(self, block_id: str) -> Mapping[Connection, int]:
-        """Return how many packets of each connection a block has dropped so far."""
+        """Return the number of packets of each connection that a block has dropped so far."""
 
     def block_ids(self) -> list[str]:
         """Return the ids of the blocks in force, oldest first."""

@@ -1,7 +1,7 @@
 """Access to replicas' files, for faults that change them while their broker is down.
 
-The files are in Kafka's format. A segment is named by its first offset. It contains record batches
-with checksums.
+The files are in Kafka's format. A segment contains record batches with checksums, and its name is
+its first offset.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -52,7 +52,7 @@ class Segment(Protocol):
 
     @property
     def torn(self) -> bool:
-        """Whether the last unreadable place is a batch that the end of the file cuts off."""
+        """Whether the last unreadable place is a batch that is cut off by the end of the file."""
 
 
 class Vote(Protocol):
@@ -72,8 +72,8 @@ class KnowsReplicas(Protocol):
 
     Attributes:
         data: The folder of a node's logs, within the node's folder.
-        checkpoints: Names of the files there that describe the logs. They include the marker of a
-            clean stop.
+        checkpoints: Names of the files in this folder that describe the logs, including the marker
+            of a clean stop.
     """
 
     data: str
@@ -103,7 +103,7 @@ class KnowsFlushes(Protocol):
         """
 
     def flush_interval(self, disk: Disk) -> int | None:
-        """Return after how many messages a broker flushes a log.
+        """Return the number of messages after which a broker flushes a log.
 
         The result is None if the broker leaves flushes to the kernel.
         """
@@ -128,7 +128,7 @@ class Logs(KnowsReplicas, KnowsFlushes, KnowsVotes, Protocol):
 
 @runtime_checkable
 class HasLogs(Protocol):
-    """Clusters whose nodes' files can be read, in Kafka's format.
+    """Clusters with node files in Kafka's format, which can be read.
 
     Attributes:
         logs: Reads the files.

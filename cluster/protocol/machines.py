@@ -10,13 +10,13 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessId:
-    """A process, identified so that a later process with the same pid is never taken for it.
+    """A process's identity, which differs from that of a later process with the same pid.
 
     Attributes:
         pid: Its pid on its machine. It leads a process group of its own.
-        start_ticks: Its start: field 22 of `/proc/PID/stat`, or microseconds where there is no
+        start_ticks: Its start time: field 22 of `/proc/PID/stat`, or microseconds where there is no
             `/proc`.
-        machine: The node whose pids these are; empty for the machine of the harness.
+        machine: The node whose pids these are; an empty string for the machine of the harness.
     """
 
     pid: int
@@ -54,7 +54,7 @@ class Hosts(Protocol):
         """Start a process on a node; it ends with the hosts or with the harness."""
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
-        """Send a signal to the process group of a process; False if it has already ended."""
+        """Send a signal to the process group of a process; return False if it has already ended."""
 
     def state_of(self, process: ProcessId) -> str | None:
         """Return a process's state letter, as in `/proc/PID/stat`; None if it no longer exists."""
@@ -96,17 +96,17 @@ class Disk(Protocol):
 
 @runtime_checkable
 class HasFiles(Protocol):
-    """Hosts whose nodes keep their files elsewhere, on other machines or on separate disks.
+    """Hosts on which nodes keep their files on other machines or on separate disks.
 
-    A path in a `Command` is the local path, if it is in the node's folder or among the software.
-    `spawn` translates it into the machine's own path.
+    In a `Command`, paths in the node's folder or of the software are local paths. `spawn`
+    translates them into the machine's own paths.
     """
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Copy a node's folder, as prepared here, and files of software to the node's machine."""
+        """Copy a node's prepared folder, and the software's files, to the node's machine."""
 
     def fetch(self, node: str) -> None:
-        """Copy a node's folder back to this machine, as far as its machine answers. Idempotent."""
+        """Copy a node's folder back to this machine, if the node's machine answers. Idempotent."""
 
 
 @runtime_checkable
@@ -118,7 +118,10 @@ class HasSoftware(HasFiles, Protocol):
 
 
 class Ability(StrEnum):
-    """An ability that some hosts or systems have; faults are scheduled only where they can work."""
+    """The abilities that some hosts or systems have.
+
+    Faults are scheduled only where they can work.
+    """
 
     CUT = "cut"
     """Drop the packets that travel over a link (`CanPartition`)."""
@@ -168,7 +171,7 @@ OF_SYSTEMS = frozenset({
     Ability.KILL, Ability.STOP, Ability.PAUSE, Ability.APART, Ability.FILES, Ability.QUORUM,
     Ability.ELECT, Ability.REASSIGN, Ability.TOPICS, Ability.TIME, Ability.ONE_WAY,
 })  # fmt: skip
-"""Abilities that depend on the system alone. A system may also lack abilities of its hosts."""
+"""Abilities that depend on the system alone, not on the hosts. A system may lack others, too."""
 
 
 @runtime_checkable
@@ -185,7 +188,7 @@ class CanAudit(Protocol):
 
 @runtime_checkable
 class TellsRoom(Protocol):
-    """Hosts whose nodes write to disks of other machines."""
+    """Hosts that can report the free space on the disks of their nodes' machines."""
 
     def room(self) -> Mapping[str, int]:
         """Return the free bytes on each node's disk, as last reported; does not wait."""
@@ -193,7 +196,7 @@ class TellsRoom(Protocol):
 
 @runtime_checkable
 class CanLimitDisk(Protocol):
-    """Hosts whose nodes keep their data on a file system of their own, of limited size."""
+    """Hosts with a separate file system of limited size for each node's data."""
 
     def fill_disk(self, node: str) -> int:
         """Fill a node's disk completely; return how many bytes were written."""
@@ -208,12 +211,12 @@ class CanLimitDisk(Protocol):
         """Make a node's disk writable again. Idempotent."""
 
     def try_disk(self, node: str) -> str:
-        """Write a page to a node's disk; return the error name, such as `ENOSPC`, or empty."""
+        """Write a page to a node's disk; return the error name (`ENOSPC`), or an empty text."""
 
 
 @runtime_checkable
 class CanSlowDisk(Protocol):
-    """Hosts whose disks can be slowed."""
+    """Hosts with disks that can be slowed down."""
 
     def slow_disk(self, node: str, flush_s: float) -> None:
         """Let each flush on a node's disk take between half of and the full `flush_s` seconds.
@@ -229,7 +232,7 @@ class CanSlowDisk(Protocol):
 
 
 DISK_REQUESTS = ("read", "write", "fsync")
-"""The sorts of requests to a disk."""
+"""The kinds of requests to a disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,9 +240,11 @@ class DiskAnswers:
     """The results of writing, flushing and reading a page on a disk.
 
     Attributes:
-        errors: The name of each request's error, by `read`, `write` and `fsync`; empty if none.
+        errors: The name of each request's error, by `read`, `write` and `fsync`; an empty string
+            for a request without error.
         written: The number of bytes of the page.
-        stored: How many of them are below the node's file system; -1 if that was not checked.
+        stored: How many of these bytes are in the folder below the node's file system; -1 if not
+            checked.
         asked: The number of requests. A page that does not exist is not read.
         took_s: The duration in seconds.
     """
@@ -253,7 +258,7 @@ class DiskAnswers:
 
 @runtime_checkable
 class CanFaultDisk(Protocol):
-    """Hosts whose disks can be made to break requests, in one way at a time on each node."""
+    """Hosts with disks on which faults can break requests. Each node has one fault at a time."""
 
     def fault_disk(
         self, node: str, kind: str, requests: Collection[str], *, folders: Collection[str] = ()
@@ -263,9 +268,9 @@ class CanFaultDisk(Protocol):
         Args:
             node: The node.
             kind: `refused`: requests get EIO. `torn`: a write stores its first half and gets EIO.
-                `short`: a write stores its first half and reports that. `lost`: a flush of a
-                segment is acknowledged but not done.
-            requests: The sorts of requests: `read`, `write`, `fsync`.
+                `short`: a write stores its first half and reports half the length. `lost`: a flush
+                of a segment is acknowledged but not done.
+            requests: The kinds of requests: `read`, `write`, `fsync`.
             folders: For `lost`: the partitions' folders, within the node's data folder.
         """
 
@@ -279,20 +284,20 @@ class CanFaultDisk(Protocol):
         """
 
     def disk_counts(self, node: str) -> Mapping[str, int]:
-        """Return how often the fault took effect since its start: `{"refused write": 3}`."""
+        """Return how often the fault affected a request since its begin: `{"refused write": 3}`."""
 
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
         """Return for each segment how many bytes were on disk since flushes began to be lost.
 
-        Bytes that were truncated and written again since then do not count. Each segment has its
-        present name.
+        Bytes that were truncated and written again since then do not count. Segments are named by
+        their present names.
         """
 
     def try_requests(self, node: str) -> DiskAnswers:
         """Write a page to a node's disk, flush it and read it again."""
 
     def disk_trouble(self, node: str) -> str:
-        """Return what is wrong with the program that breaks requests, such as `has ended`.
+        """Return the defect of the program that breaks requests, such as `has ended`.
 
         The result is empty if the program works.
         """
@@ -304,7 +309,7 @@ class PowerCut:
 
     Attributes:
         flushed: How many of its first bytes were flushed.
-        kept: How many bytes it has now. Bytes that were not flushed may also have been written.
+        kept: How many bytes it has now. Some of these bytes may not have been flushed.
         lost: How many bytes were lost.
     """
 
@@ -315,7 +320,7 @@ class PowerCut:
 
 @runtime_checkable
 class CanLosePower(Protocol):
-    """Hosts whose machines can lose power, with disks that record what was flushed."""
+    """Hosts with machines that can lose power, and disks that record the flushed bytes."""
 
     def lose_power(self, node: str) -> Mapping[PurePosixPath, PowerCut]:
         """Power a machine off: its processes end, and no connection is closed.
@@ -330,7 +335,7 @@ class CanLosePower(Protocol):
 
 @runtime_checkable
 class CanShiftClock(Protocol):
-    """Hosts whose brokers may see another wall-clock time than the machine."""
+    """Hosts that can show their brokers a shifted wall-clock time."""
 
     def clock_environment(self, node: str) -> Mapping[str, str]:
         """Return the environment variables that a broker needs for later clock shifts."""
@@ -339,7 +344,7 @@ class CanShiftClock(Protocol):
         """Shift a node's wall clock by an offset, and change how fast the clock runs."""
 
     def reset_clock(self, node: str) -> None:
-        """Give a node the true time again. Idempotent."""
+        """Restore a node's true time. Idempotent."""
 
     def clock_offset_s(self, node: str) -> float:
         """Return the seconds by which a node's clock is ahead of true time now."""

@@ -31,8 +31,9 @@ class Processor:
 
     Attributes:
         process: The server's process.
-        share: The most that it may use, as a share of one core; None if unlimited.
-        throttled: The number of periods in which it had to wait after it had used its share.
+        share: The most processor time that it may use, as a share of one core; None if unlimited.
+        throttled: The number of periods in which the server had to wait because its share was used
+            up.
         throttled_s: The seconds that all its threads waited.
         used_s: The processor seconds that it has used.
     """
@@ -53,7 +54,7 @@ class Memory:
         used_bytes: Its memory, with the files that the kernel caches for it.
         cached_bytes: The cached files, which the kernel can drop.
         hits: How often it hit its limit.
-        kills: How often the kernel killed it for that.
+        kills: How often the kernel killed it because of the limit.
     """
 
     limit_bytes: int | None

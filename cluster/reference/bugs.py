@@ -1,10 +1,13 @@
-"""Deliberate bugs that can be switched on; each breaks one line and must cause one anomaly."""
+"""Deliberate bugs that can be switched on. Each bug breaks one line and must cause one anomaly."""
 
 from enum import StrEnum
 
 
 class Bug(StrEnum):
-    """The name of a bug, as `--bug` accepts it. Its `if` is beside the line that it breaks."""
+    """The names of bugs, as `--bug` accepts them.
+
+    The `if` of a bug is beside the line that it breaks.
+    """
 
     TRUNCATE_TO_HIGH_WATERMARK = "truncate-to-high-watermark"
     ACK_BEFORE_COMMIT = "ack-before-commit"

@@ -1,8 +1,8 @@
 """The state machines of the reference cluster: events come in, effects go out.
 
 A machine never reads a clock or a random number, and never opens a socket or a file. A driver does
-that: `process` has real sockets and files, `simulator` has virtual ones from one seed. Drivers
-guarantee:
+these things: `process` has real sockets and files, `simulator` has virtual ones from one seed.
+Drivers guarantee:
 
 - The effects of one event are executed in order. Effects after a `Flush` wait until the flush is
   done. If a disk effect fails, the remaining effects are dropped and `DiskFailed` follows.
@@ -11,8 +11,8 @@ guarantee:
   answered on another one.
 - After a start a machine knows only the content of its files (the `Recovered` states).
 
-Events and effects are structs, not dataclasses. Structs are as frozen, but are created in a third
-of the time. That matters because most of them live for microseconds.
+Events and effects are structs, not dataclasses. Frozen structs are created in a third of the time.
+This matters because most of them live for microseconds.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Nanoseconds = int
 
 
 class Asker(Struct, frozen=True, kw_only=True, gc=False):
-    """The destination of an answer; made by drivers, and passed back unchanged.
+    """The destination of an answer. Drivers create it, and a machine passes it back unchanged.
 
     Attributes:
         who: The id of the asking node; -1 for a client.
@@ -38,7 +38,7 @@ class Asker(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Arrived(Struct, frozen=True, kw_only=True, gc=False):
-    """A request arrived. It must be answered with one `Reply`, now or later."""
+    """A request arrived. The machine must answer it with one `Reply`, now or later."""
 
     asker: Asker
     message: object
@@ -71,7 +71,7 @@ class DiskFailed(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class StopAsked(Struct, frozen=True, kw_only=True, gc=False):
-    """The node should end cleanly: it hands over its leaderships and then returns `End`."""
+    """A request that the node end cleanly: it hands over its leaderships and then returns `End`."""
 
 
 Event = Arrived | Answered | Fired | Hung | DiskFailed | StopAsked
@@ -94,9 +94,9 @@ class Reply(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SetTimer(Struct, frozen=True, kw_only=True, gc=False):
-    """Let `Fired` come once, in place of any earlier timer of this name.
+    """Set a timer, which leads to one `Fired`; it replaces an earlier timer of this name.
 
-    The driver chooses the time at random between both limits; this makes random timeouts.
+    The driver chooses the time at random between both limits.
     """
 
     timer: str
@@ -200,7 +200,7 @@ Effect = (
 
 
 class Machine(Protocol):
-    """A node, or a part of one, as drivers use it."""
+    """The interface of a node, or of a part of a node, that drivers use."""
 
     def start(self, now: Nanoseconds) -> Sequence[Effect]:
         """Start with the content of the files; called once, before any event."""

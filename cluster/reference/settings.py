@@ -29,8 +29,8 @@ _LEAST = {
     "broker_session_timeout_ms": 1, "replica_socket_timeout_ms": 1,
     "replica_high_watermark_checkpoint_interval_ms": 1,
 }  # fmt: skip
-"""Minimum values: Kafka's, or where Kafka has none, those below which a node would never do
-anything else. Numbers that are not listed begin at 0."""
+"""Minimum values. They are Kafka's, or else the lowest values with which a node can still work. All
+other numbers must be at least 0."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _TOPIC_KEY = re.compile(r"[a-z][a-z0-9.-]{0,79}")
 """Pattern of topic settings. Kafka refuses unknown keys; here every key of this form is kept."""
@@ -42,14 +42,15 @@ class SettingsError(Exception):
 
 
 class Truncation(StrEnum):
-    """The rule by which a follower truncates; each was Kafka's at some time."""
+    """The rules by which a follower may truncate its log. Each was Kafka's rule at some time."""
 
     HIGH_WATERMARK = "high-watermark"
-    """The follower truncates to its own high watermark: before KIP-101."""
+    """The rule before KIP-101: the follower truncates to its own high watermark."""
     LEADER_EPOCH_V0 = "leader-epoch-v0"
-    """The follower truncates to where the leader's log ends the follower's last epoch: KIP-101."""
+    """The rule of KIP-101: the follower truncates to the end of its last epoch in the
+    leader's log."""
     LEADER_EPOCH = "leader-epoch"
-    """The follower truncates until both logs agree on an epoch (KIP-279, KIP-595)."""
+    """The rule of KIP-279 and KIP-595: the follower truncates until both logs agree on an epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ class Build:
 
     Attributes:
         version: The version, such as `4.4.0-SNAPSHOT`.
-        commit: The commit recorded by the build; empty if none.
+        commit: The commit recorded by the build; an empty string if none.
         classpath: The absolute paths of its jars.
     """
 

@@ -37,17 +37,17 @@ class CommandPrograms:
 
     @property
     def reads_all_at_start(self) -> bool:
-        """False: not known, so not assumed."""
+        """False, because it is unknown whether the brokers read all logs at their start."""
         return False
 
     @property
     def one_process(self) -> bool:
-        """Whether one process runs all brokers, as the file says."""
+        """Whether one process runs all brokers, according to the file."""
         return self.file.one_process
 
     @property
     def sees(self) -> frozenset[Sight]:
-        """The possible observations, as the file says."""
+        """The possible observations, according to the file."""
         return self.file.sees
 
     @property
@@ -163,7 +163,7 @@ class CommandSystem:
         self._file = load_command(self._path)
 
     def refuse(self, *, keep: bool) -> None:
-        """Raise if the plan needs what the file says is missing, has a scenario, or is kept."""
+        """Raise if the plan needs a missing ability, has a scenario, or should keep the cluster."""
         plan, file = self.plan, self._file
         if keep:
             raise UserError(f"{file.what} cannot be kept after its run; leave --keep out")
@@ -226,7 +226,10 @@ class CommandSystem:
             programs.program(filled(name, {"here": str(self._path.parent)}))
 
     def declared(self) -> Declared:
-        """Return what the file declares; besides, the harness itself sees ended processes."""
+        """Return the file's declarations.
+
+        In addition, the harness observes processes that ended.
+        """
         file = self._file
         return Declared(
             what=file.what,

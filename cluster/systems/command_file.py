@@ -1,6 +1,6 @@
 """The file of `--system command:FILE.toml`: how to start a broker, and what the broker guarantees.
 
-Its texts are templates: `{port}` stands for the node's port. Write a literal brace twice: `{{`.
+Its texts are templates: `{port}` is replaced by the node's port. Write a literal brace twice: `{{`.
 """
 
 import string
@@ -54,7 +54,7 @@ class CommandFile(BaseModel):
         environment: Additional environment variables of the brokers.
         files: Files written before for each node: the text by path in the node's folder.
         software: Files to copy to machines that do not share ours, named as in `argv`.
-        install: What to type if the program is missing.
+        install: The command that installs the program if it is missing.
         first_id: The first broker's id; the other ids follow it.
         brokers: The number of brokers; None: as in the plan.
         one_process: Whether one process runs all brokers.
@@ -62,7 +62,7 @@ class CommandFile(BaseModel):
             broker is killed or stopped, because that would prove nothing.
         sees: What can be observed besides clients' observations.
         cannot: Reasons against some faults, by the name of the needed ability.
-        lacks: Parts of the protocol that it lacks.
+        lacks: Parts of the protocol that the brokers lack.
         notes: Further sentences for each verdict.
     """
 

@@ -35,9 +35,9 @@ class KafkaSystem:
     _java: Java | None = None
 
     def refuse(self, *, keep: bool) -> None:
-        """Raise if the plan needs ZooKeeper on ssh hosts, or should keep a cluster there.
+        """Raise if the plan needs ZooKeeper on ssh hosts, or should keep a cluster on ssh hosts.
 
-        Both are not supported.
+        Neither is supported.
         """
         if not self.plan.hosts.startswith("ssh:"):
             return

@@ -30,7 +30,7 @@ class ReferenceSystem:
     plan: Plan
 
     def refuse(self, *, keep: bool) -> None:
-        """Raise if the plan has other machines, keeping, unknown bugs, or invalid settings."""
+        """Raise if the plan has other hosts, `keep` is set, or it has unknown bugs or settings."""
         kind, bug = self.plan.hosts.partition(":")[0], self.plan.bug
         if kind in {HostKind.DOCKER, HostKind.SSH}:
             raise UserError(

@@ -45,7 +45,7 @@ SYSTEMS: Mapping[SystemKind, Callable[[Plan], System]] = {
     SystemKind.COMMAND: _command,
 }
 LOGS: Logs = KafkaLogs()
-"""Reads the files of runs whose system is unknown. So far all systems write the same format."""
+"""Reads files if a run's system is unknown. So far all systems write the same format."""
 
 
 def system_of(plan: Plan) -> System:

@@ -48,7 +48,7 @@ class Observer(Protocol):
         """Return why observers ended before `stop`, in sentences."""
 
     def latest(self) -> Summary:
-        """Return what is known of the cluster now."""
+        """Return the known state of the cluster, from the brokers' last answers."""
 
 
 class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLeaders, Protocol):
@@ -79,10 +79,10 @@ class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLe
         """Prepare a stopped node's folder for the judge, which reads it."""
 
     def incarnation(self, node: str) -> int:
-        """Return how often the node's broker was started: 1 after the first start."""
+        """Return the number of starts of the node's broker; 1 after the first start."""
 
     def answers(self, node: str) -> bool:
-        """Return whether a node's broker runs and is not paused, as far as processes show it."""
+        """Return whether a node's broker runs and is not paused, according to its process."""
 
     def ended(self) -> Sequence[Ended]:
         """Return the processes that ended or stopped, though the run did not do that."""
@@ -131,7 +131,7 @@ class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLe
         """Return the open transactions by partition, one sentence each, from the leaders."""
 
     def share_lags(self, group: str, places: Collection[Place]) -> dict[Place, int]:
-        """Return by partition how many records a share group has not finished, if known."""
+        """Return by partition how many records a share group has not finished, if this is known."""
 
 
 class System(Protocol):
@@ -154,10 +154,10 @@ class System(Protocol):
         """
 
     def settled(self, say: Say) -> Plan:
-        """Return the plan with what only the system knows, such as its version and brokers' ids.
+        """Return the plan with data that only the system has, such as its version and brokers' ids.
 
         Raises:
-            UserError: Its files or brokers do not report that.
+            UserError: The system's files or brokers do not report these data.
         """
 
     def prepare(self, say: Say) -> None:

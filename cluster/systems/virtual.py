@@ -19,7 +19,7 @@ def virtual_cluster(plan: Plan, hosts: Hosts, paths: RunPaths, random: Random) -
         plan: The run's plan.
         hosts: Simulated machines, ready for use.
         paths: The run's paths.
-        random: Replaces what is random on real hosts, so that a seed determines everything.
+        random: Replaces the random choices of real hosts, so that a seed determines everything.
     """
     return KafkaCluster(plan, hosts, programs=_VirtualPrograms(random), paths=paths)
 

@@ -3,7 +3,7 @@
 Each module holds a group of commands. `main` maps the end of a command to its exit code: 0 valid, 1
 invalid, 2 unknown, 254 an error that the user can fix, 255 an error of Logquake.
 
-This module imports little, so that a shell's completion takes a tenth of a second.
+This module imports little, so Tab completion in a shell takes only a tenth of a second.
 """
 
 import os
@@ -18,7 +18,7 @@ from harness.exit_codes import BISECT_INTERRUPTED, UNKNOWN
 from results.trust import closed_to_others
 
 _COMPLETE = "_LOGQUAKE_COMPLETE"
-"""Environment variable: a shell asks for completions."""
+"""The environment variable by which a shell asks for completions."""
 
 
 @click.group(
@@ -61,7 +61,7 @@ logquake.modules = {
 
 
 def main() -> None:
-    """Run the command line and exit; SIGTERM ends it as Ctrl-C does, and so does SIGHUP."""
+    """Run the command line and exit. SIGTERM and SIGHUP end the command as Ctrl-C does."""
     if _COMPLETE in os.environ:
         from harness.cli.completing import complete  # noqa: PLC0415 - for shells alone
 
@@ -69,11 +69,11 @@ def main() -> None:
     from harness.interrupt import SIGNALS  # noqa: PLC0415 - completion does without
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` ignores the latter.
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` makes processes ignore SIGHUP.
             signal.signal(number, signal.default_int_handler)
     code = exit_code(sys.argv[1:])
     for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # While Python ends, it would take the code's place.
+        signal.signal(number, signal.SIG_IGN)  # A late signal would replace the exit code.
     sys.exit(code)
 
 

@@ -1,4 +1,8 @@
-"""How a command that judged a run ends: the verdict's sentence if quiet, or what to type next."""
+"""Print the end of a command that judged a run: the verdict's sentence, or the next commands.
+
+With `--quiet`, only the verdict's sentence is printed. Otherwise, suggestions follow for the next
+command to type.
+"""
 
 from rich.console import Console
 
@@ -16,12 +20,15 @@ from results.wording.naming import names_of
 
 
 def answer_of(console: Console) -> Answer | None:
-    """Return what answers signals in place of a console that prints nothing; None: it does."""
+    """Return a function that answers signals on standard error if the console prints nothing.
+
+    Return None if the console prints, because the console then shows the answers itself.
+    """
     return at_once(console_of(stderr=True)) if console.quiet else None
 
 
 def conclude(verdict: Verdict, paths: RunPaths) -> None:
-    """Print what comes behind a verdict that was printed, or all there is of it if quiet."""
+    """Print suggestions after a verdict; with `--quiet`, print only the verdict's sentence."""
     console = console_of()
     if is_quiet():
         print_sentence(verdict, console, names=names_of(paths))
@@ -30,12 +37,12 @@ def conclude(verdict: Verdict, paths: RunPaths) -> None:
 
 
 def next_of(paths: RunPaths, verdict: Verdict | None = None, *, after: str = "") -> list[NextStep]:
-    """Return what to type after a stored run; nothing if it is under way, or has no plan.
+    """Return suggested commands for a stored run; none if it is in progress, or has no plan.
 
     Args:
         paths: The run.
-        verdict: On it; None: the stored one.
-        after: The command that was typed, which is not suggested again.
+        verdict: The run's verdict; None: read the stored verdict.
+        after: The command that the user just typed. It is not suggested again.
     """
     try:
         verdict = verdict or read_verdict(paths.verdict)

@@ -1,4 +1,4 @@
-"""What ends a command: a sentence and an exit code for each kind of exception."""
+"""Print an error sentence for an exception that ends a command, and choose the exit code."""
 
 import errno
 import traceback
@@ -17,7 +17,7 @@ from results.wording.inert import inert
 
 
 def code_of(failed: Exception) -> int:
-    """Print the sentence of what ended a command, and return its exit code."""
+    """Print the error that ended a command as one sentence, and return the command's exit code."""
     code = BAD_ARGUMENTS
     match failed:
         case click.exceptions.Exit():
@@ -38,7 +38,7 @@ def code_of(failed: Exception) -> int:
         ):
             complain(str(failed))
         case PermissionError() | OSError(errno=errno.EROFS):
-            what = failed.filename or str(failed)  # Not every library tells the file apart.
+            what = failed.filename or str(failed)  # Not every library sets `filename`.
             complain(f"no permission for {what}: name another place, or ask its owner")
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             complain("the disk is full: free some room, or name another with --store")
@@ -53,6 +53,6 @@ def code_of(failed: Exception) -> int:
 
 
 def complain(sentence: str) -> None:
-    """Print an error."""
-    told = inert(sentence, keep="\n")  # It may name files of others.
+    """Print an error message to standard error."""
+    told = inert(sentence, keep="\n")  # The sentence may contain file names by other users.
     Console(stderr=True, soft_wrap=True).print(f"logquake: {told}", markup=False, highlight=False)

@@ -1,4 +1,4 @@
-"""`logquake export`, `import`, `timeline`: what is stored, for elsewhere and for other programs."""
+"""The commands `logquake export`, `import` and `timeline`: convert stored runs to other formats."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -27,7 +27,7 @@ from results.wording.plural import many
 
 
 class Form(StrEnum):
-    """What a run can be exported as."""
+    """The formats to which a run can be exported."""
 
     BUNDLE = "bundle"
     PERFETTO = "perfetto"
@@ -36,7 +36,7 @@ class Form(StrEnum):
 
 
 _HISTORIES = frozenset({".edn", ".json", ".jsonl"})
-"""How files of histories end, packed or not; a bundle has another name."""
+"""The suffixes of history files, compressed or not. A bundle has another suffix."""
 _ENDINGS: Mapping[Form, str] = {
     Form.PERFETTO: ".perfetto.json.gz",
     Form.CSV: "-csv",
@@ -115,7 +115,7 @@ _WAYS: Mapping[Form, Callable[[RunPaths, Path], list[Path]]] = {
 def import_(*, bundle: Path, store: Path) -> int:
     """Import a bundle into the store, and write its page.
 
-    A run that the store has already is not overwritten; `latest` does not change.
+    If the store already has the run, the run is not overwritten. `latest` does not change.
     """
     if Path(bundle.name.removesuffix(".gz")).suffix in _HISTORIES:
         raise UserError(f"{bundle} is a history: judge it with logquake check --history {bundle}")
@@ -124,7 +124,7 @@ def import_(*, bundle: Path, store: Path) -> int:
     told = run_name(run)
     try:
         say_page(console_of(stderr=True), write_report(run))
-    except DAMAGES as damaged:  # The run is in the store all the same.
+    except DAMAGES as damaged:  # The run is in the store even without a page.
         click.echo(f"its page cannot be written: {damaged}", err=True)
     click.echo(f"judge it again: logquake check {told}", err=True)
     return 0

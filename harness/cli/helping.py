@@ -1,4 +1,4 @@
-"""`logquake help` and `logquake completion`: about the command line itself."""
+"""The commands `logquake help` and `logquake completion`, which explain the command line itself."""
 
 import os
 import shlex
@@ -15,7 +15,7 @@ from harness.cli.completing import SHELLS, script
 def help_(context: click.Context, *, topic: tuple[str, ...]) -> int:
     """Explain a topic; without one, list the topics.
 
-    TOPIC is a subject as `verdicts`, or the name of a command, fault, anomaly, key of a plan,
+    TOPIC is a subject such as `verdicts`, or the name of a command, fault, anomaly, plan key,
     workload, scenario, exit code or term.
     """
     from harness.cli.topics import explained, listed  # noqa: PLC0415 - completion does without
@@ -32,7 +32,7 @@ def help_(context: click.Context, *, topic: tuple[str, ...]) -> int:
 def completion(*, shell: str, install: bool) -> int:
     """Print or install the script for Tab completion in a shell.
 
-    It completes commands, options, stored runs, scenarios, faults, systems and help topics.
+    The script completes commands, options, stored runs, scenarios, faults, systems and help topics.
     """
     if not install:
         click.echo(script(shell), nl=False)
@@ -51,7 +51,7 @@ def completion(*, shell: str, install: bool) -> int:
 
 
 def _place(shell: str) -> Path:
-    """Return the file where a shell, or its settings, look for completions of a user."""
+    """Return the path of the user's completion script for a shell."""
     home = Path.home()
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     configuration = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
@@ -64,10 +64,11 @@ def _place(shell: str) -> Path:
 
 
 def _settings(shell: str, place: Path) -> tuple[Path | None, str]:
-    """Return the file of settings that must read the script, and the line; None: there is none.
+    """Return the shell's settings file, and the line in it that loads the completion script.
 
-    Fish finds the script by itself. Bash does with the package bash-completion, which is not on all
-    machines; a script that is read twice does no harm.
+    The result is None for fish, because fish finds the script by itself. Bash finds it only with
+    the package bash-completion, which is not on all machines. Loading the script twice does no
+    harm.
     """
     source = f"source {shlex.quote(str(place))}"
     if shell == "bash":

@@ -1,4 +1,4 @@
-"""`logquake check --history`: judge what others recorded."""
+"""`logquake check --history`: judge histories that other programs recorded."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ from results.show_histories import print_histories
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the command line says of histories.
+    """The options of the command line for judging histories.
 
     Attributes:
-        files: To be read, in order.
-        mode: How to judge.
-        engine, spark_master: As given; the local engine does unless Spark is asked for.
+        files: The history files to read, in order.
+        mode: The judge and its options.
+        engine, spark_master: As the user set them; the default is the local engine.
         as_json: Whether to print a line of JSON for each history.
-        page: Where their page is written; None: there is none.
+        page: The path of the HTML page to write; None: write no page.
     """
 
     files: tuple[Path, ...]
@@ -39,11 +39,11 @@ class Asked:
 
 
 def check_histories(asked: Asked) -> list[Verdict]:
-    """Judge files of histories, and print the verdicts.
+    """Judge history files, and print the verdicts.
 
     Raises:
-        HistoryError: A file cannot be read, in one sentence.
-        EngineError, UserError: Spark was asked for, and cannot work here.
+        HistoryError: A file cannot be read; the message is one sentence.
+        EngineError, UserError: The user chose Spark, and Spark cannot work here.
         StoreError: The page cannot be written.
     """
     spark = asked.engine == "spark" or asked.spark_master is not None
@@ -63,9 +63,9 @@ def check_histories(asked: Asked) -> list[Verdict]:
 
 
 def as_line(verdict: Verdict, judge: Judge) -> Mapping[str, object]:
-    """Return what is printed of a history for machines.
+    """Return a history's verdict for machines, as a mapping that is printed as one line of JSON.
 
-    Jepsen's verdict is true or false, and `"unknown"` if there was nothing to judge.
+    With the judge `jepsen`, `valid` is true or false, or `"unknown"` if there was nothing to judge.
     """
     counts = {name: each.count for name, each in verdict.anomalies.items()}
     if judge is not Judge.JEPSEN:
@@ -75,7 +75,7 @@ def as_line(verdict: Verdict, judge: Judge) -> Mapping[str, object]:
 
 
 def mode_of(judge: str | None, *, subscribe: bool | None, ww_deps: bool | None) -> Mode:
-    """Return how to judge, by what the command line says."""
+    """Return the judge and its options from the options of the command line."""
     return Mode(
         judge=Judge(judge) if judge else Judge.JEPSEN,
         ww_deps=ww_deps is not False,
@@ -84,14 +84,15 @@ def mode_of(judge: str | None, *, subscribe: bool | None, ww_deps: bool | None) 
 
 
 def only_of_histories(given: Mapping[str, object], names: Sequence[str]) -> None:
-    """Refuse what makes no sense together.
+    """Reject options that do not fit together.
 
     Args:
-        given: Options of histories, None where they were not given.
-        names: Runs that were named.
+        given: The options for histories by name; None for each option that the user did not set.
+        names: The runs that the user named.
 
     Raises:
-        click.UsageError: Options of histories without one; runs beside histories; neither.
+        click.UsageError: Options for histories without a history, runs together with histories, or
+            neither a run nor a history.
     """
     options = [name for name, value in given.items() if value is not None]
     if given["--history"] is None:

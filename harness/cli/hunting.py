@@ -1,4 +1,4 @@
-"""`logquake hunt`: random runs that look for what they have not seen."""
+"""`logquake hunt`: play random runs that look for behavior that no earlier run has shown."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -93,10 +93,10 @@ def hunt(
 ) -> int:
     """Play random runs that look for new behavior.
 
-    Ctrl-C starts no more runs and waits for those under way; the same command resumes the hunt. A
-    part is one night of a hunt. STORE/.suites/NAME/NIGHT holds its journal.jsonl, hunt.md,
-    hunt.html, and failures/ with a plan and a bundle of each failure. The exit code is that of the
-    worst verdict.
+    After Ctrl-C no more runs start, and the command waits for the runs in progress. The same
+    command resumes the hunt. A part is one night of a hunt. STORE/.suites/NAME/NIGHT holds its
+    journal.jsonl, hunt.md, hunt.html, and failures/ with a plan and a bundle for each failure. The
+    exit code is that of the worst verdict.
     """
     found = suite_named(hunt_file)
     if found.hunt is None:
@@ -117,10 +117,10 @@ def hunt(
 
 
 def changed(suite: Suite, options: Mapping[str, str | tuple[str, ...] | None]) -> Suite:
-    """Return a hunt with what options say instead of its file.
+    """Return a hunt in which options of the command line replace values of the hunt's file.
 
     Raises:
-        SuiteError: There can be no such hunt.
+        SuiteError: The hunt with these options is not valid.
     """
     told: dict[str, Any] = {key: value for key, value in options.items() if value not in {None, ()}}
     values = suite.model_dump(mode="json", exclude_unset=True, exclude_none=True)
@@ -136,7 +136,7 @@ def changed(suite: Suite, options: Mapping[str, str | tuple[str, ...] | None]) -
 
 
 def words_of(options: Mapping[str, str | tuple[str | Path, ...] | None]) -> Iterator[str]:
-    """Yield options as they are typed."""
+    """Yield options in the form in which the user types them."""
     flags = {option.name: option.opts[0] for option in hunt.params}
     for key, value in options.items():
         for each in (value,) if isinstance(value, str) else value or ():
@@ -144,7 +144,7 @@ def words_of(options: Mapping[str, str | tuple[str | Path, ...] | None]) -> Iter
 
 
 def _shown(found: Suite) -> int:
-    """Print what the runs of a hunt are drawn from here."""
+    """Print the values from which a hunt's runs choose on this machine; return the exit code."""
     assert found.hunt is not None
     refuse_unplayable(found)
     said = {

@@ -1,4 +1,4 @@
-"""`logquake check`: judge what is stored."""
+"""`logquake check`: judge stored runs again."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -95,8 +95,8 @@ def check(  # noqa: PLR0913 - click passes each option
     """Judge stored runs again.
 
     RUN is a folder, a pattern, an id, latest, sample:NAME, or a path that Spark reads, for example
-    hdfs://NAMENODE/runs/log/* or s3a://BUCKET/runs/log/RUN. With --judge, the stored verdict does
-    not change.
+    hdfs://NAMENODE/runs/log/* or s3a://BUCKET/runs/log/RUN. With --judge, the stored verdict stays
+    as it is.
     """
     given = {
         "--history": histories or None,
@@ -140,7 +140,7 @@ def check(  # noqa: PLR0913 - click passes each option
 
 
 def _print_all(verdicts: Sequence[Verdict], runs: Sequence[RunPaths], console: Console) -> None:
-    elsewhere = len(verdicts) - len(runs)  # Their ops are not here to be named.
+    elsewhere = len(verdicts) - len(runs)  # Their ops are not here, so they have no names.
     named: list[Callable[[str], str]] = [*map(names_of, runs), *[str] * elsewhere]
     for verdict, in_words in zip(verdicts, named, strict=True):
         if len(verdicts) > 1:
@@ -154,15 +154,15 @@ def _print_all(verdicts: Sequence[Verdict], runs: Sequence[RunPaths], console: C
 
 
 def _runs_here(names: Sequence[str], store: Path, *, kept: bool) -> list[RunPaths]:
-    """Return the runs of this machine that are meant, each once.
+    """Return the runs on this machine that the user named, each once.
 
     Args:
-        names: As on the command line.
+        names: The names on the command line.
         store: The store.
-        kept: Whether verdicts are stored, which takes runs of one's own.
+        kept: Whether verdicts are stored. Then each run must belong to the user.
 
     Raises:
-        StoreError: There is none of a name, or one of them is under way, or not one's own.
+        StoreError: No run has such a name, a run is in progress, or a run belongs to another user.
     """
     found = (run for name in names for run in Store(store).find_all(name))
     runs = list({run.root.resolve(): run for run in found}.values())

@@ -1,6 +1,7 @@
-"""A group of commands that imports a command's module when it is asked for.
+"""A group of commands that imports a command's module only when the command is used.
 
-`show` needs neither the plots nor the checkers, and should not wait a second for them.
+For example, `show` needs neither the plots nor the checkers, and should not wait a second for their
+import.
 """
 
 from collections.abc import Mapping
@@ -15,10 +16,10 @@ _BUILT_IN = ("help",)
 
 
 class LazyGroup(click.Group):
-    """Commands by the module of `harness.cli` that they live in; a function has its command's name.
+    """A click group that maps each command to the module of `harness.cli` that contains it.
 
-    A name that is a word of Python, or one of its functions, has an underscore behind it there:
-    `import_`, `help_`.
+    The function has the command's name. If that name is a keyword or a built-in function of Python,
+    the function's name ends with an underscore: `import_`, `help_`.
 
     Set `modules` before use: `{"show": "looking"}`.
     """
@@ -30,14 +31,14 @@ class LazyGroup(click.Group):
         return sorted(self.modules)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands with what each does, as it is stored: importing all takes seconds."""
+        """Write the list of commands from `commands.json`; importing all commands takes seconds."""
         briefs = stored()["commands"]
         rows = [(name, briefs[name]["help"]) for name in self.list_commands(ctx) if name in briefs]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """Import a command; None if there is none of that name."""
+        """Import a command and return it; return None if there is no command of that name."""
         if cmd_name not in self.modules:
             return None
         name = f"{cmd_name}_" if iskeyword(cmd_name) or cmd_name in _BUILT_IN else cmd_name

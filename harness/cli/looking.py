@@ -1,4 +1,4 @@
-"""`logquake runs` and `logquake show`: what is stored, in the terminal."""
+"""`logquake runs` and `logquake show`: show stored runs in the terminal."""
 
 from pathlib import Path
 

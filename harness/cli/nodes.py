@@ -1,4 +1,4 @@
-"""`logquake node`: a command on a node of a run that was kept."""
+"""`logquake node`: run a command on a node of a kept cluster."""
 
 from pathlib import Path
 

@@ -19,8 +19,8 @@ STORE = click.option(
 
 
 def _use_java(_context: click.Context, _option: click.Parameter, path: str | None) -> None:
-    """Have the brokers of this command, and of all that it starts, run on a Java."""
-    if path:  # Whatever folder the processes of a run are started in.
+    """Set the Java for the brokers of this command, and of all processes that it starts."""
+    if path:  # Absolute, because processes of a run have other working folders.
         os.environ[JAVA_VARIABLE] = str(Path(path).expanduser().absolute())
 
 
@@ -50,10 +50,10 @@ SETTING = "KEY=VALUE"
 
 
 def settings(flag: str, pairs: Sequence[str]) -> dict[str, str]:
-    """Return what an option that may be repeated was given: `KEY=VALUE` each.
+    """Parse the values of a repeatable option, `KEY=VALUE` each, into a dict.
 
     Raises:
-        click.UsageError: One that has another form.
+        click.UsageError: A value has another form.
     """
     found = {}
     for pair in pairs:

@@ -1,7 +1,7 @@
-"""How much a command prints, and in which colours: `--quiet`, `--no-color`, and its consoles.
+"""The options `--quiet` and `--no-color`, and the consoles on which commands print.
 
-Both options stand before or behind the command's name. Processes that a command starts learn
-`--no-color` by the environment variable NO_COLOR (https://no-color.org).
+Both options may come before or after the command's name. Child processes get `--no-color` by the
+environment variable NO_COLOR (https://no-color.org).
 """
 
 import os
@@ -19,7 +19,7 @@ _Command = Callable[..., Any]
 
 
 def is_quiet() -> bool:
-    """Tell whether the user wants nothing but the verdict's sentences, and errors."""
+    """Return whether the user set `--quiet`, to see only the verdict's sentences and errors."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(_QUIET))
 
@@ -28,9 +28,11 @@ def console_of(*, quiet: bool = False, stderr: bool = False, soft_wrap: bool = T
     """Return a command's console.
 
     Args:
-        quiet: Whether it prints nothing.
-        stderr: Whether it prints to standard error, because the result is for machines.
-        soft_wrap: Whether the terminal breaks long lines, so that a path stays whole.
+        quiet: Whether the console prints nothing.
+        stderr: Whether the console prints to standard error, because standard output has a result
+            for machines.
+        soft_wrap: Whether the terminal breaks long lines instead of rich, so that a path stays
+            whole.
     """
     from rich.console import Console  # noqa: PLC0415 - completion does without
 
@@ -66,5 +68,5 @@ NO_COLOR = click.option(
 
 
 def output_options(command: _Command) -> _Command:
-    """Give a command both options."""
+    """Add the options `--quiet` and `--no-color` to a command."""
     return QUIET(NO_COLOR(command))

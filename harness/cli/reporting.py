@@ -1,4 +1,4 @@
-"""`logquake report`: the page of what is stored."""
+"""`logquake report`: write the HTML page of a stored run."""
 
 from pathlib import Path
 

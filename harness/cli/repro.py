@@ -1,4 +1,4 @@
-"""`logquake repro`: the same run again and again, and how often it comes out the same way."""
+"""`logquake repro`: play one run several times, and count how often its result recurs."""
 
 import json
 import secrets
@@ -54,20 +54,22 @@ from results.trust import refuse_unless_own
 from results.verdict_json import read_verdict
 
 CLIENT, KIND = "client_version", "client_kind"
-"""Keys of a plan."""
+"""The plan keys that name the version and the kind of the clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What is played, on one system.
+    """One plan to rerun on one system, with the result to compare each rerun with.
 
     Attributes:
-        plan: As asked for.
-        wanted: What coming out the same way means.
-        repeats: The id of the run that it repeats; empty: none of this store, or elsewhere.
-        system: As the user said it; empty: the plan's.
-        notes: What is otherwise than in the stored run, in sentences.
-        as_before: What the stored run was, for a page of many systems; empty: there is none.
+        plan: The plan to play.
+        wanted: The result with which each rerun is compared.
+        repeats: The id of the run that is rerun; an empty string if that run is not in this store,
+            or if the rerun has another system or other clients.
+        system: The system that the user named; empty: the plan's own.
+        notes: The differences from the stored run, in sentences.
+        as_before: The stored run's result in words, for a page of many systems; empty: no stored
+            run.
     """
 
     plan: Plan
@@ -80,7 +82,7 @@ class _Asked:
 
 @dataclass(slots=True, kw_only=True)
 class _Display:
-    """The tables of the runs, one a system: live on a terminal, elsewhere a line a run."""
+    """The tables of reruns, one for each system. Without a terminal, one line for each rerun."""
 
     console: Console
     tallies: list[Tally]
@@ -98,7 +100,7 @@ class _Display:
         return Group(*tables, *said)
 
     def answer(self, sentence: str) -> None:
-        """Answer a signal, inside of its handler: the live table shows it within half a second."""
+        """Answer a signal in its handler; the live table shows the answer in half a second."""
         self.answered = sentence
         if self.console.quiet or not self.console.is_terminal:
             at_once(console_of(stderr=True) if self.console.quiet else self.console)(sentence)
@@ -132,7 +134,7 @@ class _Display:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Player:
-    """Plays a plan as often as it is asked to, and says nothing."""
+    """Plays and judges a plan repeatedly, without output."""
 
     store: Path
     engine: str | None
@@ -140,11 +142,11 @@ class _Player:
     answer: Answer
 
     def play(self, asked: _Asked, seed: int | None) -> tuple[Verdict, RunPaths]:
-        """Play once.
+        """Play and judge the plan once.
 
         Args:
-            asked: What.
-            seed: None: the plan's own.
+            asked: The plan to rerun, on one system.
+            seed: The seed; None: the plan's own.
         """
         plan = asked.plan
         if seed is not None:
@@ -286,7 +288,7 @@ def _played(
     display: _Display,
     bisect: bool,
 ) -> tuple[int, str]:
-    """Play each seed on each system; return the exit code, and why it ended before its time."""
+    """Play each seed on each system; return the exit code, and the reason for an early end."""
     with display.shown():
         for number, seed in enumerate(seeds):
             for at, each in enumerate(asked):
@@ -297,7 +299,7 @@ def _played(
                     tally = display.add(again)
                 except (
                     KeyboardInterrupt
-                ) as ended:  # Not while it was played: that ends in a verdict.
+                ) as ended:  # A signal during the play leads to a verdict instead.
                     if number == at == 0:
                         raise
                     return BISECT_INTERRUPTED if bisect else UNKNOWN, str(ended)
@@ -309,7 +311,7 @@ def _played(
 
 
 def _told(tallies: Sequence[Tally], why: str) -> list[str]:
-    """Return the results in words, of each system."""
+    """Return the result of the reruns on each system, in sentences."""
     told = [each for tally in tallies for each in tally.sentences()]
     ranges = [each for each in told if each == RANGE][:1]
     return [*(each for each in told if each != RANGE), *ranges, *filter(None, (why,))]
@@ -324,7 +326,7 @@ def _paged(
     tallies: Sequence[Tally],
     store: Path,
 ) -> Path:
-    """Write the page of all systems side by side."""
+    """Write a page that shows the reruns on all systems side by side."""
     columns = tuple(
         Column(
             system=each.plan.system,
@@ -358,11 +360,11 @@ def _asked_for(
     store: Path,
     bisect: bool,
 ) -> _Asked:
-    """Return what is to be played, and what coming out the same way means for it.
+    """Return the plan to rerun and the result to compare with, from the name of a run or scenario.
 
     Raises:
         StoreError: There is no such run, or it has no verdict.
-        PlanError: The choices of a scenario do not fit, or a run's plan reaches beyond it.
+        PlanError: The choices of a scenario do not fit, or a run's plan reaches beyond its run.
     """
     if name in {each.name for each in SCENARIOS}:
         return _scenario_asked_for(name, given, said, system=system, bisect=bisect)
@@ -400,7 +402,7 @@ def _asked_for(
         wanted = replace(wanted, title=f"{wanted.title} (played with {clients})")
     refuse_what_does_not_tune(plan)
     mine = paths.root.parent.parent.resolve() == store.resolve()
-    # What was built in a folder of the user's may be another Kafka by now.
+    # A folder of the user may by now contain another build of Kafka.
     same = mine and plan.system == stored.system and not plan.named.is_yours
     same &= plan.client_version == stored.client_version
     same &= plan.client_kind == stored.client_kind
@@ -415,7 +417,10 @@ def _asked_for(
 
 
 def _with_clients(plan: Plan, said: Mapping[str, str | None]) -> tuple[Plan, str] | None:
-    """Return a plan with the clients that the user said, and their name; None: as it has them."""
+    """Return a plan with the clients that the user named, and their description.
+
+    Return None if the user named no clients, so that the plan keeps its own.
+    """
     version, kind = said.get(CLIENT), said.get(KIND)
     if not version and not kind:
         return None

@@ -1,4 +1,4 @@
-"""`logquake run` and `logquake init`: from a plan to a verdict."""
+"""`logquake run` and `logquake init`: play and judge a plan, and write a plan to start from."""
 
 import json
 from collections.abc import Callable
@@ -327,8 +327,8 @@ def _escalated(plan: Plan, play: Play, console: Console, *, as_json: bool) -> in
     steps: list[Step] = []
     try:
         climb(plan, play, steps=steps, say=partial(console.print, markup=False, highlight=False))
-    finally:  # A level that cannot be played takes nothing from what the others showed.
-        if steps:  # The table is the result, also of a quiet command.
+    finally:  # If a level cannot be played, the results of other levels still count.
+        if steps:  # The table is the result, so print it with `--quiet`, too.
             console_of(stderr=as_json).print(table_of(steps))
     if as_json:
         click.echo(json.dumps(steps_as_json(steps), indent=1))
@@ -339,7 +339,7 @@ def _escalated(plan: Plan, play: Play, console: Console, *, as_json: bool) -> in
 @click.argument("path", type=click.Path(path_type=Path), default=Path("plan.toml"))
 @click.option("--list", "only_list", is_flag=True, help="List the examples; write nothing.")
 def init(*, path: Path, only_list: bool) -> int:
-    """Write a commented plan to start from, or list the examples that come with Logquake."""
+    """Write a commented plan, or list the example plans and suites."""
     if only_list:
         _list_examples()
         return 0

@@ -1,4 +1,4 @@
-"""`logquake scenario`: scripted runs, each of which tells a story and expects an end."""
+"""`logquake scenario`: scripted runs. Each plays a fixed sequence of steps with an expected end."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ _CHOICES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stage:
-    """How scenarios are played: what the command's options say of all of them."""
+    """The options of the command line that apply to every scenario it plays."""
 
     console: Console
     store: Path
@@ -65,7 +65,7 @@ class _Stage:
         return session.run(engine=self.engine, spark_master=self.spark_master)
 
     def played(self, part: Part) -> Played:
-        """Play one of many; whatever keeps it from a verdict is told in the table."""
+        """Play one of many scenarios; if an error prevents a verdict, the table shows the error."""
         self.console.rule(part.name, align="left")
         begun_s = stopwatch_s()
         verdict, interrupted = "", False
@@ -112,7 +112,7 @@ def list_scenarios() -> int:
 
 
 def choice_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that are choices of scenarios; `choices_given` takes them."""
+    """Add the options for the choices of scenarios to a command; see `choices_given`."""
     command = click.option(
         "--elr/--no-elr",
         "elr",
@@ -125,7 +125,7 @@ def choice_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dict[str, str]:
-    """Return the choices that were made on the command line, by option."""
+    """Return the choices of a scenario that the user made on the command line, by option."""
     given = {key: value for key, value in choices.items() if value is not None}
     return given if elr is None else {**given, "elr": "on" if elr else "off"}
 
@@ -210,8 +210,8 @@ def run(  # noqa: PLR0913 - the options of a command
 ) -> int:
     """Play and judge one scenario, or with --all each of them.
 
-    The exit code is the verdict's: 0 valid, 1 invalid, 2 unknown. With --all it is 0 if all ended
-    as expected, otherwise 2.
+    The exit code is the verdict's: 0 valid, 1 invalid, 2 unknown. With --all it is 0 if every
+    scenario ended as expected, otherwise 2.
     """
     console = console_of(quiet=is_quiet(), stderr=as_json)
     stage = _Stage(
@@ -261,13 +261,13 @@ def _play_all(
     for part in wanted:
         try:
             played.append(stage.played(part))
-        except KeyboardInterrupt:  # Not while it was played: that ends in a verdict.
+        except KeyboardInterrupt:  # A signal during the play leads to a verdict instead.
             break
-        if markdown is not None:  # After each: what was played is not lost with what was not.
+        if markdown is not None:  # Written after each run, so that an error later loses no result.
             write_atomically(markdown, as_markdown(played))
         if played[-1].interrupted:
             break
-    console_of(stderr=as_json).print(as_table(played))  # The result, also of a quiet command.
+    console_of(stderr=as_json).print(as_table(played))  # Also with `--quiet`.
     if as_json:
         rows = [dict(zip(COLUMNS, each.cells, strict=True)) for each in played]
         click.echo(json.dumps(rows, indent=1))

@@ -1,4 +1,4 @@
-"""`logquake serve`, `docs` and `reindex`: the site over a store, the manual, and the index."""
+"""`logquake serve`, `docs` and `reindex`: show a store's pages, the manual, rebuild the index."""
 
 import contextlib
 import webbrowser
@@ -65,7 +65,7 @@ def serve(*, port: int, host: str, store: Path) -> int:
 def docs(*, port: int, no_browser: bool, folder: Path | None) -> int:
     """Read the documentation in a browser; Ctrl-C ends it.
 
-    It needs no network. The pages are built at the first use of each version, which takes some
+    The documentation needs no network. Its pages are built once for each version, which takes some
     seconds.
     """
     if folder is not None:

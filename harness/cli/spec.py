@@ -1,8 +1,8 @@
-"""Writes `commands.json`, which completion and `logquake -h` read: `python -m harness.cli.spec`.
+"""Write `commands.json`, which Tab completion and `logquake -h` read: `python -m harness.cli.spec`.
 
-Importing all commands takes seconds, and a shell asks for completions at each Tab. So the names of
-commands, options and topics, and the words that they take, are stored beside this module. With
-`--check` nothing is written, and the exit code is 1 if the file is old.
+Importing all commands takes seconds, and a shell asks for completions at each Tab. So this file
+stores the names of commands, options and topics, and the values that they take. With `--check`
+nothing is written, and the exit code is 1 if the file is outdated.
 """
 
 import argparse
@@ -27,13 +27,14 @@ _VALUES = {
     "--nemesis": "families",
     "--hosts": "hosts",
 }
-"""Options whose words are listed under `values`."""
+"""Options whose possible values are listed under `values`, by the name of that list."""
 _METAVARS = {"RUN": "runs", "SCENARIO": "scenarios", "TOPIC": "topics"}
-"""How an argument's name in the usage says the same."""
+"""Placeholders of arguments in usage texts, and the list under `values` with their
+possible values."""
 
 
 def spec() -> dict[str, Any]:
-    """Return what there is to complete, as it is stored."""
+    """Return the content of `commands.json`: commands, options, and their possible values."""
     context = click.Context(logquake, info_name="logquake", **logquake.context_settings)
     return {"values": _values(), **_command(logquake, context)}
 
@@ -54,7 +55,7 @@ def _command(command: click.Command, context: click.Context) -> dict[str, Any]:
 
 
 def _param(param: click.Parameter) -> dict[str, Any]:
-    name = "help" if "--help" in param.opts else param.name  # click names its own as it likes.
+    name = "help" if "--help" in param.opts else param.name  # click's own name for it varies.
     told: dict[str, Any] = {"name": name, "completes": _completes(param)}
     if isinstance(param.type, click.Choice):
         told["choices"] = [str(each) for each in param.type.choices]
@@ -78,7 +79,7 @@ def _completes(param: click.Parameter) -> list[str]:
 
 
 def _values() -> dict[str, dict[str, str]]:
-    """Return the words that options and arguments take, each with what it means."""
+    """Return the possible values of options and arguments, each with its meaning."""
     systems = dict.fromkeys(each for story in SCENARIOS for each in story.systems)
     families = {name: ", ".join(kinds_of(name, frozenset(Ability))) for name in (*NEMESIS_KINDS,)}
     return {
@@ -95,7 +96,7 @@ def _values() -> dict[str, dict[str, str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the file, or say that it is old."""
+    """Write `commands.json`; with `--check`, only report if the file is outdated."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if it is old")
     check = parser.parse_args(argv).check

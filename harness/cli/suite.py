@@ -1,4 +1,4 @@
-"""`logquake suite`: many runs in a night, within a budget."""
+"""`logquake suite`: play many runs in a night, within a time budget."""
 
 import contextlib
 import os
@@ -76,10 +76,10 @@ def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> in
 
     SUITE.toml is a file, or example:NAME; logquake init --list names the examples.
 
-    The exit code is that of the worst verdict: 0 valid, 1 invalid, 2 unknown. Ctrl-C starts no more
-    runs and waits for those under way; a second Ctrl-C ends their main phases. The results are
-    junit.xml and summary.md in STORE/.suites/NAME/NIGHT. If LOGQUAKE_WEBHOOK is set, the night's
-    end is posted to that address.
+    The exit code is that of the worst verdict: 0 valid, 1 invalid, 2 unknown. After Ctrl-C no more
+    runs start, and the command waits for the runs in progress; a second Ctrl-C ends their main
+    phases. The results are junit.xml and summary.md in STORE/.suites/NAME/NIGHT. If
+    LOGQUAKE_WEBHOOK is set, the result is posted to that address.
     """
     if dry_run:
         print_preview(suite_named(suite_file), store, console_of())
@@ -96,15 +96,15 @@ def lead_night(
     before: Sequence[Path] = (),
     changed: Suite | None = None,
 ) -> int:
-    """Lead a night on a terminal, to its end or until a signal; return the exit code.
+    """Play a suite's night on a terminal, to its end or until a signal; return the exit code.
 
     Args:
-        command: What was typed, for the sentence that says how to go on.
-        suite_file: The suite's.
+        command: The command that the user typed, for the message on how to resume.
+        suite_file: The suite's file.
         store: The folder of runs.
-        mode: As `Resumption` has it; None: auto.
+        mode: A value of `Resumption`; None: auto.
         before: The journals of a hunt's parts in other stores.
-        changed: The suite with what options change of its file; None: nothing.
+        changed: The suite as changed by options; None: the file's suite.
     """
     console, how = _progress_of(), Resumption(mode or Resumption.AUTO)
     with opened(suite_file, store, mode=how, before=before, changed=changed) as lead:
@@ -131,7 +131,8 @@ def lead_night(
 def status(*, suite_file: Path, store: Path, night: str | None, name: str | None) -> int:
     """Show a night: its runs, what is new, and the time left.
 
-    On a terminal, the view is updated while the night is played; Ctrl-C ends the view.
+    On a terminal, the view is updated while the night is played. Ctrl-C ends the view, not the
+    night.
     """
     folder = _night(name or load_suite(suite_file).name, store, night)
     console = console_of()
@@ -151,13 +152,16 @@ def status(*, suite_file: Path, store: Path, night: str | None, name: str | None
 
 
 def console_of() -> Console:
-    """Return the console; a nightly job's log is wide, as its width is not known."""
+    """Return the console.
+
+    Without a terminal its lines are wide, because a log has no known width.
+    """
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=LOG_COLUMNS)
 
 
 def _progress_of() -> Console:
-    """Return the console of what is said before the night's end; it says nothing if quiet."""
+    """Return the console for messages before the night's end; with `--quiet` it prints nothing."""
     return Console(quiet=True) if is_quiet() else console_of()
 
 
@@ -197,7 +201,7 @@ def _planned(lead: Lead) -> str:
 
 
 def _terminal_may_be_gone() -> contextlib.suppress:
-    """Go on if nothing can be printed: after a SIGHUP the night comes to its end all the same."""
+    """Ignore errors of printing: after a SIGHUP there is no terminal, but the night continues."""
     return contextlib.suppress(OSError)
 
 
@@ -231,7 +235,7 @@ def _tell_left(sentence: str, console: Console) -> None:
 
 
 def _writer(lead: Lead) -> Change:
-    # What a hunt's run reached comes behind its verdict.
+    # The line on a hunt's run follows its verdict.
     last = Reached if lead.suite.hunt is not None else Judged
 
     def write(_state: NightState, line: Line) -> None:
@@ -244,7 +248,7 @@ def _writer(lead: Lead) -> Change:
 def _on_interrupt(lead: Lead, answer: str) -> dict[signal.Signals, Handler]:
     def finish(_number: int, _frame: FrameType | None) -> None:
         lead.conductor.finish()
-        # Not by the console: what is interrupted may be in the middle of a print of its own.
+        # Not by the console, because the signal may interrupt a print on it.
         with _terminal_may_be_gone():
             os.write(sys.stderr.fileno(), os.fsencode(answer))
 

@@ -1,4 +1,4 @@
-"""`logquake doctor` and `logquake heal`: this machine, and what dead runs left on it."""
+"""`logquake doctor` and `logquake heal`: check this machine, and clean up after dead runs."""
 
 from pathlib import Path
 
@@ -32,8 +32,8 @@ def doctor(*, store: Path, hosts: str | None) -> int:
 def heal(*, file: Path | None, store: Path) -> int:
     """Undo what dead runs left behind.
 
-    It looks on this machine and on the hosts that the runs used. With the FILE of an attached
-    cluster, it looks there. The exit code is 1 if something could not be undone.
+    The command heals this machine and the hosts that the runs used. With the FILE of an attached
+    cluster, it heals that cluster instead. The exit code is 1 if something could not be undone.
     """
     healed = heal_store(store) if file is None else heal_attached(file, store)
     for sentence in healed.done or ["nothing was healed" if healed.failed else "nothing to heal"]:

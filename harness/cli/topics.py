@@ -1,7 +1,7 @@
-"""What `logquake help TOPIC` prints, from the same sources as the pages of `docs/`.
+"""The texts that `logquake help TOPIC` prints, from the same sources as the pages of `docs/`.
 
-Checks and faults explain themselves in their modules, keys of plans in `results.record.plan`, terms
-in the glossary, commands in their `--help`.
+The texts on checks and faults come from their modules, those on plan keys from
+`results.record.plan`. Terms come from the glossary, and commands from their `--help`.
 """
 
 import ast
@@ -54,18 +54,19 @@ _TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("minimums.", Minimums),
     ("faults.", PlannedFault),
 )
-"""Tables of a plan, with how their keys begin."""
+"""The tables of a plan, each with the prefix of its keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """Something that can be explained.
+    """A topic that `logquake help` can explain.
 
     Attributes:
-        name: As it is typed.
-        kind: What it is: `fault`, `anomaly`; empty: a subject of its own.
-        brief: One line on it.
-        text: Returns what is printed.
+        name: The name that the user types.
+        kind: The kind of topic, such as `fault` or `anomaly`; an empty string for a general
+            subject.
+        brief: A one-line description.
+        text: Returns the text that is printed.
     """
 
     name: str
@@ -75,7 +76,7 @@ class Topic:
 
 
 def all_topics(group: click.Group) -> dict[str, list[Topic]]:
-    """Return all topics by name; one name may have several, as the fault and the family `pause`.
+    """Return all topics by name; a name may have several topics: `pause` is a fault and a family.
 
     Args:
         group: The command line, whose commands are topics.
@@ -87,10 +88,10 @@ def all_topics(group: click.Group) -> dict[str, list[Topic]]:
 
 
 def explained(name: str, group: click.Group) -> str:
-    """Return what is printed on a topic.
+    """Return the text that `logquake help` prints for a topic.
 
     Raises:
-        click.UsageError: There is none of that name; the message has the nearest ones.
+        click.UsageError: There is no topic of that name; the message has the most similar names.
     """
     topics = all_topics(group)
     wanted = name.strip().lower().lstrip("-")
@@ -106,7 +107,7 @@ def explained(name: str, group: click.Group) -> str:
 
 
 def listed(group: click.Group) -> str:
-    """Return the list of topics: those of their own, and which kinds of names are topics."""
+    """Return the list that `logquake help` prints: general subjects, and kinds of other topics."""
     rows = [(each.name, each.brief) for each in subjects(group)]
     kinds = {
         "a command": "run",
@@ -124,7 +125,7 @@ def listed(group: click.Group) -> str:
 
 
 def subjects(group: click.Group) -> tuple[Topic, ...]:
-    """Return the topics that are lists."""
+    """Return the topics on general subjects, such as `verdicts` and `faults`."""
     return tuple(
         Topic(name=name, kind="", brief=brief, text=text)
         for name, brief, text in (
@@ -144,7 +145,7 @@ def subjects(group: click.Group) -> tuple[Topic, ...]:
 
 
 def _named(group: click.Group) -> Iterator[Topic]:
-    """Yield what has a name of its own."""
+    """Yield a topic for each name of a fault, anomaly, plan key, workload, scenario and so on."""
     for family in (*NEMESIS_KINDS,):
         brief = f"faults: {', '.join(_kinds(family))}"
         yield Topic(name=family, kind="family", brief=brief, text=partial(_family, family))
@@ -190,9 +191,10 @@ def _command(group: click.Group, name: str) -> str:
 
 
 def plan_keys(group: click.Group) -> dict[str, tuple[str, object]]:
-    """Return each key of a plan with what it means, and its default.
+    """Return each plan key with its meaning and its default.
 
-    A key means what its docstring says, and the help of the option of `run` that sets it.
+    The meaning of a key is its docstring, followed by the help of the option of `run` that sets the
+    key.
     """
     found: dict[str, tuple[str, object]] = {}
     options = _options_of_run(group)
@@ -216,7 +218,7 @@ def _options_of_run(group: click.Group) -> dict[str, str]:
 
 
 def docstrings(table: type[BaseModel]) -> dict[str, str]:
-    """Return the text that follows each field in the class's source."""
+    """Return the docstring of each field of a model, read from the class's source."""
     body = ast.parse(inspect.getsource(sys.modules[table.__module__])).body
     (node,) = (
         each for each in body if isinstance(each, ast.ClassDef) and each.name == table.__name__
@@ -235,13 +237,13 @@ def _kinds(family: str) -> tuple[str, ...]:
 
 
 def says_of(kind: str) -> InWords:
-    """Return what the module of a kind of fault says of it."""
+    """Return the description of a fault kind, from the kind's module."""
     found: InWords = import_module(KINDS[kind].make.__module__).SAYS[kind]
     return found
 
 
 def _rows(rows: Iterable[tuple[str, str]]) -> str:
-    """Return names with what they mean, in two columns."""
+    """Return names and their meanings as text in two columns."""
     told = [*rows]
     width = max(len(name) for name, _ in told) + 4
     return "\n".join(
@@ -274,7 +276,7 @@ def _checks() -> str:
 
 
 def _plans(group: click.Group) -> str:
-    # What the option of a key says is the same in other words.
+    # The help of the key's option has the same content in other words.
     told = ((key, says.partition("\n--")[0]) for key, (says, _) in plan_keys(group).items())
     rows = ((key, re.sub(r"^--[a-z-]+: ", "", says).replace("\n", " ")) for key, says in told)
     begin = "A plan is a TOML file; logquake init writes one. Its keys:"

@@ -1,7 +1,9 @@
-"""The pages of the documentation that are written from the code, at each build of the site.
+"""Write documentation pages from the code at each build of the documentation site.
 
-`plugin.py` is MkDocs' way in. `generated.py` lists the pages; one module writes each kind of page.
-`includes.py` has the tables that stand on written pages, and `outside.py` takes the READMEs of
-packages into the site. Nothing of this is committed: a new fault, check, option or key of a plan
-shows up at the next build. Stands on the rest of `harness`; nothing imports it but MkDocs.
+`plugin.py` is the plugin for MkDocs. `generated.py` lists the generated pages, and one module
+writes each kind of page. `includes.py` generates tables for the other pages, and `outside.py`
+copies the READMEs of packages into the site. No generated text is committed: a new fault, check,
+option or plan key appears at the next build.
+
+This package imports the rest of `harness`. Only MkDocs imports this package.
 """

@@ -1,4 +1,4 @@
-"""The page of anomalies: each as the module of its check defines it."""
+"""Write the page of anomalies. Each definition comes from the module of the anomaly's check."""
 
 import sys
 from functools import partial
@@ -30,7 +30,7 @@ CHAPTERS = {
 
 
 def page() -> str:
-    """Return the page of all anomalies, chapter by chapter."""
+    """Return the page of all anomalies, in chapters."""
     parts = [_TOP]
     for chapter, title in CHAPTERS.items():
         parts.append(f"## {title}\n")
@@ -40,7 +40,7 @@ def page() -> str:
 
 
 def module_of(checker: Checker) -> ModuleType:
-    """Return the module that holds a check's kernel, and whose docstring defines its anomaly."""
+    """Return the module with a check's function. The module's docstring defines the anomaly."""
     kernel = checker.check
     while isinstance(kernel, partial):
         kernel = kernel.func
@@ -48,7 +48,7 @@ def module_of(checker: Checker) -> ModuleType:
 
 
 def definition(module: ModuleType) -> str:
-    """Return how a check's module defines its anomaly, as Markdown."""
+    """Return the definition of an anomaly from its check's module, as Markdown."""
     docstring = parsed(module.__doc__)
     return f"**{docstring.title}**\n\n{labelled(docstring.text)}"
 

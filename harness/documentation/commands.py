@@ -1,4 +1,4 @@
-"""The page of commands: each with its help, its arguments and options, and its exit codes."""
+"""Write the page of commands, each with its help, its arguments and options, and its exit codes."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ _OF_ALL = (
 _JUDGING = frozenset({
     "check", "hunt", "repro", "report", "run", "scenario run", "suite run", "suite status",
 })  # fmt: skip
-"""Commands whose exit code is a verdict."""
+"""The commands whose exit code is the code of a verdict."""
 
 
 def page() -> str:
@@ -42,7 +42,7 @@ def page() -> str:
 
 
 def all_commands() -> Iterator[tuple[str, click.Command]]:
-    """Yield each command with its name: `run`, `suite run`; no groups of commands."""
+    """Yield each command with its full name, such as `run` or `suite run`; groups are left out."""
     yield from _within(logquake, "")
 
 
@@ -75,7 +75,7 @@ def _section(name: str, command: click.Command) -> str:
 
 
 def _help(command: click.Command) -> str:
-    """Return a command's help; click keeps the lines of a marked paragraph."""
+    """Return a command's help as Markdown. A paragraph with click's mark is a code block."""
     text = (command.help or "").partition("\f")[0]
     parts = []
     for block in text.split("\n\n"):

@@ -1,4 +1,4 @@
-"""The page of the plans and suites that come with Logquake."""
+"""Write the page of the example plans and suites that come with Logquake."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ logquake suite run example:half-hour
 
 
 def page() -> str:
-    """Return the page with the text of each file."""
+    """Return the page with the text of each example file."""
     plans = _sections("Plans", "logquake run", example_plans())
     return "\n".join([_TOP, *plans, *_sections("Suites", "logquake suite run", example_suites())])
 

@@ -1,4 +1,4 @@
-"""The page of faults: each as its module describes it."""
+"""Write the page of faults. Each description comes from the fault's module."""
 
 import sys
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def _section(name: str, kind: Kind) -> str:
 
 
 def described(kind: Kind) -> str:
-    """Return what the module of a kind of fault says of it, without its title's name."""
+    """Return the description of a fault kind from its module, without the kind's name."""
     docstring = parsed(sys.modules[kind.make.__module__].__doc__)
     title = docstring.title.partition(": ")[2] or docstring.title
     return f"{title[:1].upper()}{title[1:]}\n\n{markdown(docstring)}".strip()

@@ -1,4 +1,4 @@
-"""The pages that are written from the code."""
+"""The list of documentation pages that are written from the code."""
 
 from collections.abc import Callable, Mapping
 
@@ -25,4 +25,4 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/python.md": programs.page,
     "reference/examples.md": examples.page,
 }
-"""Each page's text by its place below `docs/`."""
+"""For each generated page: its path below `docs/`, and the function that returns its text."""

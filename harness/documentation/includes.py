@@ -1,6 +1,6 @@
-"""The tables that stand on written pages: `<!-- generated: checkers/liveness -->`.
+"""Generate the tables for handwritten pages: `<!-- generated: checkers/liveness -->`.
 
-A page has the comment on a line of its own; the build puts the table in its place.
+A page has such a comment on a line of its own. The build replaces the comment by the table.
 """
 
 import re
@@ -41,7 +41,7 @@ def _names(checkers: Iterable[Checker]) -> str:
 
 
 def promises() -> str:
-    """Return which checks each promise has."""
+    """Return the table of promises, with the checks of each promise."""
     return table(
         ("promise", "its checks"),
         (
@@ -55,7 +55,10 @@ def promises() -> str:
 
 
 def sights() -> str:
-    """Return what may be seen of a system, and which checks need it."""
+    """Return the table of sights and the checks that need each.
+
+    A sight is a kind of data that can be observed of a system.
+    """
     return table(
         ("sight", "what it is", "checks that need it"),
         (
@@ -66,7 +69,10 @@ def sights() -> str:
 
 
 def chapter(of: Chapter) -> str:
-    """Return the checks of a chapter, those that look for the same in one row."""
+    """Return the table of a chapter's checks.
+
+    Checks that look for the same violation share a row.
+    """
     rows: dict[tuple[str, str], list[Checker]] = {}
     for each in CHECKERS:
         if each.chapter is of:
@@ -78,7 +84,7 @@ def chapter(of: Chapter) -> str:
 
 
 def faults() -> str:
-    """Return all kinds of faults, each in the words of its module."""
+    """Return the table of all fault kinds, with the descriptions from their modules."""
     return table(
         ("kind", "family", "what it does", "injected by", "proven by", "undone by", "hosts",
          "system", "may cost"),
@@ -98,7 +104,7 @@ def _fault(name: str, kind: Kind) -> tuple[str, ...]:
 
 
 def workloads() -> str:
-    """Return what clients can be asked to do; the first is the default."""
+    """Return the table of workloads; the first workload is the default."""
     return table(
         ("`--workload`", "What clients do", "What it can find beside losses and duplicates"),
         (
@@ -109,13 +115,13 @@ def workloads() -> str:
 
 
 def ops() -> str:
-    """Return what an op of each workload is."""
+    """Return the table of workloads with the meaning of an op in each."""
     rows = ((f"`{name}`", each.ops) for name, each in WORKLOADS.items())
     return table(("workload", "an op is"), rows)
 
 
 def swarm() -> str:
-    """Return what a swarm draws, each value with its reason."""
+    """Return the table of the swarm's settings: each value with the mechanism that it exercises."""
     return table(
         ("what is drawn", "in runs of", "value: what it brings into reach"),
         (
@@ -126,7 +132,7 @@ def swarm() -> str:
 
 
 def _value(name: str, value: Value) -> str:
-    """Return a value in words; the row's own name goes without saying."""
+    """Return a swarm value as text; the row's own name is left out."""
     told = [
         f"`{setting}`" if key.endswith(name) else f"`{key.partition('.')[2] or key} = {setting}`"
         for key, setting in value.settings.items()
@@ -135,7 +141,7 @@ def _value(name: str, value: Value) -> str:
 
 
 def levels() -> str:
-    """Return what each level is; each has what those before it have."""
+    """Return the table of fault levels. Each row has only the additions to the level before."""
     return table(
         ("level", "what is new", "side by side", "a majority stays whole"),
         (
@@ -146,13 +152,13 @@ def levels() -> str:
 
 
 def reached() -> str:
-    """Return the catalogue of transitions, without refused requests."""
+    """Return the table of transitions, without refused requests."""
     told = ((name, said) for name, said in TRANSITIONS.items() if area_of(name) != "refused")
     return table(("transition", "what happened"), ((f"`{name}`", said) for name, said in told))
 
 
 def refused() -> str:
-    """Return the errors that the catalogue has, by what was asked."""
+    """Return the table of errors in the catalogue of transitions, by kind of request."""
     return table(
         ("`refused/…`", "what failed", "errors"),
         (
@@ -174,13 +180,13 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "checkers/sights": sights,
     **{f"checkers/{each.value}": partial(chapter, each) for each in Chapter},
 }
-"""Each table by its name in the comment."""
+"""For each table: the name in the comment, and the function that returns the table."""
 
 
 def filled(text: str) -> str:
-    """Return a page with its tables in their places.
+    """Return a page's text in which each comment is replaced by its table.
 
     Raises:
-        KeyError: The page names a table that there is not.
+        KeyError: The page names a table that does not exist.
     """
     return _PLACE.sub(lambda found: TABLES[found[1]](), text)

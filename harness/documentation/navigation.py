@@ -1,4 +1,7 @@
-"""The menu: `mkdocs.yml` names pages, and takes the rest of a folder as `how-to/*`."""
+"""Build the site's menu.
+
+In `mkdocs.yml`, an entry `how-to/*` means the other pages of that folder.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -7,10 +10,12 @@ _REST = "/*"
 
 
 def expanded(menu: Sequence[object], pages: Collection[str]) -> Menu:
-    """Return the menu with each `folder/*` as the folder's pages that it does not name itself.
+    """Return the menu.
+
+    Each entry `folder/*` is replaced by the folder's pages that have no own entry.
 
     Args:
-        menu: As `mkdocs.yml` has it: pages, `{title: page}`, and `{title: menu}`.
+        menu: The menu of `mkdocs.yml`: pages, `{title: page}`, and `{title: menu}`.
         pages: All pages of the site.
     """
     named = {*_named(menu)}

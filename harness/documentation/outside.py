@@ -1,8 +1,8 @@
-"""Pages from outside of `docs/`, and links that leave it.
+"""Add pages from outside of `docs/` to the site, and rewrite links to files outside of `docs/`.
 
-READMEs of packages become pages below `internals/`. A link to one of them, or from one of them, is
-made to fit. A link to any other file of the repository becomes plain text: the site has no page of
-it, and a reader without the repository has no such file.
+READMEs of packages become pages below `internals/`. Links to these READMEs, and links in them, are
+rewritten. A link to any other file of the repository becomes plain text, because the site has no
+page for it.
 """
 
 import posixpath
@@ -15,7 +15,7 @@ _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\](?:\([^()]*\))?)*)\]\(([^)\s]
 
 
 def page_of(outside: str) -> str:
-    """Return where the site has a page from outside of `docs/`.
+    """Return the path in the site of a page from outside of `docs/`.
 
     `harness/suites/README.md` becomes `internals/harness-suites.md`.
     """
@@ -29,9 +29,9 @@ def with_links(text: str, *, page: str, origin: str, pages: Container[str]) -> s
 
     Args:
         text: Markdown.
-        page: Where the site has the page.
-        origin: Where the repository has it.
-        pages: All files of the site, by their place in it.
+        page: The page's path in the site.
+        origin: The page's path in the repository.
+        pages: All files of the site, by their paths in it.
     """
 
     def changed(found: re.Match[str]) -> str:
@@ -50,13 +50,16 @@ def with_links(text: str, *, page: str, origin: str, pages: Container[str]) -> s
 
 
 def _parts(text: str) -> Iterator[tuple[bool, str]]:
-    """Yield a text's fenced code, and what stands between; code in a line is a part of the rest."""
+    """Yield pairs (is code, text): fenced code blocks, and the text between them."""
     for at, part in enumerate(_FENCED.split(text)):
         yield at % 2 == 1, part
 
 
 def _on_the_site(place: str, pages: Container[str]) -> str | None:
-    """Return where the site has a file of the repository; None: it has none."""
+    """Return the path in the site of a repository's file.
+
+    The result is None if the site does not have the file.
+    """
     for each in (place, f"{place}/README.md"):
         inside = each.removeprefix(_DOCS)
         if inside != each and inside in pages:

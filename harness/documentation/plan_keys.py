@@ -1,4 +1,4 @@
-"""The pages of a plan's keys, and of a suite's: section by section, from their models."""
+"""Write the pages of a plan's keys and of a suite's keys, section by section, from their models."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ Every key that the file of a suite or of a hunt may have. [Suites](../nightly/RE
 how to write one. Tables named `plan` take the [keys of a plan](plan.md).
 """
 _MADE_BY_LOGQUAKE = frozenset({"schema_version", "version", "prefix", "drawn", "swarmed"})
-"""Keys of stored plans, which Logquake writes."""
+"""Keys of stored plans that only Logquake sets."""
 _TYPES = {
     str: "text", int: "integer", float: "number", bool: "`true` or `false`", type(None): "",
 }  # fmt: skip
@@ -47,7 +47,10 @@ def suite_page() -> str:
 
 
 def models(top: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Yield a model and those of its tables, each with its name in the file; empty: the top."""
+    """Yield a model and the models of its tables, each with the table's name in the file.
+
+    The name of the top model is empty.
+    """
     yield "", top
     for key, info in top.model_fields.items():
         for each in _models_in(info.annotation):
@@ -56,7 +59,7 @@ def models(top: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
 
 
 def texts(model: type[BaseModel]) -> dict[str, str]:
-    """Return what each key of a model does: its docstring, or its option's help if longer."""
+    """Return a description of each key of a model: its docstring, or its option's longer help."""
     options = _option_texts() if model is Plan else {}
     own: dict[str, str] = {}
     for base in reversed(model.__mro__):
@@ -69,7 +72,7 @@ def texts(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _in_toml(text: str) -> str:
-    """Return a text in the words of a file, where a key without a value is left out."""
+    """Return a description for a file: a key with the value None is a key that is left out."""
     return re.sub(r"\bNone(, [^:]+)?: ", "Left out: ", text)
 
 

@@ -1,4 +1,4 @@
-"""MkDocs' plugin `logquake`: it adds the pages that no file has, and fills in the others."""
+"""The MkDocs plugin `logquake`: it adds generated pages, and tables to handwritten pages."""
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import BasePlugin
@@ -15,15 +15,15 @@ _FROM = "docs"
 
 
 class LogquakePlugin(BasePlugin):  # type: ignore[type-arg,no-untyped-call] # It has no options.
-    """What MkDocs calls while it builds the site."""
+    """The plugin's methods that MkDocs calls while it builds the site."""
 
     def __init__(self) -> None:
-        """Begin without pages."""
+        """Create the plugin without pages."""
         super().__init__()
         self._origins: dict[str, str] = {}
 
     def on_files(self, files: Files, *, config: MkDocsConfig) -> Files:
-        """Add the pages that are written from the code, and the READMEs of packages."""
+        """Add the generated pages and the READMEs of packages."""
         for uri, page in PAGES.items():
             files.append(File.generated(config, uri, content=page()))
         for outside in outside_pages():
@@ -42,7 +42,7 @@ class LogquakePlugin(BasePlugin):  # type: ignore[type-arg,no-untyped-call] # It
         config: MkDocsConfig,  # noqa: ARG002 - MkDocs' signature
         files: Files,
     ) -> str:
-        """Put tables into their places, and have links lead to pages of the site."""
+        """Replace comments by tables, and rewrite links so that they lead to pages of the site."""
         uri = page.file.src_uri
         origin = self._origins.get(uri, f"{_FROM}/{uri}")
         return with_links(filled(markdown), page=uri, origin=origin, pages=files.src_uris)

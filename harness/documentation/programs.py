@@ -1,4 +1,4 @@
-"""The page of the Python API: what `logquake` exports."""
+"""Write the page of the Python API, i.e. of the public names of `logquake`."""
 
 import inspect
 import re
@@ -15,7 +15,7 @@ _TOP = """\
 What `from logquake import …` gives you. [From a program](../api.md) has examples.
 """
 _QUALIFIED = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
-"""The modules before a type's name."""
+"""A regex for the module names before a type's name."""
 
 
 def page() -> str:
@@ -24,8 +24,8 @@ def page() -> str:
 
 
 def public() -> Iterator[tuple[str, object]]:
-    """Yield what the package exports, functions first."""
-    module = import_module("logquake")  # By name: it stands above this package.
+    """Yield the public names of the package with their objects, functions first."""
+    module = import_module("logquake")  # By name, because it imports this package.
     found = [(name, getattr(module, name)) for name in module.__all__]
     yield from sorted(found, key=lambda each: (not inspect.isfunction(each[1]), each[0].lower()))
 
@@ -46,7 +46,7 @@ def _signature(name: str, value: object) -> Iterator[str]:
 
 
 def _members(value: object) -> Iterator[str]:
-    """Yield the members of an enum."""
+    """Yield a table of an enum's members."""
     if isinstance(value, type) and issubclass(value, Enum):
         rows = ((code(f"{value.__name__}.{each.name}"), code(each.value)) for each in value)
         yield "\n\n" + table(("Member", "Value"), rows)

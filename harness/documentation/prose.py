@@ -1,4 +1,4 @@
-"""Docstrings as Markdown."""
+"""Convert docstrings to Markdown."""
 
 import inspect
 import re
@@ -18,12 +18,12 @@ _ENTRY = re.compile(r"^(\*{0,2}[\w.]+): ", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Docstring:
-    """A docstring in Google's convention, in its parts.
+    """A docstring in Google's convention, split into its sections.
 
     Attributes:
-        title: Its first sentence.
-        text: The rest of its prose.
-        sections: By name (`Args`, `Raises`): each entry's text by its name.
+        title: The first sentence.
+        text: The rest of the prose.
+        sections: For each section (`Args`, `Raises`): the text of each entry by the entry's name.
     """
 
     title: str
@@ -32,7 +32,7 @@ class Docstring:
 
 
 def parsed(text: str | None) -> Docstring:
-    """Return the parts of a docstring."""
+    """Split a docstring into its sections."""
     prose, *rest = _SECTION.split(inspect.cleandoc(text or ""))
     title, _, body = prose.strip().partition("\n")
     sections = {
@@ -63,5 +63,5 @@ def markdown(docstring: Docstring) -> str:
 
 
 def labelled(text: str) -> str:
-    """Return prose whose paragraphs may open with a label: `Definition: …`, in bold type."""
+    """Return prose with each label at a paragraph's start in bold type, such as `Definition: …`."""
     return re.sub(r"(?:(?<=\n\n)|\A)([A-Z][\w' ]{3,60}): ", r"**\1.** ", text)

@@ -1,4 +1,4 @@
-"""The page of a record's tables: their columns, types and units."""
+"""Write the page of the record's tables: their columns, types and units."""
 
 import pyarrow as pa
 
@@ -40,7 +40,7 @@ ABOUT = {
     "send_completions": "What became of each message.",
     "polled": "Each message that was read, as soon as it was read.",
 }
-"""What each table and each stream holds."""
+"""A description of each table and each stream."""
 _UNITS = {"_ns": "nanoseconds", "_s": "seconds", "_ms": "milliseconds", "_bytes": "bytes"}
 _STREAMS = """\
 ## Live streams
@@ -51,7 +51,7 @@ tables: an operation's invocation and its completion are rows of their own.
 
 
 def page() -> str:
-    """Return the page of all tables, and of the streams that are no tables."""
+    """Return the page of all tables, and of the streams that have no table."""
     parts = [_TOP, *(_section(name, schema, "##") for name, schema in TABLES.items()), _STREAMS]
     parts += (_section(name, schema, "###") for name, schema in LIVE.items() if name not in TABLES)
     return "\n".join(parts)
@@ -63,5 +63,5 @@ def _section(name: str, schema: pa.Schema, level: str) -> str:
 
 
 def unit(column: str) -> str:
-    """Return the unit of a column, which the end of its name says; empty: it has none."""
+    """Return a column's unit, from the end of the column's name; an empty string if it has none."""
     return next((said for end, said in _UNITS.items() if column.endswith(end)), "")

@@ -1,4 +1,4 @@
-"""Pages of one table each: what a swarm draws, and what a run can reach."""
+"""Write the pages that consist of tables: the swarm's settings, and the transitions of a run."""
 
 from harness.documentation.includes import TABLES
 
@@ -19,12 +19,12 @@ counted.
 
 
 def swarm_page() -> str:
-    """Return the page of what a swarm draws."""
+    """Return the page of the settings that a swarm chooses at random."""
     return _SWARM + TABLES["swarm"]()
 
 
 def transitions_page() -> str:
-    """Return the page of transitions, refused requests included."""
+    """Return the page of transitions, including refused requests."""
     return (
         f"{_TRANSITIONS}{TABLES['reached']()}\n## Refused requests\n\n{TABLES['reached/refused']()}"
     )

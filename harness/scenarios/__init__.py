@@ -1,4 +1,4 @@
-"""Scripted runs: each file tells one story on real brokers, step by step.
+"""Scenarios, i.e. scripted runs: each file plays one fixed story on real brokers, step by step.
 
 A scenario is data plus a few functions: a plan, steps, and the end that it expects (`protocol.py`).
 A step is a sentence with actions (`actions.py`) and conditions (`conditions.py`). A run executes

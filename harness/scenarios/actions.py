@@ -17,13 +17,14 @@ class Produce:
     Attributes:
         count: How many messages. Their names are message1, message2, ... in the order of sending.
         acks: The producer's `acks`.
-        together: Whether the messages share a batch. Otherwise each waits for the one before.
-        answered: Whether an acknowledgement is expected. If False, none may come within the limit,
-            and the story goes on.
+        together: Whether the messages share a batch. Otherwise each message waits for the
+            acknowledgement of the message before.
+        answered: Whether an acknowledgement is expected. If False, no acknowledgement may come
+            within the limit, and the story goes on.
         within_s: The limit, and the producer's delivery timeout.
         only_to: The node that the client gets as bootstrap; None: all nodes.
-        wait: If False, the action does not wait; `Answered` waits later. Until then nothing else is
-            sent or read.
+        wait: If False, the action does not wait; a later action `Answered` waits. Until then the
+            client sends and reads nothing else.
     """
 
     count: int = 1
@@ -94,7 +95,7 @@ class Cut:
     """Cut some links: the receiver drops all packets that arrive over them.
 
     Attributes:
-        name: A name, by which `Join` finds the cut.
+        name: The name of the cut, for the action `Join`.
         links: The links, each in one direction.
     """
 
@@ -139,7 +140,7 @@ class Reassign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskLeader:
-    """Ask a broker for the partition's end (ListOffsets), as a client that knows a leader epoch."""
+    """Ask a broker for the partition's end (ListOffsets), with a leader epoch, as clients do."""
 
     node: str
     epoch: int

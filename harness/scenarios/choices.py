@@ -15,18 +15,18 @@ from results.record.systems import system_named
 from results.record.terms import Mode
 
 Choices = Mapping[str, str]
-"""A value for each option: `{"rule": "leader-epoch"}`."""
+"""For each choice of the scenario, its option and value: `{"rule": "leader-epoch"}`."""
 
 _SWITCH = {"on": True, "off": False}
 _MINIMUMS = {"ok_sends": 1, "ok_polls": 0, "around_faults": 0}
-"""A story sends few messages, and need not read before its end. So its minimums are low."""
+"""Low minimums of traffic, because a story sends few messages and may read only at its end."""
 _OF_THE_STORY = (
     "nodes", "controllers", "replication", "min_insync", "topics", "partitions", "workload",
     "acks", "nemesis", "faults",
 )  # fmt: skip
 """Keys of a plan that the story's steps depend on."""
 _RULE = "truncation"
-"""The reference cluster's setting for a story's truncation rule."""
+"""The reference cluster's broker setting for a story's truncation rule."""
 _TABLES = ("broker", "node", "features", "client", "budgets", "minimums")
 """Keys of a plan that are tables. A plan file may set some entries of a table."""
 
@@ -57,7 +57,7 @@ def scenario_of(plan: Plan) -> Scenario:
 
 
 def waits_s(plan: Plan) -> float:
-    """Return how many seconds the steps of a scripted run may wait in all.
+    """Return the total time in seconds that the steps of a scripted run may wait.
 
     Raises:
         PlanError: See `scenario_of`.
@@ -72,7 +72,7 @@ def waits_s(plan: Plan) -> float:
 
 
 def resolved(scenario: Scenario, given: Choices) -> dict[str, str]:
-    """Return a value for each choice of a scenario: the given one, or the default.
+    """Return a value for each choice of a scenario: the given value, or the default.
 
     Raises:
         PlanError: The scenario does not have a given choice or value.
@@ -166,8 +166,8 @@ def story_values(
 def values_behind(values: Mapping[str, object]) -> dict[str, object]:
     """Return a plan file's values, completed with the values of its scenario, if it names one.
 
-    So a stored plan stays as it is, and a plan with only a scenario's name gets the scenario's
-    values.
+    A stored plan is already complete and does not change. A plan with only a scenario's name gets
+    the scenario's values.
 
     Raises:
         PlanError: The scenario or its choices are unknown.
@@ -241,7 +241,7 @@ def cuts(plan: Plan) -> bool:
 
 
 def telling(scenario: Scenario, choices: Choices) -> dict[str, str]:
-    """Return the choices for a run's name: the first choice, and each that is not a default."""
+    """Return the choices for a run's name: the first choice, and all that are not the default."""
     return {
         option: value
         for number, (option, value) in enumerate(choices.items())
@@ -278,7 +278,7 @@ def _kind(plan: Plan) -> tuple[bool, str, Mode]:
 
 
 def _told_on(known: Sequence[str], asked: str) -> str:
-    """Return the system to play on. A version without a mode gets the mode that works."""
+    """Return the system to play on. If the version names no mode, the scenario's mode is used."""
     return next((each for each in known if each.startswith(f"{asked}:")), asked)
 
 
@@ -287,8 +287,8 @@ def _on_yours(asked: str | None, release: str, told_on: str) -> dict[str, object
 
     Args:
         asked: The system that the user named.
-        release: The release whose story is played. If it equals `asked`, the user has no own build.
-        told_on: The same release, in the mode that the story needs.
+        release: The release whose story is played. The user has a build only if `asked` differs.
+        told_on: The release, in the mode that the story needs.
     """
     if asked is None or asked == release:
         return {}

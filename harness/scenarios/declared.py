@@ -11,8 +11,8 @@ def declared(plan: Plan, *anomalies: str, announced: Iterable[str] = ()) -> froz
 
     Args:
         plan: The run's plan.
-        anomalies: Anomalies that any Kafka version shows.
-        announced: Anomalies that are seen only if leaders announce their high watermarks, as Kafka
-            does since 2.2.
+        anomalies: Anomalies that appear with any Kafka version.
+        announced: Anomalies that can be observed only if leaders announce their high watermarks, as
+            Kafka does since 2.2.
     """
     return frozenset(anomalies) | frozenset(announced if announcing(plan) else ())

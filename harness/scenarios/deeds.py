@@ -38,7 +38,8 @@ from results.record.terms import Outcome
 from workloads.scripted import SendOutcome
 
 MOST_NAMED = 4
-"""Up to so many messages are named each. A longer list shows only its first and last message."""
+"""The most messages that a description names singly. A longer list has only the first and
+the last."""
 UNANSWERED_S = 2.0
 """The time limit for a question that no broker is expected to answer."""
 
@@ -64,7 +65,7 @@ class Stagehand:
     """Executes actions, one at a time, in one thread or task.
 
     Args:
-        props: The cluster, the faults and the client that the story uses.
+        props: The objects that the story uses: the cluster, the faults and the client.
     """
 
     def __init__(self, props: Props) -> None:

@@ -42,11 +42,11 @@ class Director:
     """Plays the steps of a story.
 
     Attributes:
-        sight: The state that conditions check.
-        do: Executes an action.
+        sight: Reads the state that conditions check.
+        do: The function that executes an action.
         begin: Called at the start of each step.
-        look: Called at the end of each step, even if the step failed. It records the step and the
-            state of every replica.
+        look: Called at the end of each step, even if the step failed. The function records the step
+            and the state of every replica.
         clock: The run's clock.
         say: Prints a sentence for each step, and for each wait that takes time.
         stop: Ends the story early.

@@ -43,7 +43,7 @@ class Played:
 
     Attributes:
         part: The scenario with its choices and system.
-        verdict: `valid`, `unknown` or `invalid`; empty if there is none.
+        verdict: `valid`, `unknown` or `invalid`; an empty string if there is none.
         differs: Each difference from the expected end, in a sentence.
         took_s: The time from the start of the run to its verdict.
         interrupted: Whether Ctrl-C ended the run.

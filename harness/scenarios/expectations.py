@@ -38,7 +38,7 @@ class End:
 
 
 def read_end(paths: RunPaths, verdict: Verdict) -> End:
-    """Return the end of a stored run."""
+    """Return the end of a stored scripted run."""
     lost = verdict.anomalies.get(LOST)
     named = (each.evidence.get("value") for each in (lost.examples if lost else ()))
     return End(
@@ -52,7 +52,10 @@ def read_end(paths: RunPaths, verdict: Verdict) -> End:
 
 
 def differences(expected: Expected, end: End) -> tuple[str, ...]:
-    """Return each difference from the expected end, in a sentence; empty if there is none."""
+    """Return each difference from the expected end, in a sentence.
+
+    The result is an empty list if there is none.
+    """
     if end.failed:
         return ("the story was not told to its end",)
     found = []

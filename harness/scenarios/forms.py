@@ -1,4 +1,4 @@
-"""Scenarios with several forms: as in the article, and in a clean form without doubtful steps.
+"""Scenarios with several forms: the form of the article, and clean forms without doubtful steps.
 
 Each form is a story of its own, with its own brokers and its own end. The scenario's choices select
 the form.
@@ -13,7 +13,7 @@ from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Rule
 
 FormKey = tuple[str, str | None]
-"""The pair (form, way). Only the clean form has a way; else it is None."""
+"""A pair (form, way). Only the clean form has several ways; the way of other forms is None."""
 
 RULES = Choice(
     values=(Rule.HIGH_WATERMARK.value, Rule.LEADER_EPOCH.value, Rule.LEADER_EPOCH_V0.value)

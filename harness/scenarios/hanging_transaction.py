@@ -4,9 +4,9 @@ The network delays a Produce request of a transaction. The client gets no answer
 coordinator writes the marker, and forgets the transaction. Then the request arrives.
 
 Before KIP-890, the leader takes this request for the start of a new transaction. The coordinator
-does not know that transaction, so it never ends. The last stable offset stops there, and so does
-every read_committed reader (KAFKA-14402). Since Kafka 3.6, the leader first asks the coordinator,
-and refuses the request. See https://cwiki.apache.org/confluence/x/B40ODg
+does not know that transaction, so it never ends. The last stable offset stops at the transaction's
+start, and so does every read_committed reader (KAFKA-14402). Since Kafka 3.6, the leader first asks
+the coordinator, and refuses the request. See https://cwiki.apache.org/confluence/x/B40ODg
 
 In this story, the harness plays the network's part: it sends each request itself.
 """

@@ -5,8 +5,8 @@ flushed. If it becomes leader when it returns, all other replicas follow it, and
 copies.
 
 With eligible leader replicas (KIP-966), the controller remembers the replicas that left the ISR
-when it fell below min.insync.replicas. They have every acknowledged message. The controller also
-distrusts each broker that returns from an unclean shutdown. See
+when it fell below min.insync.replicas. These replicas have every acknowledged message. The
+controller also distrusts each broker that returns from an unclean shutdown. See
 https://cwiki.apache.org/confluence/x/mpOzDw
 """
 

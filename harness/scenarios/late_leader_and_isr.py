@@ -3,8 +3,8 @@
 The controller chooses the leader, and then informs one broker after the other; in ZooKeeper mode it
 sends LeaderAndIsr requests. Until it has informed the last broker, the brokers disagree.
 
-The leader epoch keeps this harmless. It grows with every decision of the controller, and each
-request names the epoch that its sender knows (KIP-320). A broker refuses an older epoch
+The leader epoch keeps this harmless. The epoch grows with every decision of the controller, and
+each request names the epoch that its sender knows (KIP-320). A broker refuses an older epoch
 (FENCED_LEADER_EPOCH), and an epoch that it does not know yet (UNKNOWN_LEADER_EPOCH).
 
 The article's partition AAA-0 is called peter-test01-0 here. Its brokers 2 and 1 are n2 and n1. Its

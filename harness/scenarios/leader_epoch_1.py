@@ -73,12 +73,12 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
 
 
 def _kept(rule: Rule) -> int:
-    """Return the end of B's log after B has returned."""
+    """Return the log end of broker B after B has returned."""
     return 1 if rule is Rule.HIGH_WATERMARK else 2
 
 
 def _of_b(plan: Plan) -> int:
-    """Return the epoch in which B leads: 1, or 2 if B's leaving the ISR raised the epoch before."""
+    """Return the epoch in which B leads: 2 if an ISR change raised the epoch before, else 1."""
     return 1 + raised_by_isr(plan)
 
 
@@ -172,7 +172,7 @@ def _until_a_returns(plan: Plan) -> tuple[Step, ...]:
 
 
 def _alone(plan: Plan) -> tuple[tuple[int, int], ...]:
-    """Return A's epoch entry for the time alone in the ISR, if that time has its own epoch."""
+    """Return the epoch entry for A's time alone in the ISR, if an epoch began then."""
     return on_election(plan, 1, 2) if raised_by_isr(plan) else ()
 
 

@@ -1,14 +1,15 @@
 """Example 2 of KIP-101: two replicas keep different messages at the same offset forever.
 
-Both brokers die. The broker with the shorter log returns first and leads. It writes a new message
-at the offset where the other broker has its last message. Then the other broker returns. By the old
-rule, it trusts its own high watermark, by which all its messages are committed, and keeps them all.
-With leader epochs (KIP-101), it asks where its last epoch ends. The answer shows that the new
-leader never had that message, and so the broker truncates it.
+Both brokers die. The broker with the shorter log returns first and leads. This leader writes a new
+message at the offset where the other broker has its last message. Then the other broker returns. By
+the old rule, the returned broker trusts its own high watermark, by which all its messages are
+committed, and keeps them all. With leader epochs (KIP-101), the returned broker asks where its last
+epoch ends. The answer shows that the new leader never had the last message, and so the returned
+broker truncates that message.
 
 The article's form of this story needs an unclean election, which loses message2 under either rule.
-Leader epochs do not bring back what an unclean election dropped. They only keep the replicas equal.
-The clean forms need no unclean election.
+Leader epochs do not bring back what an unclean election dropped. Leader epochs only keep the
+replicas equal. The clean forms need no unclean election.
 """
 
 from harness.scenarios import leader_epoch_2_move, leader_epoch_2_restart
@@ -40,7 +41,7 @@ from results.record.terms import Judge, Rule, Validity
 
 A, B, CONTROLLER = "n1", "n2", "n3"
 SHORT_WAIT_MS = 500
-"""Kafka's default. This story does not need high watermarks that lag behind."""
+"""How long a fetch waits at the leader: Kafka's default, as high watermarks need not lag."""
 
 _RETURN_OF_A = {
     Rule.HIGH_WATERMARK: "A returns, follows B, and truncates to its own high watermark, 2. So it"
@@ -164,7 +165,7 @@ def _until_both_are_back(plan: Plan) -> tuple[Step, ...]:
 
 
 def _of_a(plan: Plan) -> int:
-    """Return the epoch in which A writes message2: 1 if B's leaving the ISR raised it, else 0."""
+    """Return the epoch in which A writes message2: 1 if an ISR change raised the epoch, else 0."""
     return raised_by_isr(plan)
 
 
@@ -180,7 +181,7 @@ def _why_of_a(plan: Plan) -> str:
 
 
 def _epochs_of_both(plan: Plan, *, of_a: tuple[tuple[int, int], ...]) -> tuple[Condition, ...]:
-    """Wait for the epoch files of A and B; by the old rule, their entries for B's epoch differ.
+    """Wait for the epoch files of A and B. By the old rule, their entries for B's epoch differ.
 
     Args:
         plan: The run's plan.

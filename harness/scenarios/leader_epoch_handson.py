@@ -1,4 +1,4 @@
-"""How the lines of `leader-epoch-checkpoint` change when a leader stops and returns.
+"""The lines of `leader-epoch-checkpoint`, and how they change when a leader stops and returns.
 
 Every partition's folder has this file. When a replica becomes leader, it writes the new epoch and
 the offset at which that epoch starts. Followers copy these lines when they fetch the epoch's
@@ -20,7 +20,7 @@ from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Mode, Validity
 
 LEADER, FOLLOWER, BYSTANDER = "n3", "n1", "n2"
-"""As in the article, the partition is on brokers 3 and 1, and broker 3 leads."""
+"""The brokers of the article: the partition is on brokers 3 and 1, and broker 3 leads."""
 
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:

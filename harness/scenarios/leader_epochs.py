@@ -7,10 +7,10 @@ from results.record.plan import REFERENCE, Plan
 from results.record.terms import Mode, Rule
 
 SESSION_MS = 6_000
-"""The session timeout, Kafka's default up to 2.4. Stories wait until a session ends, but a slow
-machine must not end a session."""
+"""The session timeout, Kafka's default up to 2.4. Stories wait until a session ends, so it must be
+short. But a slow machine must not end a session."""
 LONG_WAIT_MS = 20_000
-"""The wait of a fetch at the leader. It is long enough for a step even on a slow machine."""
+"""How long a fetch waits at the leader. A step fits in this time even on a slow machine."""
 HUNG_SESSION_MS = 20_000
 """The session timeout of a broker that is paused but must count as alive."""
 TRUNCATIONS = r"[Tt]runcat|[Bb]ased on .*leader epoch|[Oo]ut of range"
@@ -75,20 +75,24 @@ def settings(rule: Rule, system: str, fetch_wait_ms: int) -> dict[str, str]:
 
 
 def taught(rule: Rule) -> Rule:
-    """Return the rule that the story's texts describe: `LEADER_EPOCH_V0` counts as `LEADER_EPOCH`.
+    """Return the truncation rule that the story's texts describe.
 
-    The two differ only after two quick leader changes (KIP-279), which no story has.
+    `LEADER_EPOCH_V0` counts as `LEADER_EPOCH`, because the two rules differ only after two quick
+    leader changes (KIP-279), which no story has.
     """
     return Rule.HIGH_WATERMARK if rule is Rule.HIGH_WATERMARK else Rule.LEADER_EPOCH
 
 
 def keeps_epochs(plan: Plan, rule: Rule) -> bool:
-    """Return whether records have epochs. In Kafka, one setting decides message format and rule."""
+    """Return whether records have leader epochs, which depends on the truncation rule.
+
+    In Kafka, one setting decides both the message format and the rule.
+    """
     return plan.is_reference or rule is not Rule.HIGH_WATERMARK
 
 
 def of_epochs(plan: Plan, rule: Rule) -> tuple[str, ...]:
-    """Return the anomaly `incomplete-leader` if epochs exist to show it."""
+    """Return the anomaly `incomplete-leader`, which only leader epochs show; else nothing."""
     return ("incomplete-leader",) if keeps_epochs(plan, rule) else ()
 
 
@@ -101,15 +105,16 @@ def epochs(
 
 
 def raised_by_isr(plan: Plan) -> int:
-    """Return by how much the leader epoch grows when a replica leaves the ISR: 1 or 0.
+    """Return the growth of the leader epoch when a replica leaves the ISR: 1 or 0.
 
-    With ZooKeeper, the controller raises the epoch then. In KRaft only an election raises it.
+    With ZooKeeper, the controller raises the epoch when the ISR changes. In KRaft only an election
+    raises it.
     """
     return 1 if plan.mode is Mode.ZOOKEEPER else 0
 
 
 def leads_alone(plan: Plan, node: str) -> tuple[Condition, ...]:
-    """Wait until the first leader knows that it is alone in the ISR, if that raises the epoch."""
+    """Wait until the first leader knows that it is alone in the ISR, if this raises the epoch."""
     return (begins_epoch(node, 1),) if raised_by_isr(plan) else ()
 
 
@@ -153,7 +158,7 @@ def begins_epoch(node: str, epoch: int) -> Condition:
 
 
 def _roster(system: str, *, holders: int) -> dict[str, object]:
-    """Return the number of nodes: the replicas, and one more broker that gets no fault.
+    """Return the number of nodes: all replicas, and one more broker that gets no fault.
 
     With ZooKeeper, that broker is the controller. In KRaft, it answers clients while no other
     broker runs, because a dedicated controller does not answer them.

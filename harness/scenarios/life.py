@@ -4,7 +4,7 @@
 2. Create the story's topic with its replica assignment.
 3. Play the story step by step.
 4. Heal all faults, and wait for a full ISR.
-5. Final reads, note, stop, collect.
+5. Do final reads, note the brokers' state, stop, and collect files.
 
 If the story fails, the later phases still follow. Then the run ends with the story's error.
 """
@@ -204,8 +204,8 @@ class ScriptedLife:
     def _is_whole(self, view: ClusterView | None) -> bool:
         """Return whether the story's partition has a leader and a full ISR.
 
-        Brokers that the story removes for good need not be in the ISR. They may be in it if the
-        story ended early.
+        Brokers that the story removes for good need not be in the ISR. These brokers may be in the
+        ISR if the story ended early.
         """
         state = view.partitions.get((self._plan.topic_names[0], 0)) if view else None
         if state is None or state.leader is None:

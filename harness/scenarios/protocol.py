@@ -1,4 +1,4 @@
-"""The types of which a scenario is made."""
+"""The types from which a scenario is built."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -69,7 +69,7 @@ class QuorumSight:
         leader: The leading node; None if this node knows no leader.
         epoch: The quorum's epoch.
         voted_for: The node that got this node's vote; only from the file.
-        high_watermark, log_end: Of the metadata log; None if not reported.
+        high_watermark, log_end: Offsets of the metadata log; None if the node does not report them.
     """
 
     leader: str | None
@@ -80,7 +80,7 @@ class QuorumSight:
 
 
 class Sight(Protocol):
-    """The state that conditions check. Each method reads it anew; None if there is no answer."""
+    """The state that conditions check. Each method reads it from the cluster; None: no answer."""
 
     def partition(self) -> PartitionSight | None:
         """Read the partition's state from the cluster's metadata."""
@@ -98,7 +98,7 @@ class Sight(Protocol):
         """Ask a node about the controllers' quorum."""
 
     def quorum_file(self, node: str) -> QuorumSight | None:
-        """Read a node's `quorum-state` file."""
+        """Read a node's file `quorum-state`."""
 
     def lines(self, node: str, pattern: str) -> Sequence[str]:
         """Return a node's log lines since the step began that match a regex."""
@@ -125,8 +125,8 @@ class Condition:
     """A state that a step waits for.
 
     Attributes:
-        what: A description that fits after `waiting for`.
-        look: Checks the condition once.
+        what: A description of the state that completes the sentence `waiting for …`.
+        look: The function that checks the condition once.
         within_s: The time limit.
     """
 
@@ -140,7 +140,7 @@ class Step:
     """One step of a story.
 
     Attributes:
-        tells: What happens, in a sentence for readers.
+        tells: The events of the step, in a sentence for readers.
         moves: The actions and conditions, in order.
         why: The explanation of the step.
         lines: A regex of the broker log lines that the page shows with this step.
@@ -205,7 +205,7 @@ class Scenario:
         of_quorum: Whether the story is about the controllers' quorum. Then conditions check the
             controllers' metadata log, not the brokers' partition.
         transactions: Whether the story writes in transactions.
-        topic_settings: Settings of the story's topic, beside the brokers' defaults.
+        topic_settings: Settings of the story's topic that differ from the brokers' defaults.
         away: Returns the brokers that never come back, so that the end does not wait for them.
         roles: Returns the story's names for its nodes: `{"n1": "A", "n2": "B"}`.
     """

@@ -1,9 +1,9 @@
-"""What the stories of the controllers' quorum share: settings that fix the winners, and conditions.
+"""Settings and conditions that all stories about the controllers' quorum share.
 
-In Kafka, chance decides elections (KIP-595: random timeouts), but a story needs fixed roles. A
+In Kafka, chance decides elections (KIP-595: random timeouts), but a story needs fixed winners. A
 follower that still hears its leader refuses its vote (KIP-996). A refused candidate tries again
-after its election timeout. So with these settings, n101 wins the first election. n102 wins the next
-election without n101, and n101 wins the next one without n102.
+after its election timeout. So with these settings, n101 wins the first election. When n101 stops,
+n102 wins, and when n102 stops, n101 wins.
 """
 
 from harness.scenarios.protocol import Condition, Seen, Sight
@@ -73,7 +73,7 @@ def leads_quorum(asked: str, leader: str, *, epoch: int) -> Condition:
 
 
 def longer(node: str, than: str, *, by: int) -> Condition:
-    """Wait until one controller's metadata log is longer than another's by some records."""
+    """Wait until one controller's metadata log has some more records than another's."""
 
     def look(sight: Sight) -> Seen:
         one, other = sight.files(node), sight.files(than)

@@ -2,8 +2,8 @@
 
 The log of KRaft is replicated by Raft's rules with Kafka's fetches (KIP-595). A follower's fetch
 names an offset and an epoch. If the leader's log does not have this pair, the answer names the
-epoch and offset where the two logs part. The follower truncates there, and fetches again. This is
-the leader-epoch rule of KIP-101 and KIP-279, as a part of the fetch itself.
+epoch and offset where the two logs part. The follower truncates its log at this offset, and fetches
+again. This is the leader-epoch rule of KIP-101 and KIP-279, as a part of the fetch itself.
 """
 
 from harness.scenarios.actions import CreateTopics, Cut, Join, Produce

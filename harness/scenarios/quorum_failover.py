@@ -1,4 +1,4 @@
-"""The controllers' leader is killed, paused, and cut off: each time a new epoch begins.
+"""The controllers' leader is killed, paused, and cut off. Each time a new epoch begins.
 
 Elections of KRaft's quorum follow Raft (KIP-595) with pre-vote (KIP-996). A node that hears no
 leader asks first whether it would win. Then it becomes a candidate in a new epoch, votes for

@@ -20,7 +20,7 @@ _WORD = re.compile(r"[A-Z]+[a-z]*")
 
 
 class QuorumLook:
-    """Records the quorum at each step of one story.
+    """Records the state of the quorum at each step of one story.
 
     Args:
         sight: Asks nodes and reads their files.
@@ -46,7 +46,7 @@ class QuorumLook:
         }
 
     def logs(self, snapshot: str) -> Iterator[LogAtStep]:
-        """Yield each controller's log, from its copy in a snapshot.
+        """Yield each controller's metadata log, from its copy in a snapshot.
 
         The records that all controllers had at the end of the first step are shown as one span for
         each epoch. Later records are shown singly.

@@ -2,7 +2,7 @@
 
 Followers fetch from their leader. A fetch at offset n means: "I have everything below n". So the
 leader learns only with the next fetch that a follower has a record. The leader's high watermark is
-the lowest log end of the replicas in sync. Followers learn it with the next response. See
+the lowest log end of the replicas in sync. Followers learn this value with the next response. See
 https://kafka.apache.org/documentation/#replication
 
 The story slows these moments down, so that they can be seen. Requests of the followers are delayed

@@ -148,7 +148,7 @@ class ClusterSight:
 
     @property
     def log_place(self) -> Place:
-        """The partition whose log the story is about: its own, or the metadata log."""
+        """The partition of the story's log: the brokers' partition, or the metadata log's."""
         return (METADATA_TOPIC, 0) if self.of_quorum else self.place
 
 

@@ -1,7 +1,7 @@
 """Copy the replicas' files at a step to `snapshots/<step>/<node>/data`.
 
 The copies have the layout of `nodes/<node>`. Brokers write their files during the copy, so a copied
-segment may be cut off in a batch. Readers handle this, as they handle files after a crash.
+segment may be cut off in a batch. Readers handle such segments like files after a crash.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ def copy_replicas(
     Args:
         disk_of: Returns the files of a node.
         snapshot: The step's folder.
-        nodes: The nodes. From a node without a log folder nothing is copied.
+        nodes: The nodes. Nodes without a log folder are skipped.
         places: The partitions.
     """
     for node in nodes:

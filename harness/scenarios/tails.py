@@ -27,7 +27,7 @@ class FreshLine:
 
 @dataclass(slots=True)
 class Tails:
-    """The ends of the nodes' logs.
+    """The positions up to which nodes' logs were read.
 
     Attributes:
         disk_of: Returns the files of a node.
@@ -39,7 +39,7 @@ class Tails:
     _sizes: dict[tuple[str, PurePosixPath], int] = field(default_factory=dict)
 
     def mark(self) -> None:
-        """Begin a step: lines that are logged already count as old."""
+        """Begin a step. Lines that are in the logs now are not fresh."""
         self._sizes = {}
         for node in self.nodes:
             disk = self.disk_of(node)
@@ -48,7 +48,7 @@ class Tails:
                     self._sizes[node, file] = disk.size(file)
 
     def fresh(self, node: str, pattern: str) -> Iterator[FreshLine]:
-        """Yield the whole lines since the last mark that match a regex, file by file."""
+        """Yield the complete lines since the step began that match a regex, file by file."""
         wanted, disk = re.compile(pattern), self.disk_of(node)
         for file in _logs(disk):
             for text in _text(disk, file, self._sizes.get((node, file), 0)).split("\n")[:-1]:

@@ -118,6 +118,6 @@ def _others(plan: Plan, scenario: Scenario, choices: dict[str, str]) -> dict[str
 
 
 def _nearest(system: str, known: Sequence[str]) -> str:
-    """Return the system, or the first known one if none of the system's kind is known to work."""
+    """Return the given system if the story works on its kind, otherwise the first known system."""
     sort = system.partition(":")[0]
     return system if any(each.partition(":")[0] == sort for each in known) else known[0]

@@ -32,7 +32,7 @@ class Witness:
         self._quorum = QuorumLook(props.sight, props.paths, voters) if of_quorum else None
 
     def begin(self) -> None:
-        """Begin a step: log lines from now on belong to it."""
+        """Begin a step. Log lines from now on belong to this step."""
         self._props.sight.tails.mark()
 
     def look(self, scene: Scene) -> None:

@@ -7,10 +7,10 @@ from cluster.reference.machine import Request
 
 MS = 1_000_000
 WORK = "work"
-"""The timer that wakes a simulated client from outside."""
+"""The name of the timer that wakes a simulated client when another task calls it."""
 BACKOFF_NS = 100 * MS
 ANSWERED_NS = 10_000 * MS
-"""The timeout of real clients (`socket.timeout.ms`)."""
+"""The request timeout in nanoseconds, as in real clients (`socket.timeout.ms`)."""
 
 Taker = Callable[[int, object], None]
 """A function that receives the time and an answer, or None if no answer came."""
@@ -28,15 +28,15 @@ class Questions:
         self._takers: dict[int, Taker] = {}
 
     def ask(self, to: int, message: object, taker: Taker, limit_ns: int = ANSWERED_NS) -> Request:
-        """Return a new request to a broker; its answer goes to a function."""
+        """Return a new request to a broker. The function `taker` receives the answer."""
         number = next(self._numbers)
         self._takers[number] = taker
         return Request(number=number, to=to, message=message, timeout_ns=limit_ns)
 
     def has(self, number: int) -> bool:
-        """Return whether a request number is one of these requests."""
+        """Return whether a request with this number is in flight."""
         return number in self._takers
 
     def answered(self, now: int, number: int, message: object) -> None:
-        """Pass an answer to the function that waits for it."""
+        """Pass an answer to the function that waits for the answer."""
         self._takers.pop(number)(now, message)

@@ -22,7 +22,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     Attributes:
         topics: The topics that the member wants to read.
         owned: The partitions that the member has and wants to keep.
-        generation: The generation in which it got these partitions; -1: none.
+        generation: The generation in which the member got these partitions; -1: none.
     """
 
     topics: tuple[str, ...]
@@ -31,7 +31,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
 
 
 Members = Mapping[str, Subscription]
-"""Subscriptions by member id."""
+"""All members' subscriptions, by member id."""
 
 
 def packed(told: Subscription | Sequence[Key]) -> bytes:
@@ -119,7 +119,10 @@ def _cooperative(members: Members, partitions: Mapping[str, int]) -> dict[str, l
 
 
 def _owners(members: Members, keys: Sequence[Key]) -> dict[Key, str]:
-    """Return each partition's owner. The claim of the later generation wins; a tie has no owner."""
+    """Return each partition's owner: the member whose claim has the latest generation.
+
+    If two members claim a partition with the same generation, it has no owner.
+    """
     known, owners = {*keys}, dict[Key, str]()
     since: dict[Key, int] = {}
     for member, told in sorted(members.items()):

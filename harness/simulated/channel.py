@@ -1,7 +1,7 @@
 """Send Kafka's own requests to simulated brokers, over the simulation's links.
 
-Requests are not packed into bytes. The broker's side reads kio's entity and answers with an entity,
-by the same table as for the connections of other clients (`cluster.reference.wire.apis`).
+Requests are not packed into bytes. The simulated broker receives kio's entity and answers with an
+entity. The conversion uses the table of real connections (`cluster.reference.wire.apis`).
 """
 
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ class SimulatedChannel:
         return cast("A", api.write(message, answer))
 
     def knock(self, *, timeout_s: float) -> str:
-        """Send an invalid request, wait for the broker to hang up, and return this client's name.
+        """Send an invalid request, wait for the connection's end; return the connection's name.
 
         The broker gave this name to the connection.
         """
@@ -96,7 +96,7 @@ class SimulatedChannel:
             self._own = self._asker = None
 
     def _read(self, request: RequestPayload, api: Api) -> object:
-        """Return a request as a broker reads it; the same request object is converted only once."""
+        """Return a request in the broker's form. Each request object is converted only once."""
         before = self._asked.get(id(request))
         if before is not None and before[0] is request:
             return before[1]

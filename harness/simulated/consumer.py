@@ -22,7 +22,7 @@ MAX_WAIT_MS, MIN_BYTES, MOST_BYTES = 100, 65_536, 1 << 20
 """The real clients' fetch settings (`workloads.clients.settings`)."""
 KEPT_RECORDS = 20_000
 LOOK_EVERY_S = 0.01
-"""A waiting poll returns fetched records with at most this delay."""
+"""A poll that waits returns fetched records after at most this delay."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Consumer:
 
     Args:
         leaders: The known leaders.
-        wake: Fires the timer `WORK` at once.
+        wake: Triggers the timer `WORK` at once.
         questions: This machine's requests.
         restarts: Whether to restart a partition from its begin if the position is out of range. By
             default this is an error, because a reader must not skip records unnoticed.
@@ -64,7 +64,7 @@ class Consumer:
         self._kept: deque[tuple[Key, int, int | None, int, int]] = deque()
         self._errors: list[str] = []
         self._busy: set[int] = set()
-        """The leaders that have a fetch in flight."""
+        """The leaders with a fetch in flight."""
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
         """Read these partitions from now on, and drop all records fetched before."""
@@ -88,7 +88,7 @@ class Consumer:
 
     @property
     def has_news(self) -> bool:
-        """Whether a poll would return something."""
+        """Whether the next poll would return something."""
         return bool(self._kept or self._errors)
 
     def reads(self, key: Key) -> bool:
@@ -96,7 +96,7 @@ class Consumer:
         return key in self._readings
 
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
-        """Return fetched records, ends or an error; wait for one of them up to the timeout."""
+        """Return fetched records, partition ends or an error; wait for one up to the timeout."""
         deadline_s = stopwatch_s() + timeout_s if timeout_s else 0
         while True:
             batch = self._polled(limit)
@@ -106,7 +106,7 @@ class Consumer:
             pause_until(min(deadline_s, now_s + LOOK_EVERY_S))
 
     def _polled(self, limit: int) -> Batch:
-        """Return what was fetched. An error of any partition fails the whole poll."""
+        """Return the fetched records and ends. An error of any partition fails the whole poll."""
         kept = self._kept
         taken = [kept.popleft() for _ in range(min(limit, len(kept)))]
         error = "; ".join(self._errors) or None
@@ -175,7 +175,7 @@ class Consumer:
         return out
 
     def refreshed(self, now: int) -> list[Request]:
-        """Return a metadata request if the known leaders are too old."""
+        """Return a metadata request if the known leaders may be outdated, otherwise None."""
         return self._leaders.refreshed(now, self._questions)
 
     def _fetch(self, leader: int, positions: dict[Key, int]) -> Request:

@@ -32,7 +32,7 @@ _KEPT = 4096
 
 
 Record = tuple[int, int | None, int, int]
-"""Offset, value, leader epoch, damage bits."""
+"""A decoded record: offset, value, leader epoch, damage bits."""
 
 
 def record_batch(
@@ -48,7 +48,7 @@ def record_batch(
     Args:
         values: The values, one for each record.
         payload_bytes: The size of each record's payload.
-        producer: Producer id, epoch and first sequence number; -1 each without idempotence.
+        producer: Producer id, epoch and first sequence number; all -1 without idempotence.
         at_ms: The timestamp of all records.
         payload: Returns the payload of a value, for records without key and headers. None: use
             `contents.messages`.

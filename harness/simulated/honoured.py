@@ -1,4 +1,4 @@
-"""The librdkafka settings that simulated clients support: those of group members."""
+"""The librdkafka settings that simulated clients support: only the settings of group members."""
 
 SESSION = "session.timeout.ms"
 HEARTBEAT = "heartbeat.interval.ms"

@@ -1,4 +1,4 @@
-"""A simulated client's metadata: the leaders that brokers reported, and when to ask again."""
+"""A simulated client's metadata: the known leaders, and when to ask for them again."""
 
 from collections.abc import Mapping, Sequence
 
@@ -42,16 +42,16 @@ class Leaders:
         return self._counts
 
     def of(self, key: Key) -> tuple[int, int] | None:
-        """Return a partition's leader and leader epoch; None if no leader is known."""
+        """Return a partition's leader and its leader epoch; None if no leader is known."""
         return self._of.get(key)
 
     def forget(self, key: Key) -> None:
-        """Drop a partition's leader, because that broker no longer answers as leader; ask again."""
+        """Forget a partition's leader, because that broker no longer leads; ask again."""
         self._of.pop(key, None)
         self._told_ns = None
 
     def refreshed(self, now_ns: int, questions: Questions) -> list[Request]:
-        """Return a metadata request if the metadata is too old; the brokers are asked in turn."""
+        """Return a metadata request if the metadata is too old. The brokers take turns."""
         old = self._told_ns is None or now_ns - self._told_ns > REFRESH_NS
         if self._asking or not old:
             return []
@@ -59,12 +59,12 @@ class Leaders:
         return [questions.ask(self.someone(), self._question, self._take, _LIMIT_NS)]
 
     def someone(self) -> int:
-        """Return a broker for a request that any broker can answer; they take turns."""
+        """Return a broker for a request that any broker can answer. The brokers take turns."""
         self._turn += 1
         return self._brokers[self._turn % len(self._brokers)]
 
     def _take(self, now_ns: int, answer: object) -> None:
-        """Use a metadata answer, but ignore a leader epoch older than the known one."""
+        """Store the leaders of a metadata answer; ignore leader epochs older than the known one."""
         self._asking = False
         if not isinstance(answer, MetadataResponse):
             self._told_ns = None

@@ -25,12 +25,12 @@ class MemberMachine:
 
     Args:
         leaders: The known leaders.
-        wake: Fires the timer `WORK` at once.
+        wake: Triggers the timer `WORK` at once.
         settings: The group settings.
 
     Attributes:
         reader: Reads the assigned partitions.
-        membership: Knows the assigned partitions.
+        membership: The membership in the group, which has the assigned partitions.
         news: Set once a poll would return something or call the listener.
     """
 
@@ -93,7 +93,7 @@ class SimulatedGroupClient:
         self._machine.wake()
 
     def poll(self, limit: int, timeout_s: float) -> Batch:
-        """Call the listener, then return fetched records; wait for them for at most the timeout."""
+        """Call the listener, then return fetched records; wait for records up to the timeout."""
         machine = self._machine
         machine.membership.polled = True
         self._serve()
@@ -105,7 +105,7 @@ class SimulatedGroupClient:
         return batch if error is None else replace(batch, error=error)
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Read assigned partitions; None as start means the group's committed offset."""
+        """Read the assigned partitions. A start of None means the group's committed offset."""
         self._machine.reader.add({key: at for key, at in starts.items() if at is not None})
         unknown = tuple(key for key, at in starts.items() if at is None)
         if unknown:
@@ -124,7 +124,7 @@ class SimulatedGroupClient:
     def commit(
         self, positions: Mapping[Key, int], *, metadata: str, wait: bool
     ) -> Sequence[Answer]:
-        """Commit positions; return the answers, if the call waits for them.
+        """Commit positions. If the call waits for the answers, return them.
 
         Raises:
             GroupError: The whole commit failed.

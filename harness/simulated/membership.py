@@ -1,6 +1,6 @@
 """A simulated consumer's group membership: join, sync, heartbeat, rebalance and leave.
 
-The protocol is the one that librdkafka uses:
+The protocol follows librdkafka:
 https://cwiki.apache.org/confluence/display/KAFKA/Kafka+Client-side+Assignment+Proposal, KIP-394 (a
 member asks for its id) and KIP-429 (cooperative rebalances).
 """
@@ -81,7 +81,7 @@ class Stage(Enum):
 
     OUT = "out"
     WAITING = "waiting"
-    """The member has to join."""
+    """The member must join the group."""
     JOINING = "joining"
     SYNCING = "syncing"
     DEALING = "dealing"
@@ -94,7 +94,7 @@ _MEMBER = frozenset({Stage.DEALING, Stage.STEADY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dealt:
-    """An event for the application: it gets or loses partitions."""
+    """An event that gives partitions to the application or takes them away."""
 
     keys: tuple[Key, ...]
     given: bool
@@ -110,9 +110,9 @@ class Membership:
 
     Attributes:
         events: Changes of the assignment for the application. The caller passes each change to the
-            application and then calls `told`; after the last change it calls `settled`.
+            application and then calls `told`. After the last change, the caller calls `settled`.
         error: Why the next poll fails.
-        polled: Set by each poll.
+        polled: Whether the application has polled; each poll sets it.
     """
 
     def __init__(self, settings: GroupSettings, leaders: Leaders, questions: Questions) -> None:
@@ -146,7 +146,7 @@ class Membership:
             self._wishes.remove(wish)
 
     def owns(self, key: Key) -> bool:
-        """Return whether the application has a partition."""
+        """Return whether the application owns a partition now."""
         return key in self._owned
 
     def told(self, event: Dealt) -> None:
@@ -179,7 +179,7 @@ class Membership:
         return True
 
     def work(self, now: int) -> list[Effect]:
-        """Do what is due, and return the requests to send."""
+        """Do the work that is due, and return the requests to send."""
         if self.polled:
             self.polled, self._polled_ns = False, now
         self._give_up(now)
@@ -385,7 +385,7 @@ class Membership:
 
 _STRANGER = frozenset({ErrorCode.unknown_member_id, ErrorCode.illegal_generation,
                        ErrorCode.fenced_instance_id})  # fmt: skip
-"""Errors that mean: the member is no longer in the group."""
+"""Errors which mean that the member is no longer in the group."""
 
 
 def _error(message: object, kind: type) -> ErrorCode:

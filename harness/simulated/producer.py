@@ -1,9 +1,9 @@
 """A simulated producer: it sends messages as batches to the partitions' leaders.
 
 The producer is a state machine, like a simulated broker: events in, effects out. Each partition has
-a lane, with its own producer id and one batch in flight. So a retry keeps its place. If a batch's
-fate stays unknown, the lane gets a new producer id; real clients bump their epoch instead
-(KIP-360).
+a lane, with its own producer id and one batch in flight. So a retry keeps the order of the batches.
+If a batch's outcome stays unknown, the lane gets a new producer id. Real clients increase their
+epoch instead (KIP-360).
 """
 
 from collections import deque
@@ -35,15 +35,15 @@ from workloads.protocol import Key, Send, SendResult
 MOST_BYTES = 900_000
 _ACKS = {"0": 0, "1": 1, "all": -1}
 _EPOCH_MS = 1_700_000_000_000
-"""The first timestamp of records. Any constant would do, but all runs must have the same."""
+"""The timestamp of the first records. The value is arbitrary, but must be equal in all runs."""
 _TIMED_OUT = "_MSG_TIMED_OUT: Local: Message timed out"
 
 REFUSED_BEFORE_THE_APPEND = frozenset({
     ErrorCode.invalid_record, ErrorCode.corrupt_message, ErrorCode.message_too_large,
     ErrorCode.record_list_too_large,
 })  # fmt: skip
-"""Errors that come before the append. On the first try, they prove that the batch was not written.
-"""
+"""Errors that brokers report before they append. If the first try fails with one of them, the batch
+was not written."""
 
 Done = Callable[[SendResult], None]
 
@@ -80,10 +80,10 @@ class Producer:
     Args:
         plan: Sets acks, idempotence, retries and limits.
         leaders: The known leaders.
-        wake: Fires the timer `WORK` at once, for calls from outside.
+        wake: Triggers the timer `WORK` at once, for calls from outside of the machine.
         clock: Returns the virtual time, as used in the run's record.
         lone: Whether the producer sends only a few named messages, each with a value and its name.
-            Then `serve` returns as soon as a report comes.
+            Then `serve` returns as soon as a delivery report comes.
 
     Attributes:
         end: Ends the machine.
@@ -112,7 +112,7 @@ class Producer:
         self.end: Callable[[], None] = lambda: None
 
     def send(self, op: Send, done: Done) -> None:
-        """Queue an op; its result comes later."""
+        """Queue an op. Its result comes later, by a callback."""
         lane = self._lanes[op.key]
         deadline_ns = self._clock() + self._delivery_ns
         lane.waiting.append(_Entry(values=op.values.tolist(), deadline_ns=deadline_ns, done=done))
@@ -121,7 +121,7 @@ class Producer:
             self._wake()
 
     def serve(self, timeout_s: float) -> None:
-        """Let virtual time pass."""
+        """Let virtual time pass, so that the producer can work."""
         if self._came is not None:
             self._came.wait(timeout_s)
             self._came.clear()
@@ -129,18 +129,18 @@ class Producer:
             pause_until(stopwatch_s() + timeout_s)
 
     def waiting(self) -> int:
-        """Return how many messages have no report yet."""
+        """Return how many messages have no delivery report yet."""
         return self._waiting
 
     def check_reachable(self, topic: str, *, timeout_s: float) -> None:
-        """Do nothing. An op's messages form one batch, whenever their leader is found."""
+        """Do nothing. An op's messages form one batch, even if their leader is found later."""
 
     def close(self) -> None:
-        """End the producer's machine. Messages without a report never get one."""
+        """End the producer's machine. Messages without a delivery report never get one."""
         self.end()
 
     def start(self, now: int) -> Sequence[Effect]:
-        """Start, and ask for the leaders."""
+        """Start the machine, and ask for the leaders."""
         return [*self._leaders.refreshed(now, self._questions), timer("expire", 1000 * MS)]
 
     def on(self, now: int, event: Event) -> Sequence[Effect]:
@@ -170,7 +170,7 @@ class Producer:
                 self._put_out(lane, flight, now, out)
 
     def _fill(self, lane: _Lane, now: int, out: list[Effect]) -> None:
-        """Make a batch of the waiting ops, once the oldest has waited for the linger time."""
+        """Build a batch from the waiting ops, once the oldest op has waited for the linger time."""
         oldest_ns = lane.waiting[0].deadline_ns - self._delivery_ns
         left_ns = oldest_ns + self._linger_ns - self._clock()
         if left_ns > 0:

@@ -9,10 +9,11 @@ HEED_NS = 100_000_000
 class SignalledEvent(VirtualEvent):
     """Like `threading.Event`; after a signal handler sets it, waiters wake within 0.1 s.
 
-    A signal handler may interrupt the simulation between any two steps, so it must not change the
-    agenda. It sets a flag instead. While a task waits for the event and the agenda has other
-    entries, an entry of the agenda checks that flag every 0.1 s of virtual time. Without this
-    condition, the checks themselves would hide that nothing else is left on the agenda.
+    The agenda is the simulation's queue of timed events. A signal handler may interrupt the
+    simulation between any two steps, so it must not change the agenda. The handler sets a flag
+    instead. While a task waits for the event, an entry of the agenda checks that flag every 0.1 s
+    of virtual time. The checks stop when the agenda has no other entries, so that they do not hide
+    a simulation that hangs.
 
     Args:
         agenda: The agenda of virtual time.

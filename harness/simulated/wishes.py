@@ -1,7 +1,7 @@
 """Requests of a group member to its coordinator: offset commits and offset fetches.
 
-Such a request is called a wish. A wish waits for a coordinator. It is sent again if another
-coordinator may answer it.
+Such a request is called a wish. A wish waits until the member knows a coordinator. The request is
+sent again if another coordinator may answer it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -141,7 +141,7 @@ class Wish:
         what: The request.
         ended: Receives the result, once.
         asked: Whether the request is in flight.
-        until_ns: When the wish is given up; None: never by itself.
+        until_ns: When the wish is given up; None: it has no time limit.
         rests_until_ns: The request is not repeated before this time.
     """
 
@@ -152,7 +152,7 @@ class Wish:
     rests_until_ns: int = 0
 
     def waits(self, now: int) -> None:
-        """Start the time limit, if this is the first time without a coordinator."""
+        """Start the time limit when the wish first waits without a coordinator."""
         if self.until_ns is None and self.what.patience_ns is not None:
             self.until_ns = now + self.what.patience_ns
 

@@ -41,7 +41,8 @@ class ClientHosts:
         simulation: The simulation.
         plan: The run's plan.
         brokers: The brokers' ids, for the clients.
-        first: The number of this `ClientHosts` among all; it sets the range of ids.
+        first: The number of this `ClientHosts` among all; this number sets the range of machine
+            ids.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class ClientHosts:
         self._there: dict[int, Host] = {}
 
     def producer(self, *, lone: bool = False) -> Producer:
-        """Start a producer; closing it ends its machine."""
+        """Start a producer; its method `close` ends its machine."""
         plan, agenda = self._plan, self._simulation.agenda
 
         def make(wake: Callable[[], None]) -> Producer:
@@ -64,14 +65,14 @@ class ClientHosts:
         return made
 
     def reader(self, process: int) -> Consumer:
-        """Start a consumer; closing it ends its machine."""
+        """Start a consumer; its method `close` ends its machine."""
         del process
         made, host = self.start(lambda wake: Consumer(self._leaders(), wake=wake))
         made.end = partial(self.end, host)
         return made
 
     def member(self, process: int, group: str) -> GroupClient:
-        """Start a consumer of a group; closing or abandoning it ends its machine."""
+        """Start a consumer of a group; its methods `close` and `abandon` end its machine."""
         settings = GroupSettings.of(self._plan, process, group)
         machine, host = self.start(
             lambda wake: MemberMachine(self._leaders(), wake=wake, settings=settings)
@@ -82,7 +83,8 @@ class ClientHosts:
         """Start a client on its own machine.
 
         Args:
-            make: Makes the client. It receives a function that wakes the client from outside.
+            make: Makes the client. The function receives another function that wakes the client
+                from outside.
         """
         number = self._made + 1
         host = self._simulation.add(-(self._first + number), lambda _disk: Booted(machine=made))
@@ -104,7 +106,7 @@ class ClientHosts:
             del self._simulation.hosts[host.id]
 
     def end_all(self) -> None:
-        """End all remaining clients, as the end of a process does."""
+        """End all remaining clients, as the death of a process would."""
         for host in list(self._there.values()):
             self.end(host)
 
@@ -150,7 +152,7 @@ class SimulatedWorker:
         return self._task.is_over()
 
     def obituary(self) -> str:
-        """Return why the worker ended. An error in a worker ends the whole simulation earlier."""
+        """Return a sentence on the worker's end. An error ends the whole simulation before."""
         return f"worker {self.number} ended by itself"
 
     def exit_code(self) -> None:
@@ -161,7 +163,7 @@ class SimulatedWorker:
         self._orders.append(command_of(command))
 
     def end(self, deadline_s: float) -> bool:
-        """Wait for the worker until the deadline, then kill it; return whether it ended itself."""
+        """Wait for the worker until the deadline, then kill it; return whether it ended alone."""
         by_itself = self._task.join(max(0, deadline_s - stopwatch_s()))
         if not by_itself:
             self._task.kill()

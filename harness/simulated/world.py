@@ -26,15 +26,15 @@ from workloads.protocol import LoneSender, Reader
 from workloads.scripted import Script
 
 BESIDES_S = 600.0
-"""Virtual time for phases whose length no plan sets: starts, stops, faults that outlast the main
+"""Virtual time for phases without a length in the plan: starts, stops, faults that outlast the main
 phase, final reads."""
 _CHANNELS, _LONE = 99, 100
-"""Numbers of `ClientHosts`, larger than all workers' numbers. Each lone client has its own number.
-"""
+"""Numbers of `ClientHosts`, larger than all workers' numbers. Each lone client has its
+own number."""
 
 
 class SimulatedWorld:
-    """Implements `harness.world.World` by one simulation. The caller lets its time pass.
+    """Implements `harness.world.World` by one simulation, whose time passes only in `play`.
 
     Args:
         plan: The run's plan.

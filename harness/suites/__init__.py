@@ -1,10 +1,13 @@
-"""Suites: many runs in a night, chosen from a matrix, within a time budget, with reports.
+"""Suites: many runs in one night, chosen from a matrix, within a time budget, with reports.
+
+A night is one play of a suite, usually a nightly job, and consists of many runs.
 
 - `suite.py` reads `SUITE.toml`, and `expansion.py` expands it to entries with stable names.
 - `ordering.py` orders the entries.
 - `playing.py` and `player.py` play several runs at once, each in a process of its own.
 - `judging.py` and `bench.py` judge all runs in one process with one Spark session.
-- `conductor.py` leads the night. It writes each event to the night's journal first (`journal.py`),
+- `conductor.py` controls the night. It writes each event to the night's journal first
+  (`journal.py`),
   so that a killed night can resume.
 - `night.py` computes a night's state from its journal.
 - `repeats.py` decides which failures to rerun; `results.repeats` counts the reruns.

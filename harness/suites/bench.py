@@ -1,10 +1,10 @@
 """Judge a suite's runs as they come, with one engine for all: `python -m harness.suites.bench`.
 
 Each input line is JSON and names a run's folder. The answer is a line with the run's verdict. Runs
-that come during a judgement are judged together in the next one. The verdict and the page are in
-the run's folder before the answer. A run that already has a verdict, from before a crash, is not
-judged again. If another process holds a run's lock (`logquake check`), the run is judged later, and
-other runs do not wait for it. A line may also ask to rewrite a run's page, because its count of
+that arrive during a judgement are judged together in the next judgement. The verdict and the page
+are in the run's folder before the answer. A run that already has a verdict, from before a crash, is
+not judged again. If another process holds a run's lock (`logquake check`), the run is judged later,
+and other runs do not wait for it. A line may also ask to rewrite a run's page, because its count of
 reruns has changed.
 """
 
@@ -41,7 +41,7 @@ from results.wording.headline import ALLOWED
 AUTO = "auto"
 RETRY_S = 2.0
 HELD_LIMIT_S = 900.0
-"""A run that another process has locked for so long gets no verdict tonight."""
+"""How long another process may lock a run. After this time, the run gets no verdict tonight."""
 
 Orders = queue.SimpleQueue[Words | None]
 """The input lines; None marks their end."""
@@ -73,7 +73,7 @@ class Bench:
                     _write_anew(RunPaths(_root(each)))
 
     def judge(self, roots: list[Path]) -> None:
-        """Judge runs, and report each verdict; runs that another process has locked come later."""
+        """Judge runs, and report each verdict. Runs that another process has locked come later."""
         with ExitStack() as locks:
             ours = [root for root in roots if self._locked(root, locks)]
             left = [root for root in ours if read_verdict(RunPaths(root).verdict) is None]
@@ -83,7 +83,10 @@ class Bench:
                 pack_streams(RunPaths(root))
 
     def _locked(self, root: Path, locks: ExitStack) -> bool:
-        """Lock a run; return False if another process holds it, and report a lock held too long."""
+        """Lock a run; return False if another process holds the lock.
+
+        Report a lock held too long.
+        """
         try:
             locks.enter_context(lock_run(RunPaths(root)))
         except RunInUseError as held:
@@ -153,7 +156,7 @@ def _write_anew(paths: RunPaths) -> None:
 
 
 def _conclude(paths: RunPaths, verdict: Verdict | None) -> None:
-    """Write a run's verdict and page, and report the verdict; or report why that failed."""
+    """Write a run's verdict and page, and report the verdict. If this fails, report the reason."""
     try:
         if verdict is not None:
             write_verdict(paths, verdict)

@@ -1,4 +1,4 @@
-"""Causes of failures: each signature in a suite's nights, when it was seen, and how often."""
+"""Group the failures in a suite's nights by signature: when each appeared, and how often."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

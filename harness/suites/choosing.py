@@ -1,4 +1,4 @@
-"""Choose the next run of a night. This is a pure function of the night's state."""
+"""Choose the next run of a suite's night. This is a pure function of the night's state."""
 
 from collections.abc import Collection, Mapping
 from statistics import fmean
@@ -9,8 +9,8 @@ JUDGING_S = 5.0
 """The time from the end of a run's play to its verdict. Measured 2026-11 on 2 cores: 8 runs, 2 s to
 20 s, median 5 s."""
 OVERHEAD_S = 38.0
-"""The time of a run beside its warm-up and main phase, if neither the night nor the plan has a
-measured value."""
+"""The time that a run takes in addition to its warm-up and main phase. It is used if neither the
+night nor the plan has a measured value."""
 RECENT = 8
 
 
@@ -35,7 +35,7 @@ def next_item(
         left_s: The rest of the budget, in seconds.
         places: The machines that each run needs alone, by the run's number (see `place_of`).
         taken: The machines of the runs in progress.
-        more: Whether the night may plan further runs, beside reruns.
+        more: Whether the night may plan further runs that are not reruns.
     """
     fitting = [
         each
@@ -51,7 +51,7 @@ def next_item(
 
 
 def estimate_s(state: NightState, item: Item) -> float:
-    """Return how many seconds a run will take, from its start to its verdict.
+    """Return a run's estimated duration in seconds, from its start to its verdict.
 
     The estimate comes from the entry's runs of tonight, or from its runs in the store. Otherwise it
     adds the overhead of tonight's other runs to the plan's length.
@@ -68,7 +68,7 @@ def estimate_s(state: NightState, item: Item) -> float:
 
 
 def repeated_s(state: NightState) -> float:
-    """Return how long reruns have taken, with an estimate for those in progress."""
+    """Return the total duration of reruns, with an estimate for reruns in progress."""
     repeats = [each for each in state.items.values() if each.repeated]
     return sum(
         each.took_s or (estimate_s(state, each) if each.phase is Phase.UNDER_WAY else 0.0)

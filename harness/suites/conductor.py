@@ -1,4 +1,4 @@
-"""Lead a night: start runs, have them judged, rerun failures, and record everything in the journal.
+"""Control a suite's night: start runs, get verdicts, rerun failures, and keep the journal.
 
 Only this process writes the journal, and it writes each event before it acts on it. So a killed
 night resumes from its journal (`resumed`). The processes of the runs and of the judge die with this
@@ -47,9 +47,9 @@ from results.wording.headline import ALLOWED, headline
 TICK_S = 0.5
 INTERRUPTED = "the night was interrupted"
 MAX_DEATHS = 2
-"""A run is given up after its process has died so often in one night."""
+"""The number of times a run's process may die in one night. Then the run is given up."""
 LIMIT_FACTOR, LIMIT_S = 3.0, 300.0
-"""A run may take its plan's length times this factor, and so many seconds more."""
+"""The longest time for a run: its plan's length times the factor, plus the seconds."""
 
 Change = Callable[[NightState, Line], None]
 Event = PlayEvent | JudgeEvent
@@ -57,7 +57,7 @@ Event = PlayEvent | JudgeEvent
 
 @dataclass(slots=True, kw_only=True)
 class Conductor:
-    """Leads one night.
+    """Controls one night of a suite: starts runs, gets their verdicts, reruns failures.
 
     Attributes:
         suite: The suite.
@@ -121,7 +121,7 @@ class Conductor:
                 play.interrupt()
 
     def lead(self) -> None:
-        """Lead the night to its end.
+        """Play the night to its end.
 
         Raises:
             StoreError: The journal cannot be written, so the night must stop.
@@ -147,7 +147,7 @@ class Conductor:
             self._judge.close()
 
     def _no_time(self, item: Item) -> str:
-        """Return why a run was not played although the night is over."""
+        """Return why a run was not played before the night's end."""
         if not self.deadline:
             return "the night was not resumed"
         left_s = self.deadline - unix_s()
@@ -203,7 +203,7 @@ class Conductor:
         return turn is not None
 
     def _draw(self) -> bool:
-        """Plan another run if it fits in the budget; return whether there is one."""
+        """Plan another run if it fits in the budget; return whether a run was planned."""
         left_s = self.deadline - unix_s()
         drawn = self.source.draw(self.state) if left_s > 0 else None
         if drawn is None or estimate_s(self.state, Item(planned=drawn)) > left_s:

@@ -12,8 +12,9 @@ from results.record.atomic import StoreError
 from results.record.plan import Plan
 
 ALONE_S = 18.0
-"""The time that a run takes beside its warm-up and main phase, up to the end of its play, if it is
-played alone. The start takes 8 s, the end of clients and final reads 4 s, the stop of brokers 6 s.
+"""The time that a run takes in addition to its warm-up and main phase, up to the end of its play,
+if it is played alone. The start takes 8 s, the end of clients and final reads 4 s, the stop of
+brokers 6 s.
 
 Measured 2026-11: three brokers of Kafka 4.3.1 in processes, 2 cores, 2 runs: 17 s and 18 s.
 """
@@ -27,7 +28,7 @@ groups: 22 s to 36 s, median 33 s.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """How long a run will take.
+    """An estimate of how long a run will take.
 
     Attributes:
         takes_s: The time from the start of the run to its verdict.

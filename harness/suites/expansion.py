@@ -1,4 +1,4 @@
-"""Expand a suite to its entries. A pure function does it, so names are the same every night."""
+"""Expand a suite to its entries. This is a pure function, so names are the same every night."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ class Entry:
         name: Unique in the suite, and the same every night:
             `log/kafka:4.3.1/namespace/partition+kill#3`.
         values: The plan's values; without a seed, unless the suite names one.
-        seed: The seed; None: a new one each night.
+        seed: The seed; None: a new seed each night.
         weight: How early the entry's turn comes.
         labels: The texts that a `Match` compares, by its keys.
     """
@@ -71,13 +71,13 @@ class Entry:
 
 
 def drawn(*words: object) -> int:
-    """Return a seed that depends only on the given words."""
+    """Return a seed for some words. Equal words give equal seeds."""
     text = "\0".join(map(str, words))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % SEEDS
 
 
 def suite_named(path: Path) -> Suite:
-    """Read a suite that the user named; check that a file of strangers reaches nothing outside.
+    """Read a suite that the user named; check that an untrusted file reaches nothing outside.
 
     Raises:
         SuiteError: The file cannot be read, or is no suite. Or others can write it, and an entry
@@ -97,7 +97,7 @@ def suite_named(path: Path) -> Suite:
 
 
 def plans_of(suite: Suite) -> dict[str, Plan]:
-    """Return a plan for each entry, by its name; for a hunt, a plan for each system.
+    """Return a plan for each entry, by the entry's name; for a hunt, a plan for each system.
 
     Raises:
         SuiteError: The values make no valid plan.
@@ -133,7 +133,7 @@ def entries_of(suite: Suite) -> tuple[Entry, ...]:
     """Return the entries of a suite, in the order of its file.
 
     Raises:
-        SuiteError: Two entries have one name, an entry is not valid, or there is no entry.
+        SuiteError: Two entries have the same name, an entry is not valid, or there is no entry.
     """
     if suite.hunt is not None:
         raise SuiteError(
@@ -154,7 +154,7 @@ def entries_of(suite: Suite) -> tuple[Entry, ...]:
 
 
 def excluded(suite: Suite) -> int:
-    """Return how many combinations `[[exclude]]` leaves out."""
+    """Return the number of combinations that `[[exclude]]` leaves out."""
     return sum(_excluded(each, suite) for each in _all(suite))
 
 

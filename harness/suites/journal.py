@@ -1,4 +1,4 @@
-"""The journal of a night: a line for each event, written to disk before the night goes on.
+"""The journal of a suite's night: a line for each event, written before the night continues.
 
 `STORE/.suites/<suite>/<night>/journal.jsonl` is only appended to, and synced. If a crash cut off a
 line, its event counts as not done. A resumed night begins a new line. `harness.suites.night`
@@ -22,7 +22,8 @@ from results.record.terms import Validity
 from results.wording.inert import inert
 
 RunId = Annotated[str, Field(pattern=r"^([^/.\x00][^/\x00]*/[^/.\x00][^/\x00]*)?$")]
-"""`<name>/<UTC time>-<seed>`, or empty. A path that leads out of the store is rejected."""
+"""A regex for a run id, `<name>/<UTC time>-<seed>`, or an empty text. Paths out of the
+store fail."""
 
 
 class _Line(BaseModel):
@@ -66,11 +67,11 @@ class Planned(_Line):
     """For a run of a hunt: the run id of the run whose faults were changed. Empty: the faults are
     random."""
     otherwise: tuple[str, ...] = ()
-    """For a control run: each difference from the failed run, beside the system, in sentences."""
+    """For a control run: each difference from the failed run except the system, in sentences."""
 
 
 class Started(_Line):
-    """A run has a folder; none of its processes has started."""
+    """A run has a folder; no process of the run has started."""
 
     event: Literal["started"] = "started"
     item: int
@@ -86,8 +87,8 @@ class Played(_Line):
     sentence: str = ""
     """Why the run was not played to its end; empty if it was."""
     main_at: float = 0
-    """When the main phase began, in seconds since 1970; 0: there was none, or it was not recorded.
-    """
+    """When the main phase began, in seconds since 1970; 0: there was none, or it was
+    not recorded."""
     main_s: float = 0
     """The length of the main phase."""
     dropped: tuple[str, ...] = ()
@@ -95,7 +96,7 @@ class Played(_Line):
 
 
 class CutShort(_Line):
-    """A run died with its night. It was healed, it is not judged, and it will be played again."""
+    """A run died with its night. The run was healed, is not judged, and will be played again."""
 
     event: Literal["cut-short"] = "cut-short"
     item: int
@@ -126,7 +127,7 @@ class Judged(_Line):
 
 
 class Reached(_Line):
-    """What a run of a hunt reached, and which faults took effect in it.
+    """The transitions that a run of a hunt reached, and the faults that took effect in it.
 
     The line has only transitions and successions that no earlier line of the journal has. For a
     rerun it has none.
@@ -201,8 +202,8 @@ class Journal:
     """Appends to a night's journal; only one process may use it at a time.
 
     Args:
-        path: The journal's file. The first written line creates the file and its folder, because a
-            folder with a journal counts as a night.
+        path: The journal's file. The first written line creates the file and its folder, because
+            every folder with a journal counts as a night.
     """
 
     def __init__(self, path: Path) -> None:

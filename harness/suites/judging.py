@@ -1,4 +1,4 @@
-"""The judge of a night: one process with one engine, which receives each run when it ends."""
+"""The judge of a suite's night: one process with one engine, which judges each run when it ends."""
 
 import json
 import os
@@ -14,24 +14,25 @@ from results.record.terms import Validity
 
 MODULE = "harness.suites.bench"
 LIMIT_S = 1800.0
-"""A judge that has runs must answer within so many seconds."""
+"""A judge with waiting runs must answer within this many seconds."""
 END_LIMIT_S = 120.0
-"""The time at the end for pages that are still to be written."""
+"""How long the judge may take at the end to write the remaining pages."""
 MAX_DEATHS = 3
-"""A run is given up after the judge has died so often while judging it."""
+"""The number of times the judge may die while judging a run. Then the run is given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasJudged:
-    """A run has its verdict, and its page is written.
+    """The event that a run has its verdict, and its page is written.
 
     Attributes:
         run_id: The run.
         valid: The verdict.
         allowed: Whether the verdict is valid only because all anomalies are allowed.
-        as_expected: For a scenario: whether it ended as expected.
-        signature, sentence: The failure's signature and description; empty if nothing failed.
-        reason: The reason in a sentence; a second sentence has the cause, if it is known.
+        as_expected: For a scenario: whether the run ended as expected.
+        signature, sentence: The failure's signature and description; an empty string if nothing
+            failed.
+        reason: The reason for the verdict in a sentence; if the cause is known, a second sentence.
     """
 
     run_id: str
@@ -45,7 +46,7 @@ class WasJudged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotJudged:
-    """A run could not be judged."""
+    """The event that a run could not be judged."""
 
     run_id: str
     sentence: str
@@ -70,7 +71,7 @@ class Judge:
     folder: Path
     events: "queue.SimpleQueue[JudgeEvent]"
     starts: int = 0
-    """How often the engine was started; more than once only after it died."""
+    """How often the engine was started. It is started again only after it has died."""
     _child: Child | None = None
     _asked: bool = False
     _waiting: dict[Path, int] = field(default_factory=dict)
@@ -84,7 +85,7 @@ class Judge:
         return self.folder / "scratch"
 
     def judge(self, run_id: str) -> None:
-        """Judge a run later; the result is an event."""
+        """Send a run to the judge, which reports the result later as an event."""
         root = (self.store / run_id).absolute()
         with self._lock:
             self._asked = True
@@ -95,7 +96,7 @@ class Judge:
                 self._order(self._child, root)
 
     def write_page(self, run_id: str) -> None:
-        """Rewrite the page of a run later, if the engine runs; there is no answer."""
+        """Ask the judge to rewrite a run's page, if the engine runs. The judge sends no answer."""
         root = (self.store / run_id).absolute()
         with self._lock:
             if self._child is not None:
@@ -109,7 +110,7 @@ class Judge:
                 self._start()
 
     def end_if_late(self) -> None:
-        """End a judge that has runs and gives no answer; a new one takes its place."""
+        """Kill a judge that has waiting runs and gives no answer; a new judge takes its place."""
         with self._lock:
             if self._child is not None and self._waiting:
                 if stopwatch_s() - self._heard_s > LIMIT_S:

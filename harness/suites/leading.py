@@ -1,4 +1,4 @@
-"""Open a suite's night: a new night, or one that was killed and resumes."""
+"""Open a suite's night: a new night, or a night that was killed and now resumes."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ from results.store import Store, hold_run, is_alive
 from results.trust import refuse_unless_own
 
 DEAD_TIMEOUT_S = 60.0
-"""How long a run's processes may live after the night's leader has died."""
+"""How long a run's processes may survive after the night's main process has died."""
 
 Change = Callable[[NightState, Line], None]
 
@@ -52,14 +52,14 @@ class Resumption(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Lead:
-    """A night that can be led.
+    """An open night of a suite, ready to be played.
 
     Attributes:
         suite: The suite as it was when the night began.
-        conductor: Leads the night.
+        conductor: Controls the night.
         store: The folder of runs.
-        resumed: Whether the night had begun before.
-        wound_up: A sentence on the webhook message about the previous night, if that night was
+        resumed: Whether this is a resumed night.
+        wound_up: The result of the webhook post on the previous night, if that night had to be
             closed first.
     """
 
@@ -71,7 +71,7 @@ class Lead:
     listeners: list[Change] = field(default_factory=list)
 
     def play(self) -> NightState:
-        """Lead the night to its end, or until it is asked to finish; then write the results."""
+        """Play the night until it ends or is asked to stop; then write the results."""
         try:
             self.conductor.lead()
             if self.conductor.state.ended:
@@ -102,7 +102,7 @@ def opened(
     before: Sequence[Path] = (),
     changed: Suite | None = None,
 ) -> Iterator[Lead]:
-    """Open a night: the last one, if it was killed and has budget left, otherwise a new one.
+    """Open a night: resume the last one if it was killed and has budget left, else begin a new one.
 
     A killed night that does not resume is closed first. Its dead runs are healed, its played runs
     are judged, and the webhook gets a message about it.
@@ -160,7 +160,7 @@ def _goes_on(state: NightState, mode: Resumption) -> bool:
 
 
 def _refuse_another(folder: NightFolder, asked: Suite) -> None:
-    """Raise an error if an unfinished part of a hunt began with other values."""
+    """Raise an error if the values of an unfinished part of a hunt have changed."""
     if asked.hunt is None:
         return
     if others := differences(load_suite(folder.suite), asked):
@@ -220,13 +220,13 @@ def _planned(entries: list[Entry], lead: Lead, *, night: str) -> list[Planned]:
 
 
 def _wind_up(folder: NightFolder, store: Path, suite: Suite) -> str:
-    """Close a night that does not resume: judge its played runs; return what the webhook sent.
+    """Close a night that does not resume: judge its runs; return the result of the webhook post.
 
     Args:
         folder: The night's folder.
         store: The folder of runs.
-        suite: The suite as it is now. It replaces the night's own suite if that cannot be read,
-            because no run is played.
+        suite: The suite as it is now. The current suite is used if the night's own suite cannot be
+            read.
     """
     try:
         begun = load_suite(folder.suite)
@@ -325,7 +325,7 @@ def _cut(store: Path, run_id: str, *, item: int) -> CutShort:
 
 
 def _unknown_to(state: NightState, store: Path) -> dict[str, int]:
-    """Return this night's runs that are missing in its journal: the night died at their start."""
+    """Return this night's runs without a line in the journal: the night died at their start."""
     known = {run for item in state.items.values() for run in (item.run_id, *item.cut_short)}
     found: dict[str, int] = {}
     for paths in Store(store).runs():

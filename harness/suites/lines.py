@@ -1,4 +1,4 @@
-"""A child process that speaks JSON lines, and dies with its parent."""
+"""A child process that exchanges lines of JSON with its parent, and dies with its parent."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 END_TIMEOUT_S = 30.0
 GO = "go"
-"""The line to a player: the journal has its run's id, so the run may start."""
+"""The line to a player process that lets its run start, because the journal has the run's id."""
 ENGINE = "LOGQUAKE_ENGINE"
 """The environment variable that selects the judge's engine: auto, spark, local."""
 END, ALONE, PAGE = "end", "alone", "page"
@@ -32,7 +32,7 @@ class Child:
     Args:
         module: The module to run.
         log: The file for its standard error.
-        environment: Environment variables for the child, beside this process's own.
+        environment: Environment variables for the child, in addition to this process's own.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Child:
         return self._process.pid
 
     def tell(self, text: str) -> bool:
-        """Send a line; return False if the child no longer reads."""
+        """Send a line to the child; return False if the child no longer reads."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(text.encode() + b"\n")
@@ -65,7 +65,7 @@ class Child:
         return True
 
     def answers(self) -> Iterator[Words]:
-        """Yield the child's answers until it ends; lines that are no JSON object are left out."""
+        """Yield the child's answers until it ends. Lines that are not JSON objects are skipped."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
@@ -76,7 +76,7 @@ class Child:
                 yield words
 
     def interrupt(self) -> None:
-        """Send SIGINT, so that the child ends in order."""
+        """Send SIGINT to the child, so that it ends in order."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
 
@@ -85,7 +85,7 @@ class Child:
         self._process.kill()
 
     def close(self, timeout_s: float = END_TIMEOUT_S) -> int:
-        """Close the child's input, wait for its end, kill it after a timeout; return its status."""
+        """Close the child's input, wait for its end, kill it when late; return its exit status."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # The child has ended with unread input.
             self._process.stdin.close()

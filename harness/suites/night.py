@@ -1,4 +1,4 @@
-"""Compute the state of a night from the lines of its journal, as a pure function."""
+"""Compute the state of a suite's night from the lines of its journal. This is a pure function."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,16 +46,16 @@ class Item:
     Attributes:
         planned: The journal's line that planned it.
         phase: The current phase.
-        run_id: The run that counts; empty: none yet.
-        cut_short: Earlier runs of this item that died with the night.
+        run_id: The id of the run that counts; empty: no run has started.
+        cut_short: Earlier runs of this item that died with the night's process.
         left: What these dead runs left behind, and no heal could undo, in sentences.
         started_at, played_at, judged_at: In seconds since 1970; 0: not yet.
         main_at: When the main phase began, in seconds since 1970.
         main_s: The length of the main phase.
         dropped: The faults that the schedule left out, with the reasons, in sentences.
         judged: The verdict.
-        reached: For a run of a hunt: what it reached.
-        sentence: Why it was not played, not played to its end, or has no verdict.
+        reached: For a run of a hunt: what the run reached.
+        sentence: Why the item was not played, was not played to its end, or has no verdict.
     """
 
     planned: Planned
@@ -90,7 +90,7 @@ class Item:
 
     @property
     def outcome(self) -> Validity | None:
-        """The outcome that counts: a story that ended as expected is valid. None: unknown."""
+        """The outcome that counts: a scenario that ended as expected is valid. None: unknown."""
         if self.phase is Phase.UNPLAYED:
             return Validity.UNKNOWN
         if self.judged is None:
@@ -103,7 +103,7 @@ class Item:
 
     @property
     def tone(self) -> str:
-        """The word that sets its colour: its outcome, `allowed`, or its phase."""
+        """The word that selects the item's colour: its outcome, `allowed`, or its phase."""
         if self.outcome is None:
             return self.phase.value
         found = self.judged is not None and self.judged.allowed
@@ -111,13 +111,13 @@ class Item:
 
     @property
     def took_s(self) -> float:
-        """The time from its start to the end of its play."""
+        """The time from the run's start to the end of its play."""
         return max(0.0, self.played_at - self.started_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightState:
-    """The current state of a night.
+    """The current state of a suite's night.
 
     Attributes:
         suite, night: The names of the suite and the night.
@@ -125,9 +125,9 @@ class NightState:
         guided: For a hunt: whether earlier runs guide its choices; None: not recorded.
         budget_s: How long the night may last.
         items: By number, in the order of the night; reruns are added when failures need them.
-        spans: The times during which a process led the night, as (start, end).
+        spans: The times during which a process played the night, as (start, end).
         ended: Whether the night is over.
-        stopped: Why an unfinished night was stopped; empty if it goes on or was killed.
+        stopped: Why an unfinished night was stopped; an empty string if it goes on or was killed.
         dropped: The runs that retention deleted.
     """
 
@@ -149,16 +149,16 @@ class NightState:
 
     @property
     def active_s(self) -> float:
-        """How long a process has led the night."""
+        """How long processes have played the night in total."""
         return sum(end - start for start, end in self.spans)
 
     @property
     def planned(self) -> list[Item]:
-        """The items that are no reruns, one for each entry."""
+        """The items that are not reruns, one for each entry."""
         return [each for each in self.items.values() if not each.repeated]
 
     def having(self, *phases: Phase) -> list[Item]:
-        """Return the items in some phases, in order."""
+        """Return the items in the given phases, in order."""
         return [each for each in self.items.values() if each.phase in phases]
 
     @property
@@ -209,7 +209,7 @@ def _with(state: NightState, line: Line) -> NightState:
 def _moved(
     item: Item, line: Started | Played | CutShort | Judged | Reached | Unplayed | LeftOut
 ) -> Item:
-    """Return an item after one more line. An item that is over stays: no second verdict counts."""
+    """Return an item after one more line. A finished item never changes."""
     if isinstance(line, Reached):  # It comes after the verdict.
         return replace(item, reached=item.reached or line)
     if item.phase in OVER:
@@ -256,7 +256,7 @@ def _put(state: NightState, item: Item) -> NightState:
 
 
 def _spans(spans: Sequence[tuple[float, float]], line: Line) -> tuple[tuple[float, float], ...]:
-    """Lengthen the last span, or begin one: between crash and resume, no process led the night."""
+    """Lengthen the last span, or begin a new one. Between crash and resume, no process played."""
     if not spans or isinstance(line, Resumed):
         return (*spans, (line.at, line.at))
     *before, (start, end) = spans

@@ -1,4 +1,4 @@
-"""The folders of a suite's nights: `STORE/.suites/<suite>/<night>/`."""
+"""The folders of a suite's nights (one night is one play): `STORE/.suites/<suite>/<night>/`."""
 
 import fcntl
 import os
@@ -21,7 +21,7 @@ the lock for microseconds only."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightFolder:
-    """The files of a night.
+    """The files of one night of a suite.
 
     Attributes:
         root: `STORE/.suites/<suite>/<night>`.
@@ -61,7 +61,7 @@ class NightFolder:
 
     @property
     def kept(self) -> list[Path]:
-        """The journals of these copies."""
+        """The journals of the copied parts."""
         return sorted(self.before.glob("*.jsonl"))
 
     @property
@@ -92,7 +92,7 @@ def nights_of(store: Path, suite: str) -> list[NightFolder]:
 
 
 class SuiteLock:
-    """The lock of a suite: only one process at a time leads its nights.
+    """The lock of a suite: only one process at a time may play its nights.
 
     The kernel releases the lock when that process dies (man 2 flock).
 
@@ -101,7 +101,7 @@ class SuiteLock:
         suite: The suite's name.
 
     Raises:
-        StoreError: Another process leads the suite, its nights belong to another user, or the store
+        StoreError: Another process plays the suite, its nights belong to another user, or the store
             cannot be written.
     """
 
@@ -140,7 +140,7 @@ class SuiteLock:
 
 
 def is_led(store: Path, suite: str) -> bool:
-    """Return whether a process leads a night of the suite now."""
+    """Return whether a process plays a night of the suite now."""
     try:
         with open_file(suite_folder(store, suite) / "lock") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

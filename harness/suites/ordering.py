@@ -1,4 +1,4 @@
-"""Order a night's entries: large weights and long waits come first."""
+"""Order the entries of a suite's night: entries with large weights and long waits come first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,10 +6,11 @@ from harness.suites.expansion import Entry, drawn
 
 
 def ordered(entries: Iterable[Entry], *, waited: Mapping[str, int], night: str) -> list[Entry]:
-    """Return entries in the order of a night.
+    """Return entries in the order in which a night plays them.
 
-    An entry's priority grows by its weight with each night without it. So even an entry of small
-    weight is played in time. Between equal priorities, a random number from the night's id decides.
+    An entry's priority grows by its weight with each night in which the entry was not played. So
+    even an entry of small weight is played in time. Between equal priorities, a random number from
+    the night's id decides.
 
     Args:
         entries: The suite's entries.
@@ -31,8 +32,8 @@ def waited_nights(entries: Iterable[Entry], nights: Sequence[Iterable[str]]) -> 
         nights: For each past night, the names of the entries played, the oldest night first.
 
     Returns:
-        By name: 1 if the entry was played last night; one more than the number of nights if it was
-        never played.
+        By entry name: 1 if the entry was played last night; one more than the number of nights if
+            the entry was never played.
     """
     last: dict[str, int] = {}
     for number, played in enumerate(nights):

@@ -1,10 +1,10 @@
-"""Play one run of a night, without judging it: `python -m harness.suites.player`.
+"""Play one run of a suite's night, without judging it: `python -m harness.suites.player`.
 
-Standard input and output are pipes to the night's leader. One JSON line names the run to play. Once
-the run has its folder, this process sends the run's id. It starts nothing before the answer `go`.
-So the journal knows each run before the run can leave anything to heal. The last line reports how
-the run went. When the pipe closes, this process dies, and with it all processes of the run (see
-`harness.stage`).
+Standard input and output are pipes to the night's main process. One JSON line names the run to
+play. Once the run has its folder, this process sends the run's id. The process starts nothing
+before the answer `go`. So the journal knows each run before the run can leave anything to heal. The
+last line reports how the run went. When the pipe closes, this process dies, and with it all
+processes of the run (see `harness.stage`).
 """
 
 import json
@@ -30,7 +30,7 @@ from results.record.plan import PlanError, plan_from
 
 
 def main() -> None:
-    """Play the run that standard input names."""
+    """Play the run that a line of standard input names."""
     order = json.loads(sys.stdin.readline())
     night = Night.model_validate(order["night"])
     staging = Staging(plan_from(order["plan"]), Path(order["store"]), Console(quiet=True))
@@ -75,7 +75,10 @@ def _sentence(result: StageResult) -> str:
 
 
 def main_phase_s(paths: RunPaths) -> tuple[float, float]:
-    """Return the begin of a run's main phase, counted from its start, and its length; else 0, 0."""
+    """Return the begin of a run's main phase, counted from the run's start, and its length.
+
+    Return 0, 0 if there was no main phase.
+    """
     at = {each.name: each.at_ns for each in load_milestones(paths.milestones)}
     # The second pair is a story's main phase.
     for begins, ends in (("main", "main-ended"), ("ready", "healed")):

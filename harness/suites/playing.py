@@ -1,4 +1,4 @@
-"""The runs in progress: one process and one thread for each."""
+"""The runs in progress in a suite's night, with one process and one thread for each run."""
 
 import json
 import queue
@@ -27,7 +27,7 @@ START_LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HasFolder:
-    """A run has its folder, and waits for `Play.go`."""
+    """The event that a run has its folder, and waits for `Play.go`."""
 
     item: int
     run_id: str
@@ -35,7 +35,7 @@ class HasFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasPlayed:
-    """A run was played, to its end or not."""
+    """The event that a run was played, to its end or not."""
 
     item: int
     run_id: str
@@ -47,7 +47,7 @@ class WasPlayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasRefused:
-    """A run could not be played, for a reason that the user can fix."""
+    """The event that a run could not be played, for a reason that the user can fix."""
 
     item: int
     sentence: str
@@ -55,7 +55,7 @@ class WasRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Died:
-    """The process of a run died. Its remains were healed, except for those in `left`."""
+    """The event that a run's process died. Its remains were healed, except for those in `left`."""
 
     item: int
     run_id: str
@@ -131,7 +131,7 @@ class Play:
         self._child.interrupt()
 
     def end_if_late(self) -> bool:
-        """Kill the run if it takes longer than its limit; return whether it did."""
+        """Kill the run if it takes longer than its limit; return whether the run was killed."""
         if stopwatch_s() - self.begun_s < self.order.limit_s:
             return False
         self._child.kill()

@@ -1,11 +1,11 @@
 """The pytest plugin for `--logquake nightly.toml`: it plays a suite's entries as test items.
 
-An item has the name of its entry. All items together are one night of the suite, led as by
-`logquake suite run`: several runs at once, one judge, reruns of failures, results in the store. An
-item waits for its entry's verdict. An unknown verdict is a failure with its reason, never a pass.
+An item has the name of its entry. All items together are one night of the suite, as with `logquake
+suite run`: several runs at once, one judge, reruns of failures, results in the store. An item waits
+for its entry's verdict. An unknown verdict is a failure with its reason, never a pass.
 
 `logquake_pytest` defines the options. It registers this module only in sessions that name a suite,
-so no other session imports it.
+so other sessions do not import this module.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Print what is new, and where the results are."""
+    """Print the new failures, and the paths of the results."""
     for night in config.stash.get(NIGHTS, {}).values():
         terminalreporter.section("logquake")
         for line in night.told():
@@ -121,7 +121,7 @@ class EntryItem(pytest.Item):
     def repr_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], style: _Style | None = None
     ) -> str:
-        """Return the reason without a stack trace, because the failure is the brokers'."""
+        """Return the reason without a stack trace, as the brokers failed, not the test code."""
         from harness.suites.pytest_night import EntryFailed  # noqa: PLC0415 - as above
 
         if isinstance(excinfo.value, EntryFailed):

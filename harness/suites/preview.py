@@ -1,4 +1,4 @@
-"""`logquake suite run --dry-run`: show a night's entries, how long they take, what is left out."""
+"""`logquake suite run --dry-run`: show a night's entries, their times, and what is left out."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ BY_DEFAULT = (
 
 
 def print_preview(suite: Suite, store: Path, console: Console) -> None:
-    """Print a suite's entries in order, how long they take here, and what is left out.
+    """Print a suite's entries in order, their times on this machine, and what is left out.
 
     Args:
         suite: The suite.

@@ -1,4 +1,4 @@
-"""The night of a pytest session. A thread leads it, as `logquake suite run` does."""
+"""Play a suite's night during a pytest session, in a thread, as `logquake suite run` does."""
 
 import threading
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ from results.wording.inert import inert
 
 
 class EntryFailed(Exception):  # noqa: N818 - pytest prints the name
-    """An entry is not valid; the message is the reason."""
+    """An entry's verdict is not valid; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,8 @@ class Outcome:
     """The result of an entry.
 
     Attributes:
-        failure: Why the entry is not valid; empty if it is.
-        skipped: Why the entry was not played; empty if it was.
+        failure: Why the entry is not valid; an empty string if it is.
+        skipped: Why the entry was not played; an empty string if it was.
         properties: The entry's run and seed, for reports.
     """
 
@@ -37,7 +37,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class PytestNight:
-    """One night, and the thread that leads it.
+    """The night of a pytest session, and the thread that plays the night.
 
     Args:
         suite: The suite's file.
@@ -58,7 +58,7 @@ class PytestNight:
     _over: bool = False
 
     def start(self) -> None:
-        """Open the night, and start the thread that leads it.
+        """Open the night, and start the thread that plays the night.
 
         Raises:
             SuiteError, StoreError: The night cannot be opened.
@@ -107,7 +107,7 @@ class PytestNight:
         return exit_code(self._lead.conductor.state) == VALID
 
     def told(self) -> list[str]:
-        """Return lines for the end of the session: what is new, and where the results are."""
+        """Return lines for the session's end: the new failures, and the paths of the results."""
         if self._lead is None:
             return []
         folder = self._lead.conductor.folder

@@ -108,7 +108,7 @@ def _wanted(item: Item, repeat: Repeat, night: str) -> Iterator[tuple[Why, int, 
 
 
 def trials(nights: Iterable[NightState]) -> list[Trial]:
-    """Return the runs that count in recurrence rates: those that the store still has."""
+    """Return the runs that count in recurrence rates, i.e. those that are still in the store."""
     known = list(nights)
     gone = {run_id for night in known for run_id in night.dropped}
     items = [item for night in known for item in night.items.values()]
@@ -149,14 +149,14 @@ def uncounted(state: NightState, key: str) -> list[str]:
 
 
 def _never(items: Iterable[Item]) -> str:
-    """Return why a failure got no rerun at all."""
+    """Return why a failure got no rerun."""
     if all(each.repeated for each in items):
         return "it was not repeated: only a repeat of another failure had it"
     return "it was not repeated: the suite's [repeat] asks for no repeat of it"
 
 
 def _missing(item: Item, state: NightState, key: str) -> str:
-    """Return why a rerun does not count; empty if it counts."""
+    """Return why a rerun does not count; an empty string if it counts."""
     match item.phase:
         case Phase.JUDGED:
             return "" if counts(_trial(item), key) else "came to no verdict"

@@ -1,4 +1,4 @@
-"""Write a night's results, `junit.xml` and `summary.md`, again after each verdict."""
+"""Write the results of a suite's night, `junit.xml` and `summary.md`, again after each verdict."""
 
 from functools import cache
 from pathlib import Path
@@ -94,7 +94,7 @@ def causes_until(store: Path, suite: str, folder: NightFolder) -> list[Cause]:
 
 
 def exit_code(state: NightState) -> int:
-    """Return a night's exit code: that of its worst verdict, or of `unknown` if unfinished."""
+    """Return a night's exit code: the code of its worst verdict, or of `unknown` if unfinished."""
     unfinished = bool(state.having(Phase.WAITING, Phase.UNDER_WAY, Phase.PLAYED))
     worst = max(
         state.worst,

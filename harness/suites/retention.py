@@ -125,7 +125,7 @@ def retire(store: Path, suite: Suite, *, now_s: float) -> list[str]:
 
 
 def _put_away(paths: RunPaths) -> bool:
-    """Move a run out of the store in one step, so that a kill leaves the whole run or none of it.
+    """Move a run out of the store in one step, so that a kill leaves the whole run or nothing.
 
     Returns:
         Whether the run was moved. A locked run stays, and so does a run that cannot be moved.
@@ -146,15 +146,15 @@ def _known_runs(store: Path, suite: str) -> set[str]:
 
 
 def _lies_in(store: Path, paths: RunPaths) -> bool:
-    """Return whether a run's folder is in the store, and not only linked from it."""
+    """Return whether a run's folder is in the store itself, not behind a link."""
     return paths.root.resolve() == store.resolve() / paths.run_id
 
 
 def _droppable(paths: RunPaths, suite: str) -> bool:
     """Return whether a run may be deleted.
 
-    The run must belong to this suite and user, and must have been played here. It must have ended,
-    and keep no cluster.
+    The run must belong to this suite and user, and must have been played here. The run must have
+    ended, and must keep no cluster.
     """
     if (paths.root / MANIFEST).exists():
         return False  # It was imported from a bundle.

@@ -32,8 +32,8 @@ class Slots:
 
     Attributes:
         runs: The number of runs whose clients have not ended.
-        ending: How many more runs may be in progress if their clients have ended. They do final
-            reads, stop and collect files while the next runs start.
+        ending: How many more runs may be in progress if their clients have ended. Such runs do
+            final reads, stop and collect files while the next runs start.
 
     At most half of the runs may be starting at the same time. Two clusters that start together do
     not start faster, and their main phases would then begin and end together, too.
@@ -54,7 +54,7 @@ class Slots:
 
 
 def slots(parallel: int | Literal["auto"], plans: Iterable[Plan]) -> Slots:
-    """Return how many runs are played at once on this machine.
+    """Return the number of runs that are played at the same time on this machine.
 
     Args:
         parallel: The suite's setting; a number is never exceeded.
@@ -68,7 +68,7 @@ def slots(parallel: int | Literal["auto"], plans: Iterable[Plan]) -> Slots:
 
 
 def auto_slots(*, cores: int, memory_bytes: int, nodes: int) -> Slots:
-    """Return how many runs fit: one for each core, as far as memory allows, and at least one.
+    """Return the number of runs that fit: one per core if memory allows, and at least one.
 
     A run's brokers are busy while they start, and hardly busy afterwards. So one run for each core
     leaves room for the judge. More runs would slow down clients, and a run without traffic is
@@ -86,7 +86,7 @@ def auto_slots(*, cores: int, memory_bytes: int, nodes: int) -> Slots:
 
 
 def place_of(plan: Plan) -> str:
-    """Return the ssh hosts that a run needs for itself; empty for other kinds of hosts.
+    """Return the ssh hosts that a run needs for itself; an empty string for other kinds of hosts.
 
     Two runs in namespaces, containers or processes do not disturb each other: each run has its own
     networks, names and ports. Brokers on one ssh host would listen on the same port.

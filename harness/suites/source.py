@@ -1,4 +1,4 @@
-"""The source of a night's runs: a suite's entries, or a hunt's random choice."""
+"""Provide the runs of a night from a suite's entries or a hunt's random choice."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from results.record.plan import Plan
 
 
 class Source(Protocol):
-    """Provides the runs of a night, and the reruns that follow from verdicts."""
+    """The source of a night's runs and of the reruns that follow from verdicts."""
 
     def plan(self, planned: Planned) -> Plan | None:
         """Return the plan of a run; None if this version of Logquake has no such entry.
@@ -36,7 +36,7 @@ class Entries:
     """A suite's entries, all of them planned when the night begins.
 
     Args:
-        entries: By name.
+        entries: The entries by name.
         repeat: How often failures are rerun.
         store: The store with the failed runs.
     """

@@ -1,4 +1,4 @@
-"""Show a night on a terminal: runs that are done, runs in progress, new failures, time left."""
+"""Show a suite's night on a terminal: ended runs, current runs, new failures, time left."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class Status:
     Attributes:
         state: The night's state.
         causes: The causes in the suite's nights up to this one.
-        led: Whether a process leads the night now.
+        led: Whether a process plays the night now.
         now_s: The moment, in seconds since 1970.
         reached: The last milestone of each run in progress, by run id.
     """
@@ -49,7 +49,7 @@ class Status:
     reached: dict[str, str]
 
     def __rich__(self) -> RenderableType:
-        """Return the night for a terminal."""
+        """Return the table that shows the night on a terminal."""
         parts = [self._head(), self._bar(), Text("")]
         for title, causes in ((self._new, self._broken(new=True)),
                               ("seen before", self._broken(new=False))):  # fmt: skip
@@ -66,7 +66,7 @@ class Status:
 
     @property
     def _new(self) -> str:
-        """The title for new failures: "tonight" only for a recent night."""
+        """The title for new failures. It has the word "tonight" only for a recent night."""
         recent = self.now_s - self.state.begun_at < DAY_S
         return "new tonight" if recent else "new in that night"
 
@@ -189,7 +189,7 @@ def _called(item: Item) -> str:
 
 
 def _cells(*cells: str) -> list[Text]:
-    """Return table cells whose text is never read as rich's markup."""
+    """Return table cells; their texts are never interpreted as rich's markup."""
     return [Text(inert(each)) for each in cells]
 
 

@@ -28,7 +28,7 @@ PlanValues = dict[str, Any]
 
 
 class SuiteError(PlanError):
-    """A suite that cannot be played. The message is one sentence with the remedy."""
+    """A suite that cannot be played. The message is one sentence that names the remedy."""
 
 
 class Table(BaseModel):
@@ -68,11 +68,11 @@ class HandEntry(Table):
     name: str = Field(pattern=r"^[^\s#:/][^\s#]{0,120}$")
     """The entry's name in reports."""
     plan: PlanValues = Field(default_factory=dict)
-    """Keys of its plan, over those of the suite."""
+    """Keys of the entry's plan, which override those of the suite."""
     seeds: int | tuple[int, ...] = 1
-    """How many new seeds each night, or which ones."""
+    """The number of new seeds each night, or a list of seeds."""
     weight: float = Field(default=1, gt=0)
-    """How much sooner than others its turn comes."""
+    """How much sooner than others the entry is played."""
 
     @field_validator("seeds")
     @classmethod
@@ -103,7 +103,7 @@ class Weight(Match):
     """The weight of the selected entries; the default weight is 1."""
 
     weight: float = Field(gt=0)
-    """2: their turn comes twice as fast."""
+    """2: the entries are played twice as often."""
 
 
 class Repeat(Table):
@@ -123,9 +123,9 @@ class Keep(Table):
     """Which runs of this suite are kept. The first and last run of a signature are always kept."""
 
     days: float | None = Field(default=None, gt=0)
-    """Runs that are older are removed."""
+    """Runs older than this number of days are removed."""
     gib: float | None = Field(default=None, gt=0)
-    """The oldest runs are removed until all of them take less, in GiB."""
+    """The size limit for all runs, in GiB. The oldest runs are removed first."""
 
 
 class Hunt(Table):
@@ -134,16 +134,18 @@ class Hunt(Table):
     systems: tuple[str, ...] = Field(default=("kafka:4.3.1",), min_length=1)
     """Systems under test, as a plan's `system`."""
     controls: dict[str, str] = Field(default_factory=dict)
-    """For a system: a control system without the bugs in question. Failures are also played there.
+    """For a system: a control system without the bugs in question. Failures are also played on the
+    control system.
+
     """
     workloads: tuple[str, ...] = Field(default=("log", "txn", "groups"), min_length=1)
-    """Workloads that runs draw from."""
+    """The workloads to choose from at random."""
     families: tuple[str, ...] = Field(default=(ALL,), min_length=1)
     """The families of faults to choose from; `all`: all that can be played here."""
     most_families: int = Field(default=4, ge=1, le=40)
     """The most families of faults in one run."""
     clients: tuple[str, ...] = Field(default=("librdkafka",), min_length=1)
-    """Kinds of clients that runs draw from, as a plan's `client_kind`."""
+    """The kinds of clients to choose from at random, as a plan's `client_kind`."""
     hosts: str = "auto"
     """The kind of hosts, as a plan's `hosts`."""
     guided: bool = True
@@ -151,17 +153,18 @@ class Hunt(Table):
     escalate: bool = True
     """Whether faults become denser while runs are valid."""
     repeats: int = Field(default=5, ge=0, le=100)
-    """How often the first run of a failure is rerun, and its plan is played on the control system.
-    """
+    """How often the first run of a failure is rerun, and its plan is played on the
+    control system."""
     main: float | None = Field(default=None, gt=0)
     """The total time of main phases without reruns, in seconds; written as `4h`. None: the budget
     decides."""
 
     until_failure: bool | str = False
-    """True: the hunt ends with the first failure. A name: it ends with that anomaly."""
+    """True: the hunt ends with the first failure. A name: the hunt ends with the first failure of
+    that anomaly."""
     seed: int | None = Field(default=None, ge=0)
-    """The seed of all random choices; None: the part's id, so that each part chooses differently.
-    """
+    """The seed of all random choices; None: the part's id, so that each part
+    chooses differently."""
 
     @field_validator("main", mode="before")
     @classmethod
@@ -204,15 +207,15 @@ class Suite(Table):
     name: str = Field(pattern=_NAME)
     """The suite's folder in the store, below `.suites`."""
     budget: float = Field(default=1800, gt=0, le=7 * 86_400)
-    """In seconds; written as `30m`, `8h`, `1h30m`."""
+    """The time budget in seconds; written as `30m`, `8h`, `1h30m`."""
     parallel: int | Literal["auto"] = "auto"
     """The number of runs at once; auto: as many as cores and memory allow."""
     engine: Literal["auto", "spark", "local"] = "auto"
-    """Who judges: Spark, or this machine alone. auto: as `logquake run` chooses."""
+    """The engine that judges: Spark, or Python on this machine. auto: as `logquake run` chooses."""
     plan: PlanValues = Field(default_factory=dict)
     """Plan values for all entries."""
     configurations: dict[str, PlanValues] = Field(default_factory=dict)
-    """Keys of a plan by a name of yours; `axes.configurations` lists such names."""
+    """Plan values under a name of your choice; `axes.configurations` lists such names."""
     hosts: dict[str, PlanValues] = Field(default_factory=dict)
     """Plan values for a kind of hosts, such as an `image` in `[hosts.docker]`."""
     axes: Axes | None = None

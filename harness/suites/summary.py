@@ -1,4 +1,4 @@
-"""Write a night as Markdown, with new failures first."""
+"""Write a summary of a suite's night as Markdown, with new failures first."""
 
 from collections.abc import Iterable, Sequence
 
@@ -39,7 +39,7 @@ def summary_markdown(state: NightState, causes: Sequence[Cause]) -> str:
 
 
 def counts(state: NightState) -> dict[str, int]:
-    """Return how many entries had each outcome; reruns are not counted.
+    """Return the number of entries with each outcome; reruns are not counted.
 
     A run that is valid only because its anomalies are allowed counts as `allowed`.
     """
@@ -53,7 +53,7 @@ def counts(state: NightState) -> dict[str, int]:
 def beyond_main(state: NightState) -> float | None:
     """Return the share of the night without a run in its main phase; None if no run had one.
 
-    The night is the time during which a process led it, up to the verdict on the last run. Main
+    The night is the time during which a process played it, up to the verdict on the last run. Main
     phases at the same time count once. Their sum would hide starts and ends, and could be longer
     than the night. Runs that were cut short do not count, because they were played again.
     """

@@ -1,4 +1,7 @@
-"""Post a finished night to a web address. The address is a secret, from an environment variable."""
+"""Post the results of a suite's night to a web address from the variable LOGQUAKE_WEBHOOK.
+
+The address is a secret.
+"""
 
 import os
 from collections.abc import Sequence
@@ -17,7 +20,7 @@ _REFUSED_FROM = 300
 
 
 def message(state: NightState, causes: Sequence[Cause]) -> dict[str, object]:
-    """Return the message to post: JSON, with a `text` that chat services show."""
+    """Return the message to post, as JSON. Chat services show its field `text`."""
     tonight = [each for each in causes if each.tonight and each.valid == Validity.INVALID]
     fresh = [each for each in tonight if each.new]
     told = ", ".join(f"{count} {word}" for word, count in counts(state).items() if count)

@@ -85,7 +85,7 @@ def bundle_name(paths: RunPaths) -> str:
 def write_bundle(
     paths: RunPaths, target: Path | BinaryIO, *, with_nodes: bool = False, with_logs: bool = True
 ) -> Contents:
-    """Write the bundle of a run; the same files give the same bytes.
+    """Write the bundle of a run. Equal files give equal bytes.
 
     Args:
         paths: The run.
@@ -157,7 +157,7 @@ def _pack(paths: RunPaths, contents: Contents, file: BinaryIO) -> None:
 
 
 def _shown(paths: RunPaths, contents: Contents) -> dict[PurePosixPath, bytes]:
-    """Return the new content of each settings file from which passwords and keys are removed."""
+    """Return, for each settings file with passwords or keys, its content without them."""
     settings = {
         each: read_bytes(paths.root / each, root=paths.root)
         for each in contents.files
@@ -283,7 +283,7 @@ def _manifest(archive: tarfile.TarFile, folder: Path) -> Manifest:
 
 
 def _check_size(manifest: Manifest, packed: int, folder: Path) -> None:
-    """Refuse a bundle that is too large for the disk or for its packed size."""
+    """Raise an error if a bundle is too large for the disk or for its compressed size."""
     if manifest.size_bytes > max(_ALWAYS_FINE, _EXPANDS * packed):
         raise StoreError(
             f"the bundle is refused: {packed:,} bytes would become {manifest.size_bytes:,}"
@@ -297,7 +297,7 @@ def _check_size(manifest: Manifest, packed: int, folder: Path) -> None:
 
 
 def _inside(member: tarfile.TarInfo, root: PurePosixPath) -> PurePosixPath:
-    """Return a member's path relative to the run's folder, or refuse a path that no run has."""
+    """Return a member's path relative to the run's folder; raise an error if no run has it."""
     path = PurePosixPath(member.name)
     below = PurePosixPath(*path.parts[2:])
     known = is_folder(below) if member.isdir() else belongs(below)

@@ -19,8 +19,7 @@ from pathlib import Path, PurePosixPath
 from results.record.paths import RunPaths
 
 MANIFEST = "bundle.json"
-"""The first member of each bundle. Its presence in a run's folder shows that the run was imported.
-"""
+"""The first member of each bundle. A run's folder that contains this file was imported."""
 TEXTS = frozenset({
     "plan.toml", "environment.json", "milestones.jsonl", "topics.json", "steps.jsonl",
     "scenario.json", "night.json", "system.json", "timings.json",
@@ -41,8 +40,8 @@ _MORE_OF_NODES = re.compile(
 )
 _USTAR_FOLDER, _USTAR_NAME = 155, 100
 _NAME = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_.@+=-]{0,250}")
-"""Allowed names of files in a bundle. Kafka and Logquake use only such names, and none can lead out
-of the run's folder."""
+"""Allowed names of files in a bundle. Kafka and Logquake use only such names, and none can point
+outside the run's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,5 +130,5 @@ def _is_linked(root: Path, top: str) -> bool:
 
 
 def _is_plain(path: Path) -> bool:
-    """Return whether a path is a regular file. A symbolic link is not, as it may leave the run."""
+    """Return whether a path is a regular file. A symbolic link is not: it may leave the run."""
     return path.is_file() and not path.is_symlink()

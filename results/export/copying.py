@@ -1,4 +1,4 @@
-"""Copy a run so that the copy can be judged, when the run itself must not be written."""
+"""Copy a run to judge the copy, if the run itself must not be changed."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def copy_plain(paths: RunPaths, folder: Path) -> RunPaths:
-    """Copy the files that a run's judging needs, the same files that a bundle with nodes contains.
+    """Copy the files that a run's judging needs: the files of a bundle with nodes.
 
     Symbolic links are not followed. Sparse files stay sparse, because a file of one tebibyte may be
     empty.

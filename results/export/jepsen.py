@@ -1,9 +1,9 @@
 """Export a run as a Jepsen history: EDN like Jepsen's `history.edn`, or JSON lines.
 
 The history has one entry for each invocation and each completion, in order of time. The fields
-`index`, `time`, `process`, `type`, `f` and `value` are those of `jepsen.tests.kafka`; Logquake adds
-`error` and `op-id`. A key is a partition, named `topic-partition`. `logquake check --history` reads
-both formats. Jepsen's own checker reads EDN.
+`index`, `time`, `process`, `type`, `f` and `value` are the fields of `jepsen.tests.kafka`. Logquake
+adds `error` and `op-id`. A key is a partition, named `topic-partition`. `logquake check --history`
+reads both formats. Jepsen's own checker reads EDN.
 
 Jepsen's format cannot express everything:
 
@@ -52,7 +52,7 @@ def write_history(paths: RunPaths, target: Path) -> Path:
     Args:
         paths: The run.
         target: The file. The format is JSON lines if the name ends with `.jsonl` or `.json`, else
-            EDN. A further `.gz` packs the file with gzip.
+            EDN. A further `.gz` compresses the file with gzip.
 
     Returns:
         The file.
@@ -199,7 +199,7 @@ def _in_order(ops: _Ops) -> Iterator[tuple[int, bool]]:
     """Yield (op, whether the entry is the op's end) in order of time.
 
     At the same nanosecond, an invocation comes before a completion. The two ops then count as
-    concurrent. Entries of the same process keep their own order.
+    concurrent. Entries of one process keep their own order.
     """
     count = len(ops.op_id)
     op = np.tile(np.arange(count), 2)

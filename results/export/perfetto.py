@@ -55,7 +55,7 @@ class _Writes(Protocol):
 
 
 def write_perfetto(paths: RunPaths, target: Path) -> Path:
-    """Write a run as a trace; the file is packed with gzip if its name ends with `.gz`.
+    """Write a run as a trace, compressed with gzip if the file's name ends with `.gz`.
 
     Returns:
         The file.

@@ -1,10 +1,10 @@
 """Export a run as CSV files for spreadsheets and data frames: one file per table, with a header.
 
-A text that begins like a formula (`=`, `+`, `-`, `@`, a tab, a carriage return) gets an apostrophe
-before it. A spreadsheet then shows the text and does not compute it. OWASP's "CSV Injection"
-describes this rule. A missing value is an empty cell. Times are nanoseconds since the run's start.
-A value has up to 64 bits, but a spreadsheet keeps only 53. Import such columns as text if you need
-all digits.
+If a text begins like a formula (`=`, `+`, `-`, `@`, a tab, a carriage return), the export puts an
+apostrophe before it. A spreadsheet then shows the text and does not compute it. OWASP's "CSV
+Injection" describes this rule. A missing value is an empty cell. Times are nanoseconds since the
+run's start. A value has up to 64 bits, but a spreadsheet keeps only 53. Import such columns as text
+if you need all digits.
 """
 
 import json
@@ -25,7 +25,7 @@ from results.record.whole import written_whole
 from results.verdict_json import read_verdict
 
 SHEETS = ("ops", "sends", "polls", "transactions", "faults", "truncations", "leadership")
-"""The record's tables that are exported. The verdict's `anomalies.csv` is written beside them."""
+"""The exported tables of the record. The verdict's `anomalies.csv` is written next to them."""
 _FORMULA = "^([=+\\-@\t\r])"
 _AT_ONCE = 1 << 16
 _LISTED = "; "

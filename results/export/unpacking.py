@@ -16,7 +16,7 @@ from pathlib import Path
 PREFIX = ".import-"
 _TRIES = 100
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF}
-"""Errors of file systems that have no such locks. On these file systems, no folder is removed."""
+"""Errors of file systems without flock(2). On such a file system, no folder is removed."""
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 The file may be deleted at any time. A damaged index, or one of another version, is rebuilt. If the
 file cannot be written, the index is kept in memory. Pages, suites and reports query it for filters,
-nights and earlier failures, so that they need not read all runs.
+nightly runs and earlier failures, so that they need not read all runs.
 """
 
 from results.index.catalogue import Index, open_index

@@ -39,7 +39,7 @@ from results.wording.inert import inert
 FILE_NAME = ".index.sqlite"
 _BATCH = 100
 _OFFERED = 500
-"""Maximum number of values offered by a filter."""
+"""The maximum number of values that a filter offers."""
 _COUNTS = (
     "state = 'judged' AND (verdict = 'invalid' OR signature = ?"
     " OR (verdict = 'valid' AND lasts_s IS NOT NULL))"
@@ -150,7 +150,7 @@ class Index:
         return row_from(rows[0]) if rows else None
 
     def seen(self, key: str) -> Seen | None:
-        """Return the runs and nights that had a failure, or None if no run had it.
+        """Return the runs and nightly runs that had a failure, or None if no run had it.
 
         Args:
             key: The failure's signature.
@@ -190,8 +190,8 @@ class Index:
 
         Args:
             key: The failure's signature.
-            suite: Count only nights of this suite; empty for all suites.
-            until: The last night that counts; empty for all nights.
+            suite: Count only nightly runs of this suite; empty for all suites.
+            until: The last nightly run that counts; empty for all nightly runs.
         """
         rows = self._asked(
             "SELECT run_id, why, repeats, verdict, signature FROM runs WHERE (signature = ? OR"
@@ -231,7 +231,7 @@ class Index:
         return tuple(rates)
 
     def nights(self, suite: str = "") -> tuple[NightRow, ...]:
-        """Return the nights, i.e. executions of a suite, newest first.
+        """Return the nightly runs, i.e. executions of a suite, newest first.
 
         Args:
             suite: Name of the suite; empty for all suites.
@@ -249,7 +249,7 @@ class Index:
         return tuple(_night(name, night, first, ours) for (night, name), ours in nights.items())
 
     def night(self, suite: str, night: str) -> NightRow | None:
-        """Return one night (one execution of a suite), or None if the store has none."""
+        """Return one nightly run (an execution of a suite), or None if the store has none."""
         return next((each for each in self.nights(suite) if each.night == night), None)
 
     def facets(self) -> Facets:
@@ -374,7 +374,7 @@ class Index:
         self._connection = connect(self._path)
 
     def _is_ours(self, paths: RunPaths) -> bool:
-        """Return whether a run's folder is inside the store, after links are resolved."""
+        """Return whether a run's folder is inside the store, after symbolic links are resolved."""
         folder = paths.root
         if folder.parent.name.startswith(".") or inert(paths.run_id) != paths.run_id:
             return False  # No run has such a name; SQLite could not store it.

@@ -21,7 +21,7 @@ BUSY_S = 20.0
 _PRIMARY = 0xFF
 """Mask of the primary result code in an extended SQLite result code."""
 _BESIDE = ("", "-journal", "-wal", "-shm")
-"""Suffixes of the index file and of the files that SQLite keeps beside it."""
+"""Suffixes of the index file and of the additional files that SQLite writes next to it."""
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(RunRow))
 _NUMBERS = {
@@ -88,7 +88,7 @@ def is_locked(error: sqlite3.Error) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Delete an index file and the files that SQLite keeps beside it."""
+    """Delete an index file and the additional files that SQLite wrote next to it."""
     for suffix in _BESIDE:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 

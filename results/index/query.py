@@ -10,8 +10,8 @@ class RunQuery:
     """A query for runs; an empty field does not restrict the result.
 
     Attributes:
-        system, version, workload, hosts, scenario, ending: The same fields as in `RunRow`.
-        nemesis, suite, night, entry, signature, setting: The same fields as in `RunRow`.
+        system, version, workload, hosts, scenario, ending: As in `RunRow`.
+        nemesis, suite, night, entry, signature, setting: As in `RunRow`.
         verdict: valid, unknown, invalid or unjudged; `allowed` means valid with allowed anomalies.
         state: A `RunState`.
         fault: A fault family that the plan requested, or a fault kind that took effect.

@@ -50,7 +50,7 @@ _TELLING = (
     "plan.toml", "verdict.json", "milestones.jsonl", "night.json", "lock", "report.html",
     "scenario.json",
 )  # fmt: skip
-"""Files of a run. A change of their times or sizes shows that the run changed."""
+"""Files that show a change of a run by their times or sizes."""
 
 
 def stamp_of(paths: RunPaths) -> str:
@@ -61,7 +61,7 @@ def stamp_of(paths: RunPaths) -> str:
 
 
 def read_run(paths: RunPaths) -> RunRow:
-    """Return the index row of a run; files that cannot be read are named in its `trouble` field."""
+    """Return the index row of a run. Its field `trouble` names files that cannot be read."""
     troubles: list[str] = []
     plan = _plan(paths, troubles)
     verdict = _verdict(paths, troubles)
@@ -223,7 +223,7 @@ def _named(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
 
 
 def _cause(verdict: Verdict, head: Headline) -> str:
-    """Return the cause of the main anomaly as a sentence; empty if unknown."""
+    """Return the cause of the main anomaly as a sentence; "" if unknown."""
     return said(head.cause) if head.cause and verdict.valid is not Validity.UNKNOWN else ""
 
 

@@ -1,4 +1,4 @@
-"""Result types of index queries: runs, nights, and failures with their earlier runs."""
+"""The result types of index queries: runs, nightly runs, and failures with earlier runs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -40,11 +40,12 @@ class RunRow:
         nemesis: The requested fault families, or handwritten fault kinds, joined with `+`.
         setting: Twelve hex digits that identify the settings (`setting_key`); empty if the plan
             cannot be read.
-        settings: The settings in words (`setting_words`).
+        settings: The settings as text (`setting_words`).
         seed: The plan's seed; None if the plan cannot be read.
         state: A `RunState`.
         verdict: valid, unknown or invalid; empty if there is none.
-        tone: Colour of the run: the same as its page (`results.wording.headline`), or `told` for a
+        tone: Colour of the run: the colour of its page (`results.wording.headline`), or `told` for
+            a
             scripted run that ended as expected.
         verdict_class: safety, liveness, unknown or harness; empty if valid or not judged.
         judge: Name of the judge that gave the verdict.
@@ -121,7 +122,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """One run that had a failure: its id, its night (empty if none) and its start."""
+    """One run that had a failure: its id, its nightly run (empty if none) and its start."""
 
     run_id: str
     night: str
@@ -136,9 +137,10 @@ class Seen:
         key: Key of the failure's signature.
         sentence: The failure in a sentence.
         first, last: The earliest and the latest run with the failure.
-        first_night, last_night: Ids of the first and last night with it; empty if no night had it.
+        first_night, last_night: Ids of the first and last nightly run with it; empty if none had
+            it.
         times: Number of runs with the failure.
-        repeats: How often the failure recurred when it was rerun, over all nights of the store.
+        repeats: How often the failure recurred in reruns, over all nightly runs of the store.
     """
 
     key: str
@@ -153,19 +155,19 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightRow:
-    """A night, i.e. one execution of a suite.
+    """A nightly run, i.e. one execution of a suite.
 
     Attributes:
-        suite, night: Names of the suite and of the night.
+        suite, night: Names of the suite and of the nightly run.
         runs: Number of runs, including reruns of failed runs.
         repeats: Number of reruns of failed runs.
         running: Number of runs that are still running.
         verdicts: Number of runs by tone, without reruns. A tone is a verdict, or `allowed` (valid
             with allowed anomalies), `unjudged` (no verdict), or `told` (a scripted run that ended
             as expected).
-        tone: The worst tone of all runs. A night with an unjudged run is not valid.
+        tone: The worst tone of all runs. A nightly run with an unjudged run is not valid.
         left_open: Number of runs that ended without a verdict: they died or were not judged.
-        new: Keys of failure signatures that no earlier night of the store had.
+        new: Keys of failure signatures that no earlier nightly run of the store had.
         signatures: Keys of all failure signatures, the most frequent first.
     """
 

@@ -6,10 +6,10 @@ results to the templates. `results/show.py` prints some of them in a terminal.
 `investigation.py` investigates a failure once, for page and terminal. The main anomaly is the
 example that shows the failure best. The code calls it the witness. These modules help:
 
-- `case.py` reads everything that the record has about the main anomaly.
-- `witness.py` tells the main anomaly's story in sentences.
-- `close_up.py` draws the time around the main anomaly; `moments.py` lists this time as rows.
-- `broker_logs.py` finds the log lines of brokers from this time.
+- `case.py` reads all recorded data about the main anomaly.
+- `witness.py` describes the events of the main anomaly in sentences.
+- `close_up.py` draws the period around the main anomaly; `moments.py` lists it as rows.
+- `broker_logs.py` finds the log lines of brokers from this period.
 - `breach.py` names the broken promise.
 - `recurrence.py` asks the index whether the failure occurred before.
 

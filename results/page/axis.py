@@ -1,4 +1,4 @@
-"""The columns of a drawing of logs: one per offset if there are few, else one per span."""
+"""The columns of a drawing of logs: one for each offset if there are few, else for spans."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ SINGLE_WIDTH, SPAN_WIDTH = 88.0, 142.0
 SHORT_NAME = 10
 """A record name longer than this needs a wide column."""
 _SPLIT = 2
-"""Up to this length, a stretch of offsets has a column for each offset."""
+"""The maximum length of a range of offsets in which each offset has its own column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ def _look(scene: Scene, before: Scene | None, offset: int) -> list[object]:
 
 
 def _stretches(scenes: Iterable[Scene]) -> list[tuple[int, int]]:
-    """Return (first, last) of each stretch of offsets that look the same in all replicas' logs."""
+    """Return (first, last) of each range of offsets that looks equal in all replicas' logs."""
     edges: set[int] = set()
     for scene in scenes:
         for replica in scene.replicas:

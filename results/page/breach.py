@@ -32,7 +32,8 @@ class Breach:
             `Promise not kept` or `Promise perhaps not kept`.
         promise: The guarantee, as a sentence; empty if none is known.
         beside: The judge's remark: the source of the rule, or the doubt; empty if none.
-        where: The ids: `log-0-1, offset 121, value 8589935713, broker 1 (n1), leader epoch 4`.
+        where: The ids of the anomaly: `log-0-1, offset 121, value 8589935713, broker 1 (n1), leader
+            epoch 4`.
     """
 
     how: str

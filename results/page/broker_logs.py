@@ -81,8 +81,8 @@ class BrokerLogs:
     """The log lines around the main anomaly.
 
     Attributes:
-        lines: Lines of all nodes. Lines that prove the story come first, then the others, each
-            group by time.
+        lines: Lines of all nodes. Lines that prove the anomaly's events come first, then the
+            others, each group by time.
         left_out: Number of further lines that were found.
         about_s: Precision in seconds of the run's start on the wall clock.
         cut: Whether the files were too large to be read completely.
@@ -241,7 +241,7 @@ def _size(path: Path) -> int | None:
 
 
 def _zone_s(folder: Path, started: datetime) -> int:
-    """Return how many seconds a broker's time stamps are ahead of UTC.
+    """Return the offset of a broker's time zone from UTC, in seconds.
 
     The function compares the first line of the log with the run's start.
     """

@@ -1,4 +1,4 @@
-"""The record's facts about the main anomaly: its operations, replicas, leaders and ISR over time.
+"""Read the facts about the main anomaly: its operations, replicas, leaders and ISR over time.
 
 The main anomaly is the example that shows the failure best. The code calls it the witness. The
 tables are filtered by its partition, so the cost does not grow with the run's size.
@@ -40,7 +40,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reign:
-    """The time during which a broker led a partition, as observed; leader -1 means no leader."""
+    """The period in which a broker was observed as leader of a partition; leader -1: no leader."""
 
     from_ns: int
     to_ns: int

@@ -159,7 +159,7 @@ def _records(before: Scene | None, now: Scene) -> list[str]:
 
 
 def _stretches(old: Log, new: Log) -> list[tuple[int, int, Change]]:
-    """Return (first, last, change) for each stretch of offsets with the same change."""
+    """Return (first, last, change) for each range of offsets with one kind of change."""
     edges = sorted(old.edges | new.edges)
     stretches: list[tuple[int, int, Change]] = []
     for first, behind in itertools.pairwise(edges):

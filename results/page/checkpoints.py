@@ -1,4 +1,4 @@
-"""The checkpoint files of all brokers side by side, for each step of a scripted run.
+"""Compare the checkpoint files of all brokers side by side, for each step of a scripted run.
 
 The text comes from the copies in `snapshots/<step>/<node>/data`. Lines of other partitions are left
 out.
@@ -78,8 +78,7 @@ def checkpoint_rows(
 ) -> list[list[FileRow]]:
     """Return the rows of checkpoint files for each step.
 
-    A file is left out if it has the same text on every broker at every step and contains only
-    zeros.
+    A file is left out if it has equal text on every broker at every step and contains only zeros.
 
     Args:
         folders: The folders `snapshots/<step>`, in the order of the steps.
@@ -139,7 +138,7 @@ def _row(name: str, nodes: Sequence[str], *, before: _Texts | None, now: _Texts)
 
 
 def _marked(cell: FileAt, name: str, others: Sequence[Sequence[str]]) -> FileAt:
-    """Mark the lines of a broker's file that another broker's file lacks."""
+    """Return a mask of the lines of a broker's file that another broker's file lacks."""
     lines = tuple(
         replace(
             line,

@@ -1,7 +1,7 @@
-"""The drawing of the time around the main anomaly, with faults, leader, ISR, replicas and clients.
+"""Draw the period around the main anomaly, with faults, leader, ISR, replicas and clients.
 
-All sizes are computed here in units of the drawing, so the template only prints them. A mark of a
-broker's log line links to this line on the page.
+All sizes are computed here in units of the drawing, so the template only prints them. Each log line
+of a broker has a mark, which links to the line on the page.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,7 @@ _STEPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A moment at which a broker's log has a line."""
+    """A mark in the drawing: the time of a broker's log line, with a link to the line."""
 
     x: float
     anchor: str
@@ -63,7 +63,7 @@ class Strip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseUp:
-    """The drawing of the time around the main anomaly.
+    """The drawing of the period around the main anomaly.
 
     Attributes:
         moment: Position of the main anomaly's moment; None if it has no time.
@@ -129,7 +129,7 @@ def close_up(
     lines: Sequence[LogLine] = (),
     named: Callable[[str], str] = str,
 ) -> CloseUp:
-    """Compute the drawing of the time around the main anomaly.
+    """Compute the drawing of the period around the main anomaly.
 
     Args:
         case: The record's facts about the main anomaly.
@@ -173,7 +173,7 @@ def _moment(case: Case) -> float | None:
 def _add_faults(sheet: _Sheet, faults: Sequence[FaultLine]) -> None:
     lanes: dict[tuple[str, int], list[FaultLine]] = {}
     for fault in faults:
-        number = 1  # Faults of one kind that overlap have a lane each.
+        number = 1  # Overlapping faults of one kind have separate lanes.
         while (fault.kind, number) in lanes and (
             _end(lanes[fault.kind, number][-1], sheet) > fault.requested_s
         ):

@@ -1,4 +1,4 @@
-"""The transitions that a run reached, and those new in its store, for page and terminal."""
+"""Return the transitions that a run reached, and the new ones, for page and terminal."""
 
 from dataclasses import dataclass
 

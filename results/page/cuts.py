@@ -1,4 +1,4 @@
-"""Find which replicas truncated the main anomaly's offset, and when.
+"""Find the replicas that truncated the main anomaly's offset, and the times.
 
 The evidence is observations of each log's end, and lines in the brokers' own logs. A log that ended
 at 25 and later at 24 was truncated at 24 or lower, and may have grown again. A truncation is named
@@ -17,10 +17,9 @@ from results.wording.faults import TAKERS, FaultLine
 
 _BROKER = re.compile(r"\bbroker (\d+)\b")
 LATE_S = 2.0
-"""Seconds by which an observation may be older than its recorded time: the limits of two requests.
-"""
+"""The maximum age in seconds of an observation at its recorded time: two request timeouts."""
 _SAME_CUT_S = 1.0
-"""Log lines of one truncation are at most this number of seconds apart."""
+"""The maximum number of seconds between two log lines of one truncation."""
 LOSING = {*TAKERS, "reassignment"}
 """Fault kinds that remove the end of a log without a log line."""
 Line = tuple[float, int]
@@ -36,7 +35,7 @@ class Told:
     Attributes:
         at_s: Seconds since the run's start; None if not known.
         node: The node with the truncated log.
-        what: The truncation and its evidence, in words.
+        what: The truncation and its evidence, as text.
         cut: The log end offset after the truncation; None if only observations show it.
         logged: Whether the time comes from the broker's own log. Otherwise the truncation happened
             before this time.
@@ -101,7 +100,7 @@ def _held_another(case: Case, faults: Sequence[FaultLine], node: str, rows: Sequ
     """Return whether a log's only truncation at the offset removed an earlier record.
 
     The log reached beyond the offset before the main anomaly's first send. For a log to receive and
-    lose the anomaly's message there, two truncations would be necessary.
+    lose the anomaly's message at this offset, two truncations would be necessary.
     """
     sent_ns = _sent_ns(case)
     before = [each.end for each in case.looks.get(node, ()) if each.at_ns <= sent_ns]
@@ -120,9 +119,9 @@ def _sent_ns(case: Case) -> int:
 
 
 def _before(case: Case) -> str:
-    """Return in words the value acknowledged at the offset before the anomaly's value.
+    """Return a phrase with the value acknowledged at the offset before the anomaly's value.
 
-    The result is empty if there is no such value, or more than one.
+    The phrase is "" if there is no such value, or more than one.
     """
     values = {
         row["value"] for row in case.sends
@@ -157,7 +156,7 @@ def _deeds(lines: Sequence[Line], rows: Sequence[Row]) -> list[Line]:
 def _by_lines(
     node: str, rows: Sequence[Row], drops: Sequence[_Drop], lines: list[Line], *, offset: int
 ) -> Iterator[Told]:
-    """Yield the truncations that a broker logged, and observed ones that no log line explains."""
+    """Yield the truncations that a broker logged, and observed ones without a log line."""
     left = list(lines)
     for one, two in drops:
         mine = [each for each in left if _s(one) - LATE_S <= each[0] <= _s(two)]
@@ -184,7 +183,7 @@ def _by_looks(
     *,
     offset: int,
 ) -> Iterator[Told]:
-    """Yield truncations that observations show, and recorded ones without a known time."""
+    """Yield the truncations that observations show, and recorded ones without a known time."""
     kept = Counter(row["from_offset"] for row in rows)
     fitting = [{cut for cut in kept if cut <= two.end} for _, two in drops]
     wanted = Counter(cut for each in fitting for cut in each)
@@ -236,7 +235,7 @@ def _seen(one: Look, two: Look, then: str) -> str:
 
 
 def _words(cut: int, rows: Sequence[Row]) -> str:
-    """Return a truncation in words, with its reason if all rows of this offset agree."""
+    """Return a truncation as text, with its reason if all rows of this offset agree."""
     why = {row["reason"] for row in rows if row["from_offset"] == cut}
     reason = _BROKER.sub(r"n\1", why.pop()) if len(why) == 1 else ""
     return f"truncated its log at offset {cut}" + (f" ({reason})" if reason else "")

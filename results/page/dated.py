@@ -1,6 +1,6 @@
 """Add times to the truncations that a check's sentence names.
 
-A check knows no times of truncations. The main anomaly's story knows some of them.
+A check knows no times of truncations. The events of the main anomaly contain some of them.
 """
 
 import re
@@ -18,7 +18,7 @@ def dated(sentence: str, told: Told | None) -> str:
 
     Args:
         sentence: A sentence of a check.
-        told: The story of the main anomaly, which has the times; None if there is none.
+        told: The events of the main anomaly, which have the times; None if there are none.
     """
     times: dict[tuple[str, int], list[str]] = {}
     for each in told.events if told else ():

@@ -1,8 +1,8 @@
-"""The drawing of one step of a scripted run. It shows the log of each replica.
+"""Draw one step of a scripted run: the log of each replica.
 
 All sizes are computed here in units of the drawing, so the template only prints them. Each replica
 has a row with a box for each offset. The high watermark is above the boxes and the log end below
-them. Epochs and states are also written as text, so colour alone never carries information.
+them. Epochs and states are also written as text, so that no information depends on colour alone.
 """
 
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Badge:
-    """A word about a replica, beside its row."""
+    """A word next to a replica's row, such as its state."""
 
     y: float
     text: str

@@ -25,7 +25,7 @@ class Ending:
     Attributes:
         acknowledged: Sequence numbers of the acknowledged messages.
         unanswered: Sequence numbers of the messages that were sent but never acknowledged.
-        holders: For each sequence number, the replicas and offsets that hold the message, in words.
+        holders: For each sequence number, the replicas and offsets that hold the message, as text.
         read: Names of the messages that the last reader got, in order; None if there was no reader.
     """
 
@@ -41,7 +41,7 @@ class Fate:
 
     Attributes:
         name: `message2`, or `message1 … message100`.
-        cells: For each run: (fate in words, whether the message was acknowledged and is lost).
+        cells: For each run: (fate as text, whether the message was acknowledged and is lost).
     """
 
     name: str
@@ -49,7 +49,7 @@ class Fate:
 
 
 def ending_of(tables: RunTables, scenes: Sequence[Scene], *, place: Place) -> Ending:
-    """Return which messages a run acknowledged, holds and read at its end."""
+    """Return the messages that a run acknowledged, held at its end, and read at its end."""
     here = (pc.field("topic") == place.topic) & (pc.field("partition") == place.partition)
     sent: dict[int, bool] = {}
     read = _read(tables, place)
@@ -109,7 +109,7 @@ def _number(name: str) -> int:
 
 
 def _looked(scenes: Sequence[Scene]) -> bool:
-    """Return whether the logs contain messages; a scenario of the controller quorum has none."""
+    """Return whether the run has logs with messages. A controller quorum's scenario has none."""
     runs = [run for scene in scenes for each in scene.replicas for run in each.log.runs]
     return any(run.number is not None for run in runs)
 

@@ -23,7 +23,7 @@ def facts_of(
     Args:
         witness: The example of an anomaly that the verdict's sentence describes.
         reigns: Leaders of its partition, by time; without them, the next leader has no card.
-        told: The main anomaly's story; without it, truncations have no card.
+        told: The main anomaly's events; without them, truncations have no card.
     """
     cut = _truncated(told) if told else ()
     sent = _sent(witness.evidence, told) if witness and told else ()

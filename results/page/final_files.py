@@ -1,4 +1,4 @@
-"""The final checkpoint files of all brokers, side by side, for up to a few partitions."""
+"""Show the final checkpoint files of all brokers side by side, for at most a few partitions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

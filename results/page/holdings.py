@@ -27,7 +27,7 @@ class Holding:
 
     Attributes:
         told: `value 4294967298 of leader epoch 5`, or `nothing`; empty if unknown.
-        note: Reason why there is nothing, or why it is unknown; may be empty.
+        note: Reason why there is no record, or why it is unknown; may be empty.
         value, epoch: Value and leader epoch of the record; None if there is none.
     """
 

@@ -37,8 +37,8 @@ class Investigation:
         breach: The broken promise; None if none was broken.
         kind: (class of the verdict, its meaning).
         case: The record's facts about the main anomaly; None if there is none.
-        told: The main anomaly's story; None if none of its events has a time.
-        close_up: The drawing of the time around the main anomaly.
+        told: The main anomaly's events; None if none of them has a time.
+        close_up: The drawing of the period around the main anomaly.
         names: Names of the run's ops and values.
         logs: Lines of brokers' logs around the main anomaly; None if there are no logs.
         recurrence: Whether the failure occurred before, and how often it recurs.
@@ -71,7 +71,7 @@ class Investigation:
 
 
 def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
-    """Investigate a run."""
+    """Investigate a run's failure, and return all results."""
     verdict, trouble = _verdict(paths)
     faults, milestones = fault_lines(tables), load_milestones(paths.milestones)
     head, plan = headline(verdict, alive=is_alive(paths)), _plan(paths)

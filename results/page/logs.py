@@ -1,7 +1,8 @@
-"""The logs of a scripted run's replicas, grouped into runs of consecutive similar records.
+"""Group the logs of a scripted run's replicas into runs of consecutive similar records.
 
-A drawing asks a log which record is at an offset, and whether another log has the same record
-there. One hundred messages of one batch form one run, so a long log costs no more than a short one.
+A drawing needs the record at each offset, and whether another log has an equal record at that
+offset. One hundred messages of one batch form one run of records, so a long log costs no more than
+a short one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +18,8 @@ MAX_NAME = 40
 CONTROL = "control"
 
 Identity = tuple[int | None, str, int]
-"""(epoch, kind, a number that is constant along a run of records). Two records at the same offset
-are the same record if their identities are equal."""
+"""(epoch, kind, a number that is constant along a run of records). Two records at one offset are
+equal if their identities are equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

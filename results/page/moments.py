@@ -1,4 +1,4 @@
-"""The time around the main anomaly as table rows: faults, leader, ISR, replicas."""
+"""List the events around the main anomaly as table rows: faults, leader, ISR, replicas."""
 
 import bisect
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Moments:
 
 
 def moments(case: Case, told: Told, faults: Sequence[FaultLine]) -> Moments:
-    """Return a row for each event of the main anomaly's story that has a time."""
+    """Return a row for each event of the main anomaly that has a time."""
     nodes = tuple(list(case.looks)[:MAX_REPLICAS])
     rows = [
         (

@@ -1,4 +1,4 @@
-"""The seconds in which every send to a partition failed, for each partition.
+"""Find the seconds in which every send to a partition failed, for each partition.
 
 A single such second does not count, because a send may have begun at its very end.
 """
@@ -19,10 +19,10 @@ class Outage:
 
     Attributes:
         place: The partition, `log-0-1`.
-        seconds: Number of seconds with sends under way but no success.
+        seconds: Number of seconds with open sends but no success.
         longest: Most such seconds in a row; seconds without sends between them do not count.
         calm: Number of such seconds while no fault was in force.
-        spans: (first, last) second of each stretch, both inclusive.
+        spans: (first, last) second of each unavailable period, both inclusive.
     """
 
     place: str

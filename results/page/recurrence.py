@@ -24,7 +24,7 @@ from results.wording.plural import many
 
 INDEX_FILE = ".index.sqlite"
 MAX_UNREAD = 100
-"""Maximum number of runs read for one page. If more are new, the user runs `logquake reindex`."""
+"""Maximum number of runs read for one page. If more are new, run `logquake reindex`."""
 
 _UNKNOWN = (
     "Whether it was seen before is not known: its store has no index of all runs"
@@ -39,10 +39,11 @@ class Recurrence:
 
     Attributes:
         signature: Signature of the failure; None if the run did not fail.
-        seen: Runs and nights with this signature, and its rate in reruns; None if unknown or none.
-        alike: A run with the same settings, and how many runs with these settings failed; None if
+        seen: Runs and nightly runs with this signature, and its rate in reruns; None if unknown or
+            none.
+        alike: A run with equal settings, and the number of failed runs with these settings; None if
             unknown.
-        night: The night that this run belongs to; None if no suite started the run.
+        night: The nightly run that this run belongs to; None if no suite started the run.
         known: Whether the store was searched.
         run_id: Id of this run.
         sample: Whether the run is a sample that comes with Logquake.

@@ -1,4 +1,4 @@
-"""The content of each replica's log around an offset, compared with the acknowledged values."""
+"""Show each replica's log around an offset, compared with the acknowledged values."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ class Cell:
     """One offset in one replica's log, or in the row of acknowledged values.
 
     Attributes:
-        text: The value, `control`, `?` if unknown, or empty if there is no record.
+        text: The value, `control`, `?` if unknown, or "" if there is no record.
         epoch: Leader epoch of the record; None if there is none.
         colour: Index of the epoch's colour, from 0; None for no colour.
         here: Whether this is the offset of the example.
@@ -91,7 +91,7 @@ class ReplicaWindow:
 
     @property
     def sample(self) -> str:
-        """One value of the drawing, preferably the example's; empty if there is none."""
+        """One value of the drawing, preferably the example's; "" if there is none."""
         texts = [cell.text for cell in sorted(self._cells, key=lambda each: not each.here)]
         return next((each for each in texts if each.isdecimal()), "")
 
@@ -101,7 +101,7 @@ class ReplicaWindow:
 
 
 _Told = dict[int, tuple[str, ...]]
-"""For each offset, the values acknowledged there; the first one is shown."""
+"""For each offset, the acknowledged values; the first one is shown."""
 _Record = tuple[str, int | None]
 """(text, leader epoch) of a record; the epoch is None if the format has none."""
 

@@ -39,7 +39,7 @@ class ReplicaAt:
         node: The replica's node.
         called: Name of the node in the scenario: `A`.
         state: `up`, `paused` or `down`.
-        deaf_to: Names of the nodes whose messages do not reach this one.
+        deaf_to: Names of the nodes whose messages do not reach this node.
         leader: Whether the cluster's metadata name this broker as leader; for a controller, whether
             it claims to lead.
         in_isr: Whether the replica is in the ISR; None if there is no ISR or it is unknown.
@@ -220,7 +220,7 @@ def _role(said: QuorumAtStep, at: NodeAtStep) -> str:
 
 
 def _said(quorum: Iterable[QuorumAtStep], node: str) -> QuorumAtStep | None:
-    """Return a node's state in the controller quorum, preferably from its own file."""
+    """Return a node's state in the controller quorum, from its own file if possible."""
     own = [each for each in quorum if each.node == node]
     return next((each for each in own if each.source == "file"), own[0] if own else None)
 

@@ -25,7 +25,7 @@ def setting_rows(
     Args:
         plan: The stored plan; this function hides its secrets.
         environment: The stored `environment.json`.
-        night: The night that the run belongs to.
+        night: The nightly run that the run belongs to.
     """
     plan = without_secrets(plan)
     rows = [
@@ -80,7 +80,7 @@ def _system(plan: Values) -> Iterator[tuple[str, str]]:
 
 
 def _build(brokers: object) -> Iterator[tuple[str, str]]:
-    """Yield rows that identify a broker built by the user; a release needs none."""
+    """Yield rows that identify a broker built by the user; none for a released broker."""
     if not isinstance(brokers, Mapping) or not {"commit", "jars"} & brokers.keys():
         return
     commit = f" (commit {brokers['commit']})" if brokers.get("commit") else ""

@@ -1,4 +1,4 @@
-"""The page that compares several systems: the same plan, a row per seed, a column per system.
+"""The page that compares several systems under one plan: a row per seed, a column per system.
 
 The page is one HTML file without scripts or outside resources. It is made from the verdicts of the
 runs and links to their pages.
@@ -50,7 +50,7 @@ class Comparison:
     """The contents of the comparison page.
 
     Attributes:
-        what: The stored run, or the scenario, that was played.
+        what: The stored run, or the scenario, that was executed.
         wanted: The wanted result, in a few words.
         seeds: The seeds, one row each.
         columns: The systems, one column each.
@@ -74,7 +74,7 @@ class _Cell:
     href: str
 
     def names(self, sentence: str) -> str:
-        """Return a sentence with the short names of ops and values put in."""
+        """Return a sentence in which short names replace the ids of ops and values."""
         return names_of(self.run.paths)(sentence) if self.run.paths else sentence
 
     @property

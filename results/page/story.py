@@ -1,4 +1,4 @@
-"""The page section of a scripted run: its steps as drawings, beside a run with another rule."""
+"""The page section of a scripted run: its steps as drawings, next to a run with another rule."""
 
 import itertools
 import os
@@ -43,7 +43,7 @@ class Told:
         story: The purpose and result of the scenario.
         scenes: The replicas at the end of each step.
         files: Rows of checkpoint files, for each step.
-        truncations: Truncations that the brokers' logs report, in words, for each step.
+        truncations: Truncations that the brokers' logs report, as text, for each step.
         ending: The fate of the messages.
         choice: The value of the compared choice: `leader-epoch`; empty if there is none.
         troubles: Files that could not be read, in sentences.

@@ -138,7 +138,7 @@ def timeline(
         milestones: The run's milestones.
         faults: The run's faults.
         verdict: The run's verdict; None if the run was not judged.
-        named: A function that puts the short names of ops and values into a sentence.
+        named: A function that replaces ids of ops and values in a sentence by short names.
     """
     leaders = tables.statistics("leaders").to_pylist()
     availability = tables.statistics("availability").to_pylist()

@@ -1,4 +1,4 @@
-"""Find a run of the same scenario with another rule, and the first step where the two differ."""
+"""Find a run of the scenario with another rule, and the first step at which the two differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from results.samples import is_sample, sample_paths
 from results.store import Store, StoreError, is_alive
 
 COMPARED = ("rule", "elr")
-"""Scenario choices by which two runs can be compared. The first that a scenario has is used."""
+"""Scenario choices by which two runs can be compared. A scenario's first one is used."""
 _ORDER: dict[str, int] = {
     Rule.HIGH_WATERMARK: 0,
     Rule.LEADER_EPOCH: 1,
@@ -101,7 +101,7 @@ def parting(first: Sequence[Scene], second: Sequence[Scene]) -> Parting | None:
 
 
 def same_names(one: Log, two: Log) -> bool:
-    """Return whether two logs hold records with the same names, ignoring leader epochs."""
+    """Return whether two logs hold records with equal names, ignoring leader epochs."""
     edges = sorted(one.edges | two.edges)
     for first in edges:
         left, right = one.at(first), two.at(first)
@@ -116,7 +116,7 @@ def _leader(scene: Scene) -> str:
 
 
 def _held(scene: Scene, nodes: Sequence[str], *, before: Scene | None) -> str:
-    """Return each node's log in words: `B truncated message2 and holds message1`."""
+    """Return each node's log as text: `B truncated message2 and holds message1`."""
     told = []
     for node in nodes:
         replica = scene.replica(node)

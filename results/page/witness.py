@@ -1,9 +1,9 @@
-"""The story of the main anomaly: who sent, acknowledged, held, truncated, overwrote and read it.
+"""List the events of the main anomaly: its sends, acknowledgements, truncations, reads, and so on.
 
 The main anomaly is the example that shows the failure best. The code calls it the witness. Each
 event is a row of the record, or follows from two rows. Nothing is guessed. A truncation has the
 time of its broker's log if this broker's clock is the machine's clock and no fault shifted it. If
-an event's time is unknown, the story says so.
+an event's time is unknown, its text states that.
 """
 
 import bisect
@@ -28,12 +28,11 @@ _MAX_SENDS = 6
 _MAX_REIGNS = 10
 _MAX_FAULTS = 10
 _BACKOFF_NS = 100_000_000
-"""Time that a client without an answer waits before it retries (retry.backoff.ms)."""
+"""The time for which a client without an answer waits before it retries (retry.backoff.ms)."""
 _BEFORE_S, _AFTER_S = 2.0, 3.0
-"""Seconds shown before and after the main anomaly's own events."""
+"""The seconds shown before and after the main anomaly's own events."""
 _NEAR_S = 30.0
-"""Reads and observations later than this many seconds are listed, but the time axis does not reach
-them."""
+"""Reads and observations later than this many seconds are listed, but lie outside the time axis."""
 _ANNOUNCED = ("announced", "earlier", "later")
 _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
@@ -64,18 +63,18 @@ class Kind(StrEnum):
 
 _ORDER = {kind: number for number, kind in enumerate(Kind)}
 _PROOF = frozenset({Kind.SENT, Kind.ACKED, Kind.CUT})
-"""Kinds of events that show why a record was lost. A shortened story keeps them."""
+"""Kinds of events that show why a record was lost. A shortened list keeps them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """An event in the story of the main anomaly.
+    """An event of the main anomaly.
 
     Attributes:
         at_s: Seconds since the run's start; None if unknown.
         kind: Kind of the event.
         who: The client, broker or reader.
-        what: What it did or observed.
+        what: The action or observation of `who`.
         sort_s: Position among the other events if `at_s` is None.
         cut: Offset of a truncation; None if unknown, or for other events.
         seen: Whether `at_s` is the time of an observation, so that the event may be earlier.
@@ -104,13 +103,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """The events around the main anomaly, as a story.
+    """The events around the main anomaly, in order.
 
     Attributes:
         events: The events, in order.
         more: Number of events that were left out.
         window: (from, to) in seconds of the run.
-        aside: Faults in this time that the explanation does not need, in order.
+        aside: Faults in this period that the explanation does not need, in order.
         aside_because: The reason, in a sentence; empty if there are no such faults.
     """
 
@@ -129,7 +128,7 @@ def witness_story(
     cuts: Logged | None = None,
     about_s: float = 0.0,
 ) -> Told | None:
-    """Return the story of the main anomaly, or None if the record has no event with a time.
+    """Return the events of the main anomaly, or None if the record has no event with a time.
 
     Args:
         case: The record's facts about the main anomaly.
@@ -165,7 +164,7 @@ def _place(event: Event) -> tuple[float, int]:
 
 
 def _kept(events: Sequence[Event], room: int) -> list[Event]:
-    """Shorten a story. Leaders and faults are dropped first; sends, answers, truncations stay."""
+    """Shorten the list of events: drop leaders and faults first, keep sends and truncations."""
     if len(events) <= room:
         return list(events)
     own = [each for each in events if each.kind not in {Kind.FAULT, Kind.LED}]
@@ -244,10 +243,10 @@ def _teller(case: Case, row: Row) -> str:
 def _answered(case: Case, row: Row, reign: Reign) -> bool:
     """Return whether only this leader can have acknowledged a send.
 
-    A leader that is cut off may go on while another broker leads. Only the leader epoch in a copy
-    of the record shows which of the two acknowledged it. The client must also have had no time to
-    send to both. Elections are observed late. Without a copy, for example after a truncation, only
-    a partition's first leader can be named.
+    A leader that is cut off may continue while another broker leads. Only the leader epoch in a
+    copy of the record shows which of the two acknowledged it. The client must also have had no time
+    to send to both. Elections are observed late. Without a copy, for example after a truncation,
+    only a partition's first leader can be named.
     """
     copies = [each for each in case.polls if each["value"] == row["value"]]
     epochs = {each["leader_epoch"] for each in copies if each["offset"] == row["offset"]}
@@ -265,7 +264,7 @@ def _answered(case: Case, row: Row, reign: Reign) -> bool:
 
 
 def _led_first(case: Case, reign: Reign) -> bool:
-    """Return whether no other broker led the partition before this leader's time ended."""
+    """Return whether no other broker led the partition before this leader's period ended."""
     earlier = {each.leader for each in case.reigns if each.from_ns <= reign.from_ns}
     return reign.epoch == 0 and earlier == {reign.leader}
 
@@ -297,8 +296,8 @@ def reign_at(reigns: Sequence[Reign], time_ns: int) -> Reign | None:
 def _holds(case: Case, faults: Sequence[FaultLine]) -> Iterator[Event]:
     """Yield events for the first and the last observation of each log beyond the anomaly's offset.
 
-    A log that was never truncated there only grew. Its final content at the offset was therefore
-    there from the first observation.
+    A log that was never truncated at this offset only grew. So it had its final content at the
+    offset from the first observation on.
     """
     taken = any(each.kind in LOSING for each in faults)
     cut = {row["node"] for row in case.truncations if row["from_offset"] <= case.offset}
@@ -460,7 +459,7 @@ def _faults(near: Sequence[FaultLine], low: float) -> Iterator[Event]:
 
 
 def _no_packets(fault: FaultLine) -> str:
-    """Return, in words, the nodes between which a network fault stops all packets."""
+    """Return, as text, the nodes between which a network fault stops all packets."""
     between = "between " if "|" in fault.parted else ""
     return f": no packets {between}{fault.parted}" if fault.parted else ""
 

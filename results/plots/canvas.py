@@ -42,7 +42,7 @@ def load() -> None:
 
 
 def new_axes(label: str, *, faults: Sequence[FaultLine]) -> tuple["Figure", "Axes"]:
-    """Return an empty plot over seconds, with the time of each confirmed fault shaded."""
+    """Return an empty plot over seconds, with the period of each confirmed fault shaded."""
     import matplotlib as mpl  # noqa: PLC0415 - half a second, which only who draws should wait
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415 - as above
     from matplotlib.figure import Figure  # noqa: PLC0415 - as above
@@ -64,7 +64,7 @@ def new_axes(label: str, *, faults: Sequence[FaultLine]) -> tuple["Figure", "Axe
 
 
 def _in_force(faults: Sequence[FaultLine]) -> list[tuple[float, float]]:
-    """Return (from, duration) of each time in which a confirmed fault was in force, in order."""
+    """Return (start, duration) of each period in which a confirmed fault was in force, in order."""
     held = sorted(
         (each.confirmed_s, each.healed_s)
         for each in faults
@@ -104,7 +104,7 @@ def finish(figure: "Figure", axes: "Axes", *, name: str) -> str:
 
 
 def step_s(last_second: int) -> int:
-    """Return how many seconds one point of the plot stands for."""
+    """Return the number of seconds that one point of the plot represents."""
     return last_second // MAX_POINTS + 1
 
 

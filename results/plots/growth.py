@@ -1,4 +1,4 @@
-"""Plot how many transitions, and pairs of successive transitions, hunts reached over time."""
+"""Plot the number of transitions, and of pairs of them, that hunts reached over time."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -17,7 +17,7 @@ _BEYOND = 1.01
 def growth_plot(
     hunts: Mapping[str, Sequence[Growth]], *, counted: Sequence[str] = tuple(_COLUMNS)
 ) -> str:
-    """Return the plot of hunts as SVG; empty if nothing was reached.
+    """Return the plot of hunts as SVG; "" if nothing was reached.
 
     Args:
         hunts: Hunts by name. For several hunts with one name, the plot shows their median, and a

@@ -13,7 +13,7 @@ _QUANTILES = (("p50_ms", "median", "-"), ("p95_ms", "95 %", "--"), ("p99_ms", "9
 
 
 def latency_plot(tables: RunTables, *, f: str, faults: Sequence[FaultLine]) -> str:
-    """Return the latency plot of one operation type `f` as SVG; empty if there are no statistics.
+    """Return the latency plot of one operation type `f` as SVG; "" if there are no statistics.
 
     If a point stands for several seconds, it shows the worst of them.
     """
@@ -22,7 +22,7 @@ def latency_plot(tables: RunTables, *, f: str, faults: Sequence[FaultLine]) -> s
 
 
 def lag_plot(tables: RunTables, *, faults: Sequence[FaultLine]) -> str:
-    """Return the plot of the end-to-end lag as SVG; empty if there are no statistics.
+    """Return the plot of the end-to-end lag as SVG; "" if there are no statistics.
 
     A point shows the worst lag of all partitions and of all its seconds.
     """

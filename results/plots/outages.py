@@ -1,4 +1,4 @@
-"""Plot which partitions were unavailable, and when."""
+"""Plot the unavailable partitions, with the times."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ _NAME = 24
 
 
 def outages_plot(found: Sequence[Outage], *, faults: Sequence[FaultLine], end_s: float) -> str:
-    """Return the plot as SVG; empty if every partition was always available.
+    """Return the plot as SVG; "" if every partition was always available.
 
     Args:
         found: The unavailable partitions, the worst first.

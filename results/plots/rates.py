@@ -12,7 +12,7 @@ _OTHER = "#8a8f98"
 
 
 def rates_plot(tables: RunTables, *, faults: Sequence[FaultLine]) -> str:
-    """Return the plot of the statistics `rates` and `offered` as SVG; empty if there are none."""
+    """Return the plot of the statistics `rates` and `offered` as SVG; "" if there are none."""
     rows = [
         (row["second"] or 0, str(row["outcome"]), row["count"] or 0)
         for row in tables.statistics("rates").to_pylist()

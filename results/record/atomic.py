@@ -18,7 +18,7 @@ _REMEDIES = {
 
 
 class StoreError(Exception):
-    """The store or a file of a run cannot be used. The message is one sentence with a remedy."""
+    """An error: the store or a file of a run cannot be used. The message includes a remedy."""
 
 
 def store_error(path: Path, refused: OSError) -> StoreError:

@@ -32,7 +32,7 @@ _PUBLIC = re.compile(r"sasl\.username|ssl\.(ca|certificate)\.pem|.*\.location")
 
 
 def _words(value: object) -> object:
-    """Return the words of a command that is given as one text."""
+    """Return a command's words if the command is given as one text."""
     return tuple(shlex.split(value)) if isinstance(value, str) else value
 
 
@@ -94,7 +94,7 @@ class AttachedFile(BaseModel):
     """The contents of an attached cluster's file.
 
     Attributes:
-        bootstrap: `host:port` of some brokers.
+        bootstrap: `host:port` of one or more brokers.
         test_cluster: Whether the owner permits faults on this cluster without a question each time.
         version: Kafka version of the cluster, if it should be recorded.
         security: Client settings in librdkafka's names; `clients` names a table of the user's own
@@ -159,7 +159,7 @@ def load_attached(path: Path) -> AttachedFile:
 
 
 def security_of(file: AttachedFile, path: Path) -> dict[str, str]:
-    """Return librdkafka's security settings, with secrets put in.
+    """Return librdkafka's security settings, with the secrets that they refer to.
 
     Raises:
         PlanError: A referenced secret is missing, the user's own table has settings other than

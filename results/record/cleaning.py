@@ -48,7 +48,7 @@ class Asked(Protocol):
 
 
 def keys_refusal(plan: Asked) -> str | None:
-    """Return why messages cannot have few keys; None if they can, or need not."""
+    """Return why messages cannot have few keys; None if they can, or if it is not requested."""
     if plan.workload != "keyed":
         return "keys: only the workload keyed has few keys; leave it out" if plan.keys else None
     if not plan.keys:

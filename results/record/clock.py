@@ -17,7 +17,7 @@ NS_PER_S = 1_000_000_000
 
 
 class WaitTimeoutError(TimeoutError):
-    """A condition did not become true within its time limit."""
+    """An error: a condition did not become true within its time limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def seconds(time_ns: float) -> str:
 
 
 def stopwatch_s() -> float:
-    """Return seconds on a monotonic clock, for limits and durations only."""
+    """Return the time of a monotonic clock in seconds, for limits and durations only."""
     return runtime().monotonic_ns() / NS_PER_S
 
 

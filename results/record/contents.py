@@ -1,4 +1,4 @@
-"""The contents of a message besides its value, so that a reader can check that it is intact.
+"""The contents of a message besides its value, with which a reader checks that it is intact.
 
 The payload consists of the value, the time stamp and a filler. Key and header follow from the
 value:
@@ -61,7 +61,7 @@ _OF_MIXED = 0xE703_7ED1_A0B4_28DB
 _AT_ONCE_BYTES = 8 << 20
 _UNSEEN = object()
 FEW = 16
-"""Up to this number of messages, computing each message alone is faster than computing columns."""
+"""Maximum number of messages for which computing each message alone is faster than columns."""
 
 _MOST_SIZES = 64
 """If payloads have more distinct sizes than this, each payload is checked alone."""
@@ -327,7 +327,7 @@ def _damage_of_keyed(
 
 
 def _was(payload: bytes, sent: bytes) -> bool:
-    """Return whether a payload equals the payload sent, or most of it."""
+    """Return whether a payload equals the sent payload, or most of it."""
     return payload == sent or 2 * sum(map(eq, payload, sent)) > len(sent) + 2 * VALUE_BYTES
 
 
@@ -361,7 +361,7 @@ def _have_headers(words: Words, hashes: Words, *, with_mixed: bool) -> npt.NDArr
 
 @lru_cache(maxsize=64)
 def _filler(size_bytes: int, *, with_mixed: bool) -> tuple[int, int]:
-    """Return two integers for the filler: one with a 1 in each word, one with word numbers."""
+    """Return two integers for the filler: a 1 in each word, and the number of each word."""
     width = -(-size_bytes // _WORD)
     ones = int.from_bytes((1).to_bytes(_WORD, "little") * width, "little")
     return ones, int.from_bytes(

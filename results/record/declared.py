@@ -1,4 +1,4 @@
-"""The capabilities that a system declares: what can be observed, and which faults are possible.
+"""The capabilities that a system declares: the possible observations and the possible faults.
 
 Kafka and the reference cluster permit all observations and all faults. Another system declares its
 limits in `system.json` of the run. The judge then skips checks that it cannot do.
@@ -23,7 +23,7 @@ class Sight(StrEnum):
     BROKER_LOGS = "broker-logs"
     """Log messages of brokers about their own actions, for example truncations."""
     CHECKPOINTS = "checkpoints"
-    """The checkpoint files beside the logs, for example with the start of each leader epoch."""
+    """The checkpoint files next to the logs, for example with the start of each leader epoch."""
     METADATA_LOG = "metadata-log"
     """The metadata log of the controller quorum."""
     LEADER_EPOCHS = "leader-epochs"
@@ -56,7 +56,7 @@ AS_FAR_AS = "As far as "
 
 
 def in_words(sights: Iterable[Sight]) -> str:
-    """Return kinds of data in words, in a fixed order: `its replica logs or its metadata log`."""
+    """Return kinds of data as a phrase, in fixed order: `its replica logs or its metadata log`."""
     wanted = frozenset(sights)
     return _listed([words for each, words in IN_WORDS.items() if each in wanted], "or")
 
@@ -95,7 +95,7 @@ class Declared(BaseModel):
     Attributes:
         what: Name of the system for people: `kfake of franz-go`.
         sees: Data that can be observed.
-        cannot: Reason why a fault cannot be done, by the name of the missing ability.
+        cannot: Reason why a fault is not possible, by the name of the missing ability.
         notes: Further sentences for the verdict.
         unread: Settings of brokers or topics that the system could not report. Checks that depend
             on them are not done, and the verdict mentions it.
@@ -112,7 +112,7 @@ class Declared(BaseModel):
 
 
 class DeclaredError(ValueError):
-    """The system's declaration of a run cannot be read."""
+    """An error: a run's `system.json` cannot be read."""
 
 
 def dump_declared(declared: Declared, path: Path) -> None:

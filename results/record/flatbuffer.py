@@ -1,7 +1,7 @@
-"""Read the header of an Arrow message: the size of its body, and whether a run can have written it.
+"""Read the header of an Arrow message: its body size, and whether a run can have written it.
 
-Arrow allocates as many bytes as a header announces, also for a compressed buffer. Runs write
-neither compressed buffers nor dictionaries. A header that announces them is therefore refused.
+Arrow allocates as many bytes as a header declares, also for a compressed buffer. Runs write neither
+compressed buffers nor dictionaries. A header that declares them is therefore refused.
 
 https://github.com/apache/arrow/blob/main/format/Message.fbs https://flatbuffers.dev/internals/
 """

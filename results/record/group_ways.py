@@ -1,4 +1,4 @@
-"""Which group protocols a run's members may use: the classic one, or consumer (KIP-848).
+"""Decide which group protocols a run's members may use: the classic one, or consumer (KIP-848).
 
 In the classic protocol, a member assigns the partitions. In the consumer protocol, the broker does.
 Kafka supports the consumer protocol for production since 4.0, librdkafka since 2.12.

@@ -1,12 +1,12 @@
-"""The headers of a message, and the mark of them that readers compare.
+"""The headers of a message, and a short form of them (the mark) that readers compare.
 
 With plain headers, every sixteenth value has one header, and other values have none. With mixed
 headers, about one message in forty has headers of each permitted kind: a null or empty value, a
 repeated or empty name, several headers, a long header. In both cases the headers follow from the
-value through its key. Building them costs more than the rest of a message, so most messages have
+value through its key. Building headers costs more than the rest of a message, so most messages have
 none.
 
-A reader compares a mark of the headers. Every client and every log segment gives the same mark.
+A reader compares the mark. Every client and every log segment gives the same mark for one message.
 """
 
 from collections.abc import Callable

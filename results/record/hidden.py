@@ -1,7 +1,8 @@
 """Hide passwords and keys in a run's settings before they are shown, served or packed.
 
 A plan written by this version contains no secrets (`results.record.tuning`). An older or
-handwritten plan may. Its page, bundle and site show the setting's name, with `(hidden)` as value.
+handwritten plan may contain some. Its page, bundle and site show the setting's name, with
+`(hidden)` as value.
 """
 
 import json
@@ -88,7 +89,7 @@ _SETTINGS = re.compile(r"plan\.toml|[a-z0-9.-]+\.properties|worker-\d+\.json")
 
 
 def hides(path: PurePath) -> bool:
-    """Return whether a file of a run contains settings that `file_without_secrets` must hide."""
+    """Return whether `file_without_secrets` must hide settings in a file of a run."""
     return _SETTINGS.fullmatch(path.name) is not None
 
 

@@ -1,4 +1,4 @@
-"""Messages of a compacted topic: few keys, and tombstones. Both follow from the value.
+"""Keys and tombstones of a compacted topic's messages. Both follow from the value.
 
 So a value and the partition's number of keys determine a message's key, and whether its payload is
 null. The record needs no columns for them. A key is its number in four big-endian bytes, as Kafka's
@@ -21,14 +21,14 @@ MARK_BYTES = _MARK.size
 _KEY = struct.Struct(">I")
 _HALF = 32
 _TOMBSTONES = 8
-"""One message in this many has no payload."""
+"""One message in this number of messages has no payload."""
 
 
 def key_number(value: int, keys: int) -> int:
     """Return the number of a value's message key, below `keys`.
 
     The key is the smaller of two pseudorandom numbers. Low keys are written often and high keys
-    seldom. So a cleaner meets records that are superseded at once, and records that it must keep
+    seldom. So a cleaner finds records that are superseded at once, and records that it must keep
     for long.
     """
     hashed = mix(value)

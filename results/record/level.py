@@ -1,4 +1,4 @@
-"""Decide which runs can have a level, which sets how many faults there are and how many overlap."""
+"""Decide which runs can have a level, i.e. a density and an overlap of scheduled faults."""
 
 from typing import Protocol
 

@@ -1,10 +1,10 @@
-"""The load of clients, and the plan defaults that depend on workload and load.
+"""The clients' load, and the plan defaults that depend on workload and load.
 
 Under `light` load, each op sends one message, at a given rate. Readers read each record several
 times. Under `heavy` load, few processes send many records in each op, as fast as the brokers accept
 them. Batches are then full, and several are in flight. Readers follow the end of each partition and
-seldom start again from its beginning, so they read little more than is sent. The user's settings
-override these defaults.
+seldom start again from its beginning, so they read hardly more records than are sent. The user's
+settings override these defaults.
 """
 
 import re
@@ -15,7 +15,7 @@ from results.record.cleaning import compaction, keys_of
 
 
 class Load(Enum):
-    """How much clients send."""
+    """The amount that clients send: `light` or `heavy`."""
 
     LIGHT = "light"
     HEAVY = "heavy"

@@ -1,4 +1,4 @@
-"""The milestones of a run, `milestones.jsonl`: the phases that it reached, and when.
+"""The milestones of a run, `milestones.jsonl`: the phases that it reached, with times.
 
 If a run died, its milestones end early. The pipeline then knows that there is no final snapshot.
 The regular milestones, in order, are:
@@ -6,7 +6,7 @@ The regular milestones, in order, are:
 - `looked`: the state of the hosts was recorded, for a comparison at the end.
 - `started`, `ready`, `warmup`, `main`, `main-ended`, `healed`.
 - `recovered`: every partition has a leader and a full ISR.
-- `stopping-clients`: clients begin no more ops, and wait for those under way.
+- `stopping-clients`: clients begin no more ops, and wait for their open ops.
 - `final-reads`.
 - `noted`: leaders, high watermarks and log ends before the stop were recorded.
 - `stopped`, `collected`.
@@ -15,10 +15,10 @@ The regular milestones, in order, are:
 Further milestones occur only in some runs:
 
 - `failed`: the run did not finish its plan.
-- `broker-ended`: a broker ended; it is placed where this was found.
+- `broker-ended`: a broker ended; the milestone has the time at which Logquake noticed it.
 - `stacks`: thread stacks were recorded, because the cluster did not recover or the run was stopped.
 - `stopped-on-violation`: the run was stopped because of a violation found during it.
-- `watcher-ended`: the process that looks for violations ended unexpectedly.
+- `watcher-ended`: the process that searches for violations ended unexpectedly.
 - `interrupted`: the user stopped the run with Ctrl-C.
 - `worker-ended`: a client process had crashed.
 - `open-transactions`, after `final-reads`: the transactions still open were listed.
@@ -41,7 +41,7 @@ STOPPED_ON = "stopped-on-violation"
 WATCHER_ENDED = "watcher-ended"
 WORKER_ENDED = "worker-ended"
 MAX_NS = 2**63 - 1
-"""Largest time that a table can store."""
+"""The largest time that a table can store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

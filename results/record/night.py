@@ -1,8 +1,8 @@
-"""The suite entry for which a run was played, or the run that it repeats (`night.json`).
+"""The suite entry for which a run was executed, or the run that it reruns (`night.json`).
 
-A suite writes the file before the run starts, so that the run belongs to its night even if the
-suite dies. `logquake repro` writes it after a run has finished, without a suite name. An ordinary
-run has no such file.
+A suite writes the file before the run starts, so that the run belongs to its nightly run even if
+the suite dies. `logquake repro` writes it after a run has finished, without a suite name. An
+ordinary run has no such file.
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Why(StrEnum):
-    """The reason for which a suite played a run."""
+    """The reason for which a suite executed a run."""
 
     PLANNED = "planned"
     SAME_SEED = "same-seed"
@@ -20,7 +20,7 @@ class Why(StrEnum):
 
     @property
     def words(self) -> str:
-        """The reason, in words."""
+        """The reason as a phrase."""
         return _WORDS[self]
 
 
@@ -33,15 +33,15 @@ _WORDS = {
 
 
 class Night(BaseModel):
-    """The place of a run in a night, i.e. one execution of a suite.
+    """The place of a run in a nightly run, i.e. in one execution of a suite.
 
     Attributes:
-        suite: Name of the suite; empty if no suite played the run.
-        night: Id of the night, which sorts by time: `20261122T010000Z`; empty if none.
+        suite: Name of the suite; empty if no suite executed the run.
+        night: Id of the nightly run, which sorts by time: `20261122T010000Z`; empty if none.
         entry: Entry of the suite's matrix, unique in the suite:
             `log/kafka:4.3.1/namespace/partition+kill#3`; empty if none.
         why: Whether the run was planned, or measures how often a failure recurs.
-        repeats: Id of the failed run that this run repeats; empty if planned.
+        repeats: Id of the failed run that this run reruns; empty if planned.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

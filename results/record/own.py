@@ -23,7 +23,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def own_settings(name: str) -> dict[str, str]:
-    """Return the settings of a table in the user's own file, with secrets put in.
+    """Return the settings of a table in the user's own file, with the secrets that they refer to.
 
     Raises:
         PlanError: The file or table is missing, another user owns or may write the file, or a
@@ -89,7 +89,7 @@ def tables_of(path: Path) -> dict[str, object]:
 
 
 def value_of(path: Path, key: str, value: str) -> str:
-    """Return a setting's value; `env:NAME` and `file:PATH` are replaced by what they refer to.
+    """Return a setting's value; `env:NAME` and `file:PATH` are replaced by the secret.
 
     Args:
         path: The file with the setting; a relative `file:PATH` is relative to its folder.

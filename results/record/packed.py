@@ -56,7 +56,7 @@ def unpacked(
         table: A name in `LIVE`.
 
     Raises:
-        OSError, pa.ArrowException: The stream is damaged, announces more data than its size can
+        OSError, pa.ArrowException: The stream is damaged, declares more data than its size can
             hold, or has other columns than its table.
         ValueError: A text is longer than any text that a run writes.
     """
@@ -88,7 +88,7 @@ def packed_file(
 ) -> Iterator[tuple[pa.Schema, pq.ParquetFile]]:
     """Open a packed stream and yield its schema and reader.
 
-    Arguments and errors are those of `unpacked`.
+    Arguments and errors are as in `unpacked`.
     """
     with within_bounds(path, file) as opened:
         schema = pq.read_schema(opened)
@@ -149,7 +149,7 @@ def pack(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, be
 
 
 class _VainError(Exception):
-    """The packed stream is not smaller than the original."""
+    """An error: the packed stream is not smaller than the original."""
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -2,7 +2,7 @@
 
 Any user may have written these files. Forty kilobytes of Parquet can expand to gigabytes, through
 rows that repeat one value, or pages that zstd has compressed thirty-thousandfold. So the sizes
-announced in the footer and in each page are compared with the bytes of the columns. A file from a
+declared in the footer and in each page are compared with the bytes of the columns. A file from a
 run has at most about twelve rows per byte (polls under heavy load, of thousands of consecutive
 records), and its pages shrink tenfold. Bytes between the columns do not count, because zeros there
 take no room in an archive, and holes take none on a disk.
@@ -26,18 +26,18 @@ SPARE_ROWS = 100_000
 ROWS_A_BYTE = 16
 SPARE_BYTES = 64 << 20
 TIMES_SMALLER = 64
-"""Rows and bytes allowed in any file, and additional ones allowed for each byte of its columns."""
+"""Rows and bytes that any file may have, and that each byte of its columns adds."""
 MAX_FOOTER_BYTES = 16 << 20
 MAX_TEXT_BYTES = 512 << 20
-"""Maximum size of a text column, counted with a text of its own in each row."""
+"""Maximum size of a text column, as if each row stored its own text."""
 _CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "ZSTD"})
 """Compression codecs that runs use. Some other codecs have no limit of expansion."""
 _TAIL_BYTES = 8
 _HEADER_BYTES = 1 << 14
 _MAX_SEEN = 4096
 _seen: dict[tuple[int, ...], None] = {}
-"""Files already found to be within limits, by device, inode, size and change time, so that none is
-checked twice."""
+"""Files already found to be within limits, by device, inode, size and change time. So each file is
+checked only once."""
 
 
 def open_parquet(path: Path) -> pa.NativeFile:
@@ -45,7 +45,7 @@ def open_parquet(path: Path) -> pa.NativeFile:
 
     Raises:
         FileNotFoundError: The file does not exist.
-        UnsafeFileError: It is not a regular file, or announces more data than its size can hold.
+        UnsafeFileError: It is not a regular file, or declares more data than its size can hold.
         OSError, pa.ArrowException: The file is damaged.
     """
     with open_file(path, root=path.parent.parent) as file:
@@ -109,7 +109,7 @@ def _text_bytes(column: "pa.ChunkedArray[Any]") -> int:
 
 
 def _see(path: Path, file: BinaryIO, opened: pa.NativeFile, size: int) -> None:
-    """Refuse a file that announces more rows or bytes than its size can hold."""
+    """Refuse a file that declares more rows or bytes than its size can hold."""
     file.seek(max(0, size - _TAIL_BYTES))
     if int.from_bytes(file.read(4), "little") > MAX_FOOTER_BYTES:
         raise UnsafeFileError(path, f"a table whose end has more than {MAX_FOOTER_BYTES} bytes")
@@ -151,7 +151,7 @@ def _extent(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
 def _see_columns(
     path: Path, file: BinaryIO, columns: Sequence[pq.ColumnChunkMetaData], size: int
 ) -> None:
-    """Refuse columns and pages that announce more data than their bytes can hold."""
+    """Refuse columns and pages that declare more data than their bytes can hold."""
     if unknown := {column.compression for column in columns} - _CODECS:
         raise UnsafeFileError(path, f"a table shrunk by {min(unknown)}")
     unpacked = 0

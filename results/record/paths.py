@@ -17,7 +17,7 @@ class RunPaths:
 
     @property
     def plan(self) -> Path:
-        """The plan: everything that decides the run."""
+        """The plan: all inputs that decide the run."""
         return self.root / "plan.toml"
 
     @property
@@ -27,7 +27,7 @@ class RunPaths:
 
     @property
     def system(self) -> Path:
-        """What can be observed of the system, and which faults it permits; missing if all."""
+        """The system's possible observations and faults; missing if all are possible."""
         return self.root / "system.json"
 
     @property
@@ -42,7 +42,7 @@ class RunPaths:
 
     @property
     def attached(self) -> Path:
-        """What the run created on an attached cluster; the file is deleted after its removal."""
+        """The things that the run created on an attached cluster; deleted after their removal."""
         return self.root / "attached.json"
 
     @property

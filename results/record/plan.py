@@ -1,4 +1,4 @@
-"""The plan of a run: everything that decides it, with all defaults written out.
+"""The plan of a run: all inputs that decide it, with all defaults written out.
 
 A plan comes from a TOML file, from the command line, or from both. The complete plan is stored as
 `plan.toml` of the run. Two runs of one plan differ only because the brokers behave differently.
@@ -51,7 +51,7 @@ ALL = "all"
 
 
 class PlanError(ValueError):
-    """The plan cannot be run. The message is one sentence with a remedy."""
+    """An error: the plan cannot be run. The message is one sentence with a remedy."""
 
 
 MESSAGE_FORMAT = "log.message.format.version"
@@ -124,22 +124,22 @@ class Plan(Part):
     """Protocol of group members. `mixed`: groups differ, if the consumer protocol is supported."""
     linger_ms: float = Field(default=5, ge=0)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd", "mixed"] = "none"
-    """`mixed` means a different one for each worker."""
+    """`mixed` gives each worker a different compression."""
     sends_per_op: int = Field(default=1, ge=1, le=100_000)
     payload_bytes: int = Field(default=100, ge=8, le=1_000_000)
     """The size of each message. From 20 bytes on, readers notice any changed byte."""
     keys: int = Field(default=0, ge=0, le=1_000_000)
     """Keys per partition; 0: each message has its own. The workload keyed defaults to 8..32."""
     delivery_timeout_s: float = Field(default=30, gt=0)
-    """After so long a producer gives a message up. Longer than the longest fault."""
+    """The time after which a producer gives up a message; longer than the longest fault."""
     transaction_timeout_s: float = Field(default=10, gt=0)
     """Time after which a coordinator aborts an open transaction (`transaction.timeout.ms`)."""
     after_timeout: Literal["discard", "go-on"] = "discard"
-    """A transactional client after a timeout: discard and fence its producer, or use it again."""
+    """A transactional client's action after a timeout: replace its producer, or use it again."""
     min_insync: int = Field(default=2, ge=1, le=9)
     drawn: bool = False
-    """Whether the families in `nemesis` are a default or `all`. Then not every family must have
-    been played, if enough faults were."""
+    """Whether the families in `nemesis` are a default or `all`. Then a run need not execute every
+    family, if it executed enough faults."""
     heap_mb: int = Field(default=512, ge=16, le=65_536)
     """Heap of each broker's or controller's JVM, in MiB."""
     judge: Judge = Judge.CONTRACT
@@ -305,7 +305,7 @@ class Plan(Part):
 
     @property
     def inputs(self) -> list[str]:
-        """The topics that group members read; for `pipeline`, all topics but the last."""
+        """The topics that group members read. For `pipeline`, this is all topics but the last."""
         return self.topic_names[:-1] if self.workload == "pipeline" else self.topic_names
 
     @property
@@ -364,7 +364,7 @@ class Plan(Part):
 
     @property
     def kafka_version(self) -> str:
-        """`3.9.1` for `kafka:3.9.1:combined`; for another system, the Kafka it follows."""
+        """`3.9.1` for `kafka:3.9.1:combined`; for another system, the Kafka version it follows."""
         return self.named.version or self.version or NEWEST
 
     @property
@@ -384,7 +384,7 @@ class Plan(Part):
 
     @property
     def version_numbers(self) -> tuple[int, ...]:
-        """The version as numbers, (0, 11, 0, 3); a newer one counts as the newest known."""
+        """The version as numbers, (0, 11, 0, 3). A newer version counts as the newest known one."""
         return known_numbers(self.kafka_version)
 
     @property
@@ -394,7 +394,7 @@ class Plan(Part):
 
     @property
     def mode(self) -> Mode:
-        """Where the metadata are kept: as `system` says, or the usual mode of the version."""
+        """The place of the metadata: as in `system`, or the usual mode of the version."""
         named = self.named
         if named.mode is not None:
             return named.mode
@@ -429,7 +429,7 @@ class Plan(Part):
 
     @property
     def settings(self) -> tuple[dict[str, str], ...]:
-        """Broker settings: those for all nodes, then those of each single node."""
+        """Broker settings: first for all nodes, then for each single node."""
         return (self.broker, *self.node.values())
 
     @property
@@ -474,8 +474,8 @@ def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:
 
     Args:
         path: The file.
-        own: Whether the user named the file, so that it may be a link or a pipe. Otherwise it is a
-            run's file.
+        own: Whether the user named the file. Such a file may be a link or a pipe, but a run's file
+            may not.
 
     Raises:
         PlanError: The file cannot be read, or is not TOML.

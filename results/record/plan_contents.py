@@ -21,9 +21,8 @@ class Contents(Part):
     """The contents of messages besides their values, and the batching of producers."""
 
     sizes: tuple[tuple[int, int], ...] = ()
-    """`[[4000, 50], [980000, 5000]]`: one message in 50 has a payload of 4000 bytes, one in 5000
-    has
-    980000. All others have `payload_bytes`."""
+    """`[[4000, 50], [980000, 5000]]`: one message in 50 has a payload of 4000 bytes, and one in
+    5000 has 980000 bytes. All others have `payload_bytes`."""
     headers: Literal["plain", "mixed"] = "plain"
     """`mixed` means null and empty values, repeated and empty names, many headers, and long ones.
     """

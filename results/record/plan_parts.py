@@ -31,11 +31,11 @@ class Budgets(Part):
     heal_s: float = Field(default=60, gt=0)
     """Limit until the faults are healed and all brokers are back. The other limits begin then."""
     unavailable_s: float = Field(default=30, gt=0)
-    """Until every partition takes messages again."""
+    """Limit until every partition accepts messages again."""
     election_s: float = Field(default=15, gt=0)
-    """Until every partition, and the quorum of controllers, has a leader."""
+    """Limit until every partition, and the quorum of controllers, has a leader."""
     isr_s: float = Field(default=60, gt=0)
-    """Until every in-sync replica set is full again."""
+    """Limit until every in-sync replica set is full again."""
     group_s: float = Field(default=30, gt=0)
     """Limit until each group has read a message from each partition that accepted one."""
 
@@ -44,9 +44,9 @@ class Minimums(Part):
     """Minimum activity that a run needs for a verdict."""
 
     ok_sends: int = Field(default=100, ge=1)
-    """Messages that were acknowledged."""
+    """Minimum number of acknowledged messages."""
     ok_polls: int = Field(default=100, ge=0)
-    """Messages that were read."""
+    """Minimum number of messages that were read."""
     confirmed_faults: int | None = Field(default=None, ge=0)
     """Minimum number of confirmed faults; None for half of the scheduled faults."""
     around_faults: int = Field(default=1, ge=0)
@@ -65,7 +65,7 @@ class PlannedFault(Part):
     target: str = "one"
     """A role expression: n2, one, leader(log-0,1), follower(log-0,1), last-isr(log-0,1), ..."""
     hold_s: float = Field(default=5, gt=0)
-    """How long the fault lasts, in seconds, until it is healed."""
+    """The duration of the fault in seconds, until it is healed."""
 
 
 _NO_CHOICES = {"name", "topic", "transactions"}
@@ -77,15 +77,15 @@ class ScenarioPlan(Part):
     name: str
     """A name from `logquake scenario list`."""
     topic: str = "peter-test01"
-    """The topic of its story."""
+    """The topic that the scenario uses."""
     rule: Rule | None = None
-    """By what a follower truncates."""
+    """The rule by which a follower truncates its log."""
     form: Literal["article", "clean"] | None = None
-    """As the article tells it, or without a setting that excuses a loss."""
+    """As in the article, or without a setting that excuses a loss."""
     way: Literal["restart", "move"] | None = None
     """In the clean form: whether the broker restarts, or leadership moves."""
     late: Literal["new-leader", "old-leader"] | None = None
-    """Who hears the controller late."""
+    """The node that hears the controller late."""
     elr: bool | None = None
     """Whether eligible leader replicas (KIP-966) are on."""
     transactions: bool | None = None

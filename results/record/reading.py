@@ -32,7 +32,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class UnsafeFileError(OSError):
-    """A file of a run is not one that a run writes. The message is one sentence with a remedy."""
+    """An error: a file of a run is not one that a run writes. The message has a remedy."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(errno.EINVAL, f"it is {what}, which no run writes; remove it", str(path))

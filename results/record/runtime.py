@@ -1,9 +1,9 @@
 """Time, waiting, locks and tasks, either of this machine or of a simulation.
 
 Code that must also run in virtual time uses the clock in `results.record.clock`, and the events,
-locks and tasks of this module. It need not know which of the two it runs in. Tasks of a simulation
-use the simulation's runtime (`cluster.reference.simulator.tasks`). All other code uses this
-machine's runtime, with threads.
+locks and tasks of this module. Such code need not know whether its time is virtual. Tasks of a
+simulation use the simulation's runtime (`cluster.reference.simulator.tasks`). All other code uses
+this machine's runtime, with threads.
 """
 
 import queue
@@ -88,8 +88,8 @@ class Runtime(Protocol):
     """The environment of blocking code: a clock, events, locks and tasks.
 
     Attributes:
-        repeats: Whether the whole run can be repeated from its seed. Then files need not be
-            complete at every moment in case the process dies.
+        repeats: Whether the whole run can be repeated from its seed. If the process of such a run
+            dies, its files may be incomplete.
     """
 
     repeats: bool

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): which plans can have them, and the broker settings for them.
+"""Share groups (KIP-932): the plans that can have them, and the broker settings for them.
 
 Kafka supports them for production since 4.2, with a delivery limit for each group since 4.3
 (KIP-1240). librdkafka 2.16 supports them as a preview. A record is locked for the member that

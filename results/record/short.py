@@ -48,7 +48,7 @@ def value_prefixes(places: Sequence[tuple[str, int]], *, scripted: bool) -> tupl
 
 
 def value_name(value: int, prefixes: Sequence[str]) -> str | None:
-    """Return a value's name, or None if no such value can have been sent.
+    """Return a value's name, or None if the run cannot have sent the value.
 
     Args:
         value: The recorded value.
@@ -61,7 +61,7 @@ def value_name(value: int, prefixes: Sequence[str]) -> str | None:
 
 
 def value_named(name: str, prefixes: Sequence[str]) -> int | None:
-    """Return the value of a name, or None if it is not a value's name in this plan."""
+    """Return the value of a name, or None if no value has this name in this plan."""
     found = _VALUE.fullmatch(name)
     if found is None or found[1] not in prefixes or int(found[2]) > _SEQUENCES:
         return None

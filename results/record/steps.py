@@ -34,7 +34,7 @@ class Waited(_Row):
     what: str
     """The condition: `the high watermark of n2 on disk is 1`."""
     saw: str
-    """The last observation: the condition if it came true, else the state instead of it."""
+    """The last observed state: the condition if it came true, otherwise the state found instead."""
     took_s: float
     came: bool
 
@@ -117,7 +117,7 @@ class Step(_Row):
         name: `step-01`, also the name of the snapshot at its end.
         tells: A sentence about the step's events, for people.
         why: The lesson of the step; may be empty.
-        did: The actions in words, in order.
+        did: The actions as phrases, in order.
         waited: The conditions waited for, in order.
         begun_ns, ended_ns: Nanoseconds since the run's start.
         nodes: Brokers, and separate controllers.
@@ -128,7 +128,7 @@ class Step(_Row):
         lines: Lines of brokers' logs.
         logs: Logs of the quorum's nodes, for a scenario about the quorum; these logs are drawn.
         quorum: Views of the quorum's nodes, for a scenario about the quorum.
-        failed: Reason why the scenario ended here; empty if it continued.
+        failed: Reason why the scenario ended at this step; empty if it continued.
     """
 
     number: int

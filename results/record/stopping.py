@@ -30,7 +30,7 @@ class Stopping(Protocol):
 
 
 def stop_refusal(plan: Stopping) -> str | None:
-    """Return why a run cannot be judged during the run; None if it can, or need not."""
+    """Return why a run cannot be judged during the run; None if it can, or if not requested."""
     if not plan.stop_on_violation:
         return None
     refusals = {

@@ -13,14 +13,14 @@ from results.record.reading import read_bytes
 
 
 class Story(BaseModel):
-    """A scenario with the choices made for a run, in words.
+    """A scenario with the choices made for a run, as text.
 
     Attributes:
         name: Name of the scenario: `leader-epoch-1`.
         title: Title in a few words.
         about: Purpose and source, as paragraphs with empty lines between them.
         moral: The lesson from the end, in a few sentences.
-        expected: The expected end, in words: `invalid: message2 is lost; a reader gets message1,
+        expected: The expected end, as text: `invalid: message2 is lost; a reader gets message1,
             message3`.
         as_expected: Whether the run ended as expected; None if not known yet.
         differs: Differences from the expected end, one sentence each.

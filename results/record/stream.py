@@ -24,7 +24,7 @@ from results.record.tables import LIVE, is_of
 STREAM_SUFFIX = ".arrows"
 MAX_HEADER_BYTES = 1 << 20
 MAX_MESSAGE_BYTES = 256 << 20
-"""Maximum size of one message. Writers collect far less between two flushes."""
+"""Maximum size of one message. Between two flushes, writers collect far less."""
 _LEAST_BYTES = 8
 """Minimum size of a message: its start marker and its length."""
 _MARK = b"\xff\xff\xff\xff"

@@ -73,7 +73,7 @@ class SystemName:
 
     @property
     def is_yours(self) -> bool:
-        """Whether the name refers to files of the user, as another person's plan must not."""
+        """Whether the name refers to files of the user, which another person's plan must not do."""
         return bool(self.path or self.jars)
 
     @property
@@ -110,9 +110,9 @@ def system_named(text: str) -> SystemName:
 
 
 def known_numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of the known version that a version counts as.
+    """Return the numbers of the known version that stands for the given version.
 
-    `4.4.0-SNAPSHOT` counts as (4, 3, 1), the newest known version.
+    For example, `4.4.0-SNAPSHOT` is treated as (4, 3, 1), the newest known version.
     """
     told = re.match(r"\d+(?:\.\d+)*", version)
     numbers = tuple(int(each) for each in told[0].split(".")) if told else NEWEST_KAFKA

@@ -20,7 +20,7 @@ DAMAGE = ("damage", pa.int8())
 """Bits for the fields of a record that differ from the message sent (`results.record.contents`).
 The value is 0 for an intact record, null for an unchecked record."""
 LATER_COLUMNS = frozenset({"damage"})
-"""Columns that old records do not have; they are null there."""
+"""Columns that old records do not have. They are null in old records."""
 _OP_COPIES: Columns = [("process", pa.int64()), ("phase", pa.string())]
 _PARTITION: Columns = [("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int32())]
 _INT_LIST = pa.list_(pa.int32())

@@ -37,7 +37,7 @@ class Isolation(StrEnum):
 
 
 class AssignmentKind(StrEnum):
-    """How a consumer got or lost a partition."""
+    """The way in which a consumer got or lost a partition."""
 
     ASSIGN = "assign"
     SUBSCRIBE = "subscribe"
@@ -133,7 +133,7 @@ class Source(StrEnum):
 
 
 class CheckpointFile(StrEnum):
-    """The files that a broker keeps beside its logs; the first one is in each log's folder."""
+    """The files that a broker keeps next to its logs. The first one is in each log's folder."""
 
     EPOCHS = "leader-epoch-checkpoint"
     HIGH_WATERMARKS = "replication-offset-checkpoint"

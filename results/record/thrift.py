@@ -1,6 +1,6 @@
-"""Read the headers of Parquet pages, in Thrift's compact protocol, to check the announced sizes.
+"""Read the headers of Parquet pages, in Thrift's compact protocol, to check the declared sizes.
 
-Arrow trusts these headers and allocates as many bytes as they announce. The sums in the footer need
+Arrow trusts these headers and allocates as many bytes as they declare. The sums in the footer need
 not agree with them. Arrow skips a field with an unexpected type, takes the last of two fields with
 one number, and truncates numbers to their width. A header that Arrow might read differently from
 this module is refused.
@@ -41,7 +41,7 @@ class PageHeader:
 
 
 def page_header(data: bytes) -> PageHeader:
-    """Read the page header at the start of some bytes.
+    """Read the page header at the start of the given bytes.
 
     Raises:
         ValueError: The bytes do not begin with a page header.

@@ -20,8 +20,8 @@ class Timings:
     Attributes:
         began_ns: Start of the command; negative, because it is before the run's start.
         judging_ns: Start of judging, when the engine was ready.
-        judged_ns: The verdict was written.
-        drawn_ns: The page was written.
+        judged_ns: When the verdict was written.
+        drawn_ns: When the page was written.
     """
 
     began_ns: int | None = None

@@ -1,4 +1,4 @@
-"""The catalogue of transitions: every step of the protocol's behaviour that a record can show.
+"""The catalogue of transitions: all protocol events that a run's record can show.
 
 A name is an area and a word, `election/leader-killed`. Names contain nothing random, such as a
 node's number or an offset, so the transitions of two runs can be compared. Sizes and lengths are

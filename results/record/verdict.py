@@ -52,7 +52,7 @@ class Anomaly:
 
     Attributes:
         name: Name in the catalogue: `lost-write`.
-        sentence: Description for people: the event, its place, and who observed it.
+        sentence: Description for people: the event, its place, and its observer.
         evidence: The facts behind the sentence, for machines and for verification.
         run_id, topic, topic_id, partition: Place of the anomaly; empty and -1 for a whole run.
         offset: Orders the examples; -1 if there is none.
@@ -141,7 +141,7 @@ class Basis:
 
     @property
     def looked_at(self) -> bool:
-        """Whether any comparison could have shown the promise broken."""
+        """Whether any comparison could have shown that the promise is broken."""
         return any(each.rows for each in self.compared)
 
 
@@ -164,7 +164,7 @@ class Verdict:
         reach: Limits of the verdict, in sentences: data or settings that could not be observed;
             empty if there are none.
         ranked: Names of the anomalies, the most important first. Old verdicts have neither `words`
-            nor `ranked`; there, names replace descriptions.
+            nor `ranked`, so names replace descriptions.
         stats: Figures for people: ops by f and outcome, faults by kind, rates, times.
     """
 

@@ -10,7 +10,7 @@ _PIDS = "/proc/{pid}/ns/pid"
 
 
 def boot_id() -> str:
-    """Return the id of this boot of the machine; empty if unknown."""
+    """Return the id of this boot of the machine; "" if unknown."""
     path = Path("/proc/sys/kernel/random/boot_id")
     return path.read_text(encoding="ascii").strip() if path.exists() else ""
 
@@ -21,7 +21,7 @@ def world() -> str:
 
 
 def is_of_this_world(pid: int) -> bool:
-    """Return whether a visible process has its process id in this process's PID namespace."""
+    """Return whether a visible process belongs to the PID namespace of this process."""
     return _namespace(str(pid)) == _namespace("self")
 
 

@@ -52,7 +52,7 @@ def _asset(name: str) -> Response:
 
 
 def _no_icon() -> Response:
-    """Answer a browser's request for `/favicon.ico`: there is none.
+    """Answer a browser's request for `/favicon.ico`: the site has no such file.
 
     The site's own pages name their icon. Browsers request this one for files of runs.
     """

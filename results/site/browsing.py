@@ -39,12 +39,12 @@ class Card:
     """A failure as a card on the front page.
 
     Attributes:
-        seen: All runs and nights that had the failure.
+        seen: All runs and nightly runs that had the failure.
         row: The newest run with the failure.
         where: Workloads that had the failure.
-        runs: Number of runs with the failure in the night, or in the store without a night.
-        repeats: How often it recurred in reruns: in the suite's nights up to this one, or in the
-            whole store.
+        runs: Number of runs with the failure in the nightly run, or in the store without one.
+        repeats: How often it recurred in reruns: in the suite's nightly runs up to this one, or in
+            the whole store.
     """
 
     seen: Seen
@@ -63,7 +63,7 @@ def shelf() -> Shelf:
 
 @browsing.get("/")
 def front() -> Response:
-    """Return the front page: new failures of the last night, then nights, failures, and runs."""
+    """Return the front page: new failures of the last nightly run, nightly runs, failures, runs."""
     index = shelf().index()
     nights = index.nights()
     tonight = _last_night(nights)
@@ -92,7 +92,7 @@ def front() -> Response:
 
 
 def _as_told(index: Index, nights: Sequence[NightRow]) -> list[RunRow]:
-    """Return the scripted runs that ended as expected, from the given nights or else the newest."""
+    """Return the scripted runs that ended as expected, of the given nightly runs or the newest."""
     if not nights:
         return list(index.runs(RunQuery(ending=Ending.AS_TOLD, limit=_CARDS)))
     asked = [RunQuery(ending=Ending.AS_TOLD, suite=each.suite, night=each.night) for each in nights]
@@ -100,7 +100,7 @@ def _as_told(index: Index, nights: Sequence[NightRow]) -> list[RunRow]:
 
 
 def _last_night(nights: Sequence[NightRow]) -> list[NightRow]:
-    """Return each suite's newest night, if it belongs to the most recent night of the store."""
+    """Return each suite's newest nightly run, if it belongs to the most recent night."""
     newest: dict[str, NightRow] = {}
     for each in nights:
         newest.setdefault(each.suite, each)
@@ -109,7 +109,7 @@ def _last_night(nights: Sequence[NightRow]) -> list[NightRow]:
 
 
 def _together(one: str, other: str) -> bool:
-    """Return whether two suites ran in the same night, given the ids of their nights.
+    """Return whether two suites ran in the same night, by the ids of their nightly runs.
 
     The two must have begun within a fixed time of each other.
     """
@@ -120,7 +120,7 @@ def _together(one: str, other: str) -> bool:
 
 
 def night_cards(index: Index, nights: Sequence[NightRow]) -> tuple[list[Card], list[Card]]:
-    """Return the failures of some nights (executions of suites): (new ones, ones seen before)."""
+    """Return the failures of the given nightly runs: (new ones, ones seen before)."""
     new, known = list[Card](), list[Card]()
     all_new = {key for night in nights for key in night.new}
     for night in nights:
@@ -133,7 +133,7 @@ def night_cards(index: Index, nights: Sequence[NightRow]) -> tuple[list[Card], l
                 card = _card(seen, ours, runs=len(ours), repeats=back)
                 if key in night.new:
                     new.append(card)
-                elif key not in all_new:  # Else new in another suite.
+                elif key not in all_new:  # Otherwise it is new in another suite.
                     known.append(card)
     for cards in (new, known):
         cards.sort(key=lambda card: (_gravity(card), -card.runs))
@@ -227,7 +227,7 @@ def _named(index: Index, run_id: str) -> RunRow | None:
 
 
 def _offered(index: Index, row: RunRow | None) -> tuple[RunRow, ...]:
-    """Return runs to compare a run with, preferably with the same settings."""
+    """Return runs to compare a run with, with the same settings if possible."""
     if row is None:
         return index.runs(RunQuery(limit=_OFFERED))
     alike = RunQuery(setting=row.setting, limit=_OFFERED) if row.setting else RunQuery(limit=0)

@@ -1,4 +1,4 @@
-"""Compute the shapes of the trend charts, which `trend.svg` draws. Lengths are SVG user units."""
+"""Compute the shapes of the trend charts that `trend.svg` draws. Lengths are SVG user units."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -119,7 +119,7 @@ def bars(
 
 
 def line(title: str, names: Sequence[str], values: Sequence[float | None], *, unit: str) -> Chart:
-    """Return a line chart; the line has a gap where a night has no value."""
+    """Return a line chart. The line has a gap where a nightly run has no value."""
     top = _round_up(max((each for each in values if each is not None), default=0))
     dots, path, pen_down = [], [], False
     for place, (name, value) in enumerate(zip(names, values, strict=True)):

@@ -1,4 +1,4 @@
-"""The site's security policy: which requests it accepts, and what it forbids browsers to do.
+"""The site's security policy: the requests that it accepts, and the rules for browsers.
 
 The site serves one machine and only reads. A page on another site must not read it through a
 visitor's browser. So a request must name one of the site's hosts. A foreign name that points to

@@ -1,7 +1,7 @@
-"""The documentation's site: files of a folder, served with the site's own limits.
+"""Serve the documentation: files of a folder, with the limits of the local site.
 
-Its pages are ours, and hold scripts in their text (the theme's), so they have a policy of their
-own. No page may ask another machine for anything.
+Logquake wrote these pages, and their theme has inline scripts. So these pages have their own
+security policy. No page may send requests to another machine.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ def make_manual(folder: Path, *, hosts: tuple[str, ...] = LOOPBACK) -> Flask:
 
     Args:
         folder: The built site.
-        hosts: Names that requests may call the site by, without ports.
+        hosts: Host names by which requests may address the site, without ports.
     """
     app = Flask("logquake-docs", static_folder=None, template_folder=None)
     guard(app, hosts=hosts)

@@ -1,4 +1,4 @@
-"""A night as a matrix: one row for a workload with its faults, one column for a version.
+"""A nightly run as a matrix: one row for each workload with faults, one column for each version.
 
 A cell has the colour of its worst verdict.
 """
@@ -15,7 +15,7 @@ LETTERS = {
 }  # fmt: skip
 """Letters of cells, the worst tone first, for readers who cannot see the colour."""
 TONE_WORDS = {"unjudged": "not judged", "told": "as told"}
-"""Words for tones that are not shown by their own name."""
+"""Texts for tones whose name is not displayed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """The matrix of a night's runs and their results."""
+    """The matrix of a nightly run's runs and their results."""
 
     columns: tuple[str, ...]
     lines: tuple[Line, ...]
@@ -104,7 +104,7 @@ def workload_of(row: RunRow) -> str:
 
 
 def faults_of(row: RunRow) -> str:
-    """Return the requested faults in words."""
+    """Return the requested faults as text."""
     if row.scenario:
         return "as the story goes"
     asked = row.nemesis.split("+")

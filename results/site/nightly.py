@@ -1,4 +1,4 @@
-"""Pages about nights, i.e. executions of a suite, and the trends over nights."""
+"""Pages about nightly runs, i.e. executions of a suite, and the trends over them."""
 
 from collections.abc import Sequence
 
@@ -20,13 +20,13 @@ _NIGHTS, _KINDS = 60, 5
 
 @nightly.get("/nights")
 def nights() -> Response:
-    """Return the page with all nights, newest first."""
+    """Return the page with all nightly runs, newest first."""
     return page("nights.html", nights=shelf().index().nights())
 
 
 @nightly.get("/night/<suite>/<night>")
 def night(suite: str, night: str) -> Response:
-    """Return the page of one night: new failures, the matrix, and its runs."""
+    """Return the page of one nightly run: new failures, the matrix, and its runs."""
     index = shelf().index()
     found = index.night(suite, night)
     if found is None:
@@ -49,7 +49,7 @@ def night(suite: str, night: str) -> Response:
 
 @nightly.get("/trends")
 def trends() -> Response:
-    """Return the page with trends of verdicts, failures, recovery and throughput by night."""
+    """Return the page with trends of verdicts, failures, recovery and throughput."""
     index = shelf().index()
     suites = index.facets().suites
     asked = filled(request.args).get("suite", "")

@@ -54,7 +54,7 @@ def run_url(row: RunRow | str, endpoint: str = "runs.run") -> str:
 
 
 def moment_of(stamp: str) -> datetime | None:
-    """Return the time that a text such as `20261122T010000Z` means, or None for other texts."""
+    """Return the time in a text such as `20261122T010000Z`, or None for other texts."""
     try:
         return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
     except ValueError:
@@ -74,7 +74,7 @@ def day(stamp: str) -> str:
 
 
 def lasting(seconds: float | None) -> str:
-    """Return a duration for people; a dash of None."""
+    """Return a duration as text for people; a dash for None."""
     return "-" if seconds is None else duration(seconds)
 
 

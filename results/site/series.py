@@ -1,4 +1,4 @@
-"""Figures that change from night to night: verdicts, failures, recovery, throughput."""
+"""Compute figures for each nightly run: verdicts, failures, recovery, throughput."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -12,10 +12,10 @@ VERDICTS = ("valid", "allowed", "told", "unknown", "invalid", "unjudged")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightFigures:
-    """The figures of one night.
+    """The figures of one nightly run.
 
     Attributes:
-        suite, night: Names of the suite and of the night.
+        suite, night: Names of the suite and of the nightly run.
         runs: Number of runs; reruns of failed runs are not counted in any figure.
         verdicts: Number of runs for each of `VERDICTS`.
         anomalies: (name, number of runs with it), the most frequent first. Scripted runs that ended
@@ -36,7 +36,7 @@ class NightFigures:
 
 
 def figures_of(rows: Iterable[RunRow]) -> list[NightFigures]:
-    """Return the figures of each night, the earliest first."""
+    """Return the figures of each nightly run, the earliest first."""
     nights: defaultdict[tuple[str, str], list[RunRow]] = defaultdict(list)
     for row in rows:
         if row.night and not row.repeats:
@@ -63,7 +63,7 @@ def _figures(suite: str, night: str, rows: Sequence[RunRow]) -> NightFigures:
 
 
 def most_frequent(nights: Iterable[NightFigures], *, at_most: int) -> list[str]:
-    """Return the anomalies that were most often the most serious one of a run, over all nights."""
+    """Return the anomalies that were most often the most serious one of a run, over all runs."""
     total: Counter[str] = Counter()
     for night in nights:
         total.update(dict(night.heads))

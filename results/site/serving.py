@@ -38,16 +38,16 @@ def serve(store: Store, *, host: str, port: int, ready: Callable[[str], None]) -
 
 
 def serve_manual(folder: Path, *, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Serve the built documentation until the process is told to end.
+    """Serve the built documentation until the process is asked to stop.
 
     Args:
         folder: The built site.
         host: The address to listen at.
-        port: 0: a free one.
-        ready: Called with a URL that the site answers to, once it does.
+        port: The port; 0 for any free port.
+        ready: A function that is called with the site's URL when the server answers.
 
     Raises:
-        StoreError: The address cannot be listened at.
+        StoreError: The server cannot listen at this address.
     """
     _listen(make_manual(folder, hosts=hosts_of(host)), host=host, port=port, ready=ready)
 

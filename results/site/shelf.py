@@ -14,7 +14,7 @@ from results.site.tallies import Tallies
 from results.store import Store
 
 FRESH_S = 1.0
-"""Maximum age of the index in seconds when a page is made."""
+"""Maximum age of the index, in seconds, when the site makes a page."""
 _SHARE = 5
 """The time between two refreshes is at least this many times the duration of a refresh."""
 

@@ -158,7 +158,7 @@ _making = threading.Lock()
 
 
 def _made(row: RunRow, paths: RunPaths, name: str) -> Response:
-    """Return a run's page that is not on disk; it is made in memory and cached."""
+    """Return a run's page that is not on disk. The page is made in memory and cached."""
     key = f"{paths.root} {name} {stamp_of(paths)}"
     with _making:  # The plot library is not safe for threads.
         text = _made_pages.get(key)

@@ -39,7 +39,7 @@ class Sight:
     """The state of a run in the live view.
 
     Attributes:
-        phase: The current phase, in words.
+        phase: The current phase, as text.
         milestones: (name, time in seconds, whether reached, whether it is the last one).
         elapsed_s: Seconds since the run's start; None if unknown.
         operations: (outcome, number of operations).

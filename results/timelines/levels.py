@@ -1,9 +1,9 @@
 """Count the operations that began in each time span, by lane and outcome, for several span widths.
 
-Single operations of a million are not visible from afar, so they are counted in advance. The
+A wide view cannot show single operations if there are millions, so they are counted in advance. The
 coarsest level has 512 spans over the whole run. Each further level has four times as many. The page
-draws the level whose spans are about as wide as a pixel. For shorter spans, the page itself counts
-the operations that `blocks.py` packed.
+draws the level with spans of about one pixel. For shorter spans, the page itself counts the
+operations that `blocks.py` packed.
 """
 
 from dataclasses import dataclass

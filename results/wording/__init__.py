@@ -1,4 +1,4 @@
-"""The words for results, shared by page, terminal, index, exports and site.
+"""The wording of results, shared by page, terminal, index, exports and site.
 
 - `headline`: a verdict in a sentence, with its best evidence. `reasons` chooses the main reason for
   an unknown verdict. `resting` lists the comparisons behind a verdict.

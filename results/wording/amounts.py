@@ -1,4 +1,4 @@
-"""Sizes and durations for people; moments of a run stay seconds, as its record has them."""
+"""Format sizes and durations for people. Times of a run stay in seconds, as in its record."""
 
 _KILO = 1000
 _MINUTE_S, _HOUR_S = 60, 3600

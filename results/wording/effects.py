@@ -43,7 +43,7 @@ def effect_sentence(text: str | None, *, confirmed: bool) -> str:
 
 
 def heal_sentence(text: str | None) -> str:
-    """Return a sentence about the evidence for a fault's end; empty if nothing was recorded.
+    """Return a sentence about the evidence for a fault's end; "" if nothing was recorded.
 
     Args:
         text: The column `heal_effect`.
@@ -78,7 +78,7 @@ def _cut(effect: Json) -> str:
 
 
 def _fell_silent(link: Json) -> bool:
-    """Return whether a cut is known to have silenced a link.
+    """Return whether a network cut is known to have stopped all packets of a link.
 
     If another fault may have stalled the link, the count of packets that the cut dropped decides.
     """

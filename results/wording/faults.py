@@ -10,10 +10,10 @@ from results.wording.plural import many
 
 _LED_NAMED = 3
 _NO_CUTS = {"flapping", "delay", "jitter", "loss", "duplicate", "reorder", "bandwidth"}
-"""Fault kinds that cut links only at times, or make them bad. All other network faults stop every
-packet."""
+"""Network fault kinds that cut links only at times, or degrade them. All other network faults stop
+every packet."""
 _MAKES_LINKS_BAD = {"network", "stall", "stall-clients"}
-"""Fault families that make links bad; old records have no family."""
+"""Fault families that degrade links; old records have no family."""
 TAKERS = {"power-loss", "wipe", "bit-flip"}
 """Fault kinds that may delete records. If such a fault began but was not confirmed, it is unknown
 which records it deleted."""
@@ -120,7 +120,7 @@ def _effect(row: Json, spec: Json) -> str:
 
 
 def _waited(told: Json) -> str:
-    """Return how a fault waited for its condition, and the states observed meanwhile."""
+    """Return a sentence on a fault's wait for its condition, and the states observed meanwhile."""
     if not told:
         return ""
     when, seconds, saw = told.get("when"), told.get("waited_s"), told.get("saw")

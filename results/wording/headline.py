@@ -11,7 +11,7 @@ from results.wording.reasons import heaviest_reason
 from results.wording.resting import untested
 
 ALLOWED = "allowed"
-"""Colour name ("tone") of a run that is valid only because all its anomalies are allowed."""
+"""Colour name ("tone") of a run that is valid only because the judge allows all anomalies."""
 _NOTES = re.compile(r"; (?![^()]*\))")
 """Separates a cause from further remarks."""
 _MOST_OTHERS = 20
@@ -43,7 +43,7 @@ class Headline:
 
     @property
     def witness_says(self) -> str:
-        """The main anomaly's sentence; empty if there is none or another sentence has it."""
+        """The main anomaly's sentence; "" if there is none or another sentence has it."""
         sentence = self.witness.sentence if self.witness else ""
         told = any(sentence in each for each in (self.sentence, *self.more))
         return "" if told else sentence
@@ -75,7 +75,7 @@ def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
 
 
 def _interrupted(verdict: Verdict) -> str:
-    """Return a first sentence that the run was interrupted, so only a part was judged."""
+    """Return a first sentence for an interrupted run: only a part was judged."""
     at_s = verdict.stats.get("interrupted_at_s")
     return "" if at_s is None else f"Interrupted at {at_s} s. "
 
@@ -113,7 +113,7 @@ def ranked_anomalies(verdict: Verdict) -> list[tuple[str, AnomalySummary]]:
 
 
 def counting(summary: AnomalySummary) -> int:
-    """Return how many occurrences of an anomaly are not allowed."""
+    """Return the number of occurrences of an anomaly that are not allowed."""
     return summary.count - summary.allowed
 
 

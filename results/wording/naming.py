@@ -31,8 +31,8 @@ _LONG = re.compile(
     r"|\b[Oo]ps? (?P<op>\d{1,19}(?:, \d{1,19})+(?=\))|\d{1,19}\b)"
     r"|\b[Vv]alues? (?P<value>\d{10,19}(?:(?:, | and )\d{10,19})*)\b"
 )
-"""Numbers in checks' sentences: `op 7`, `(op 7, 9)`, `values 4295098761 and 4295098762`, and in a
-scripted run `message2 (value 4294967298)`."""
+"""Matches numbers in checks' sentences: `op 7`, `(op 7, 9)`, `values 4295098761 and 4295098762`,
+and in a scripted run `message2 (value 4294967298)`."""
 _NUMBER = re.compile(r"\d+")
 _OP_KEYS, _VALUE_KEYS = ("op_id", "op_ids"), ("value", "values")
 _OPS = "ops"
@@ -56,13 +56,13 @@ class Printed:
 
 
 def said(text: str) -> str:
-    """Return words as a sentence; the name of a message or node at its start keeps its letters."""
+    """Return a text as a sentence. A message or node name at its start keeps its letters."""
     whole = as_sentence(text)
     return f"{text[0]}{whole[1:]}" if _STORY_WORD.match(text) else whole
 
 
 def interruption(sentence: str) -> str:
-    """Return the beginning of a verdict's sentence that reports an interruption; empty if none."""
+    """Return the beginning of a verdict's sentence that reports an interruption; "" if none."""
     found = _INTERRUPTED.match(sentence)
     return found[0] if found else ""
 
@@ -139,7 +139,7 @@ class Names:
         return text if name is None else name.removeprefix(own)
 
     def legend(self, text: str, place: str) -> str:
-        """Return the full name of a value that `cell` shortened; empty if it shortened nothing.
+        """Return the full name of a value that `cell` shortened; "" if it shortened nothing.
 
         Args:
             text: As for `cell`.
@@ -187,11 +187,11 @@ class Names:
         return mine
 
     def value(self, value: int) -> str:
-        """Return a value's short name, or its number if no such value can have been sent."""
+        """Return a value's short name, or its number if the run cannot have sent the value."""
         return self._value(value) or str(value)
 
     def value_of(self, name: str) -> int | None:
-        """Return the value that a short name stands for, or None if the text is not such a name."""
+        """Return the value that a short name denotes, or None if the text is not such a name."""
         return value_named(name, self.prefixes)
 
     def values_alone(self, name: str) -> tuple[int, ...]:
@@ -207,7 +207,7 @@ class Names:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         ops = self._tables.record("ops", columns=("op_id", "process"))
         if any(column.null_count for column in ops.columns):
-            ops = ops.drop_null()  # The record is damaged.
+            ops = ops.drop_null()  # The run's record is damaged.
         ids, processes = ops["op_id"].to_numpy(), ops["process"].to_numpy()
         if np.any(ids[1:] < ids[:-1]):
             order = np.argsort(ids, kind="stable")

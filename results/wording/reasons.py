@@ -14,7 +14,7 @@ important."""
 
 
 def heaviest_reason(verdict: Verdict) -> str:
-    """Return the most important reason for an unknown verdict; empty if there is none.
+    """Return the most important reason for an unknown verdict; "" if there is none.
 
     A failed run lacks many things as a consequence, and their number is random.
     """

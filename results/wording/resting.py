@@ -26,7 +26,7 @@ class Resting:
 
     Attributes:
         promise: The promise, as a sentence.
-        summary: The number of comparisons, in words.
+        summary: The number of comparisons, as text.
         lines: Checks that compared anything, the largest number first.
         unshown: Full sentences about violations that the run could not show.
     """

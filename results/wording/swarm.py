@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 
 def swarm_words(plan: Mapping[str, object]) -> str:
-    """Return settings chosen at random: `rate = 50; num.io.threads = 8`; empty if there are none.
+    """Return settings chosen at random: `rate = 50; num.io.threads = 8`; "" if there are none.
 
     Args:
         plan: The stored plan. It may come from another person, so invalid values are left out.

@@ -1,7 +1,8 @@
-"""The catalogue in plain Python, word by word, on lists of dicts; written without the kernels.
+"""The anomalies' definitions in plain Python on lists of dicts, without the checkers' kernels.
 
-Each function takes the rows of one partition (or run) by table, and returns the set of places that
-are wrong. Slow and simple: what it says is what the definition says.
+Tests compare the checkers with this code. It is slow, simple, and follows the definitions
+literally. Each function takes the rows of one partition (or of a run) by table, and returns the
+places with an anomaly.
 """
 
 from collections import defaultdict
@@ -13,7 +14,10 @@ Rows = dict[str, list[Row]]
 
 
 def leader_before_stop(rows: Rows) -> str | None:
-    """Whoever claimed the highest epoch last; without any claim, whom ZooKeeper named."""
+    """Return the node that last claimed the highest leader epoch.
+
+    If no node claimed to lead, return the leader that ZooKeeper named.
+    """
     for source in ("list-offsets", "zookeeper"):
         claims = [
             (row["leader_epoch"], row["observed_ns"], row["leader"])
@@ -42,7 +46,10 @@ def last_isr(rows: Rows) -> set[str]:
 
 
 def final_log(rows: Rows, node: str | None) -> dict[int, Row] | None:
-    """The records of a node in the final snapshot by offset; None if it was not collected."""
+    """Return a node's records in the final snapshot, by offset.
+
+    The result is None if the node was not collected.
+    """
     collected = {row["node"] for row in rows["replica_records"] if row["snapshot"] == "final"}
     collected |= {row["node"] for row in rows["replica_states"] if row["snapshot"] == "final"}
     if node not in collected:
@@ -62,7 +69,10 @@ def certainly_committed(rows: Rows) -> list[Row]:
 
 
 def log_start(rows: Rows, node: str | None = None) -> int:
-    """Where the final log of a node begins; of all: the highest start that was seen anywhere."""
+    """Return the start of a node's final log.
+
+    Without a node, return the highest log start in any snapshot of any node.
+    """
     stated = [
         row["log_start_offset"]
         for row in rows["replica_states"]
@@ -152,7 +162,11 @@ def phantoms(rows: Rows, number: int, reservations: list[tuple[int, int]]) -> se
 def corrupt_records(
     rows: Rows, number: int, reservations: list[tuple[int, int]]
 ) -> dict[tuple[int | None, int], tuple[int, frozenset[str], int]]:
-    """By offset and value: the bits of what differs, whose final logs have it, how many polls."""
+    """Return the corrupt records, by offset and value.
+
+    Each has the bits of its damage, the nodes whose final logs have it, and the number of polls
+    that returned it.
+    """
     foreign = phantoms({**rows, "polls": rows["polls"] + rows["replica_records"]}, number,
                        reservations)  # fmt: skip
     found = {}
@@ -171,7 +185,10 @@ def corrupt_records(
 def log_divergences(
     rows: Rows, *, recovered: bool
 ) -> set[tuple[str, str, frozenset[str], frozenset[int]]]:
-    """(node, node, snapshots, first offset in each); in a step, as far as both copies reach."""
+    """Return differences between two nodes' logs: (node, node, snapshots, first offsets).
+
+    In a step's snapshot, only offsets that both copies contain are compared.
+    """
     logs: defaultdict[tuple[str, str], dict[int, Row]] = defaultdict(dict)
     for row in rows["replica_records"]:
         logs[row["snapshot"], row["node"]][row["offset"]] = row
@@ -209,7 +226,7 @@ def log_divergences(
 
 
 def _connected(seen: dict[str, set[int]]) -> set[frozenset[str]]:
-    """Sets of snapshots, each connected by offsets that it shares with another of the set."""
+    """Return groups of snapshots; the differing offsets of each overlap with another one's."""
     together = {name: {name} for name in seen}
     for one, other in combinations(seen, 2):
         if seen[one] & seen[other]:
@@ -220,7 +237,7 @@ def _connected(seen: dict[str, set[int]]) -> set[frozenset[str]]:
 
 
 def _claimed(states: list[Row]) -> int:
-    """What a broker said of its high watermark, otherwise what its file has."""
+    """Return the high watermark that a broker reported, otherwise the one in its file."""
     said = [row for row in states if row["high_watermark_source"] == "fetch"]
     return _largest(
         [row for row in said if row["high_watermark"] is not None] or states, "high_watermark"
@@ -237,7 +254,7 @@ def _content(record: Row | None) -> tuple[Any, ...] | None:
 
 
 def two_leaders(rows: Rows, quorum_high_watermark: int) -> set[tuple[str, int, tuple[str, ...]]]:
-    """(source, epoch, nodes)."""
+    """Return epochs with two leaders: (source, epoch, nodes)."""
     found: set[tuple[str, int, tuple[str, ...]]] = set()
     for source in ("list-offsets", "metadata-log", "zookeeper"):
         by_epoch: defaultdict[int, set[int]] = defaultdict(set)

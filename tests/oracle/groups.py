@@ -1,4 +1,4 @@
-"""What a group's coordinator may not say of a position, word by word, on lists of dicts."""
+"""The checks of group coordinators' answers in plain Python, without the kernels."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ Rows = dict[str, list[Row]]
 
 
 def wrong_answers(rows: Rows, *, concurrency: int, members: int) -> dict[str, set[int]]:
-    """The ops that were told too little, or too much, of their group's position.
+    """Return the ops that got too low or too high a position of their group from the coordinator.
 
     Args:
-        rows: `commits` and `assignments` of a partition.
-        concurrency: How far the processes of a thread lie apart.
-        members: So many threads in a row, of those that have groups at all, are one group.
+        rows: The tables `commits` and `assignments` of a partition.
+        concurrency: The distance between the process numbers of a thread.
+        members: The number of consecutive threads that form one group.
     """
     found: dict[str, set[int]] = {"commit-lost": set(), "commit-ahead": set()}
     for fetch in rows["commits"]:
@@ -46,7 +46,10 @@ def _group(row: Row, concurrency: int, members: int) -> int:
 
 
 def _over_ns(commit: Row, moves: list[Row], concurrency: int) -> float:
-    """When a commit can come no more: once it is answered well, or its process was replaced."""
+    """Return the time after which a commit can no longer take effect.
+
+    This is the time of its successful answer, or the time at which its process was replaced.
+    """
     if commit["outcome"] == "ok":
         return float(commit["told_ns"])
     later = [

@@ -1,6 +1,6 @@
-"""Jepsen's kinds in plain Python, from the words of `tests/histories/README.md`, on raw entries.
+"""Jepsen's kinds of anomalies in plain Python, after `tests/histories/README.md`, on raw entries.
 
-Knows nothing of our tables or kernels: a history is a list of dicts, as in the corpus.
+This code uses no tables and no kernels of Logquake: a history is a list of dicts, as in the corpus.
 """
 
 from collections import Counter, defaultdict
@@ -13,7 +13,10 @@ Read = set[tuple[Key, Value]]
 
 
 def completions(entries: list[Entry]) -> list[Entry]:
-    """The ops as they ended; those that never did end as `info`, with what was asked of them."""
+    """Return the ops as they ended.
+
+    An op that never ended becomes `info`, with its invoked value.
+    """
     open_ops: dict[int, Entry] = {}
     ended = []
     for entry in entries:
@@ -44,7 +47,7 @@ def reads(op: Entry) -> list[tuple[Key, int, Value]]:
 
 
 def kinds(entries: list[Entry]) -> Counter[str]:
-    """How many there are of each kind that needs neither distances nor cycles."""
+    """Return the number of anomalies of each kind that needs neither distances nor cycles."""
     ops = completions(entries)
     read_ok = {(key, value) for op in ops if op["type"] == "ok" for key, _, value in reads(op)}
     log: defaultdict[tuple[Key, int], set[Value]] = defaultdict(set)
@@ -76,7 +79,7 @@ def committed(op: Entry, read_ok: Read) -> bool:
 
 
 def of_ops(ops: list[Entry], read_ok: Read) -> Counter[str]:
-    """What ops did that needs no log."""
+    """Return the number of anomalies that are visible in the ops alone, without a log."""
     found: Counter[str] = Counter()
     failed = {(key, value) for op in ops if op["type"] == "fail" for key, value, _ in sends(op)}
     for op in ops:

@@ -1,6 +1,6 @@
-"""What must come back after the last heal, in plain Python; written without the kernels.
+"""The liveness checks after the last heal, in plain Python, without the kernels.
 
-Rows are those of one partition; times are nanoseconds, budgets seconds.
+Rows are those of one partition. Times are in nanoseconds, budgets in seconds.
 """
 
 from typing import Any
@@ -12,7 +12,11 @@ S = 1_000_000_000
 def outages(
     sends: list[Row], calm_ns: int, *, budget_s: float, last_ns: int
 ) -> list[tuple[int, int, int]]:
-    """First and last second since the heal that was tried in vain, and in how many it was."""
+    """Return the outages after the heal, i.e. periods in which all sends failed.
+
+    Each has its first second and its last second since the heal, and the number of seconds with a
+    send.
+    """
     tried: set[int] = set()
     succeeded: set[int] = set()
     for send in sends:
@@ -45,7 +49,7 @@ def _second(time_ns: int, calm_ns: int, last_ns: int) -> int:
 
 
 def vacancies(rows: dict[str, list[Row]], calm_ns: int, *, budget_s: float) -> list[Row]:
-    """From when to when nothing told of a leader."""
+    """Return the periods in which no evidence shows a leader, as `from_ns` and `to_ns`."""
     looked = [
         row
         for row in rows["leadership"]
@@ -74,7 +78,7 @@ def _returned(polls: list[Row]) -> list[Row]:
 
 
 def _led(looked: list[Row]) -> list[tuple[int, int]]:
-    """From when to when brokers answered as leaders, and ZooKeeper named one."""
+    """Return the periods in which brokers answered as leaders, or ZooKeeper named a leader."""
     named = sorted((row for row in looked if row["source"] == "zookeeper"), key=_observed)
     spans = [
         (row["observed_ns"], after["observed_ns"])
@@ -105,7 +109,7 @@ def _observed(row: Row) -> int:
 def isr_not_restored(
     leadership: list[Row], calm_ns: int, *, members: int, budget_s: float
 ) -> str | None:
-    """`late` if the ISR was not full in time, `gap` if nobody knows, otherwise None."""
+    """Return `late` if the ISR was not full in time, `gap` if this is unknown, otherwise None."""
     told = [
         row for row in leadership if row["isr"] is not None and row["observed_ns"] is not None
     ]  # fmt: skip

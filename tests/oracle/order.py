@@ -1,7 +1,8 @@
-"""The order that clients saw, word by word from the definitions, on lists of dicts.
+"""The order checks of clients' sends and reads, in plain Python on lists of dicts.
 
-Places are named by (op_id, offset) of the later of two records. By the contract distances go by
-offsets; by Jepsen's judge they are differences of the indexes of values.
+The code follows the definitions literally. A place is (op_id, offset) of the later of two records.
+The contract judge measures distances in offsets. Jepsen's judge measures them as differences of the
+values' indexes.
 """
 
 from collections import defaultdict
@@ -20,11 +21,11 @@ from tests.oracle.definitions import (
 
 Place = tuple[int, int]
 Step = tuple[Row | None, int, Row]
-"""The record before, if any; the offset after which the reader stood; the record that came."""
+"""The previous record, if any; the offset after which the reader continued; the next record."""
 
 
 def version_order(rows: Rows) -> dict[int, int]:
-    """Which value stands at which offset, of those that no reader may leave out."""
+    """Return the value at each offset, for records that every reader must return."""
     never = {row["value"] for row in rows["sends"] if row["outcome"] == "fail"}
     never |= {row["value"] for row in rows["sends"] if row["txn_id"] is not None and
               row["outcome"] != "ok"}  # fmt: skip
@@ -50,13 +51,13 @@ def version_order(rows: Rows) -> dict[int, int]:
                 order.setdefault(offset, value)
     seen = {value for _, value in [*logged.items(), *read] if value not in never}
     for offset, value in sorted(told):
-        if value not in seen:  # Whoever stands elsewhere was acknowledged wrongly.
+        if value not in seen:  # A value at another offset was acknowledged wrongly.
             order.setdefault(offset, value)
     return order
 
 
 def ops_of_readers(rows: Rows) -> dict[int, list[tuple[int, list[Row]]]]:
-    """By process: its ok ops that read the partition, each with its records in order."""
+    """Return, by process, the ok ops that read the partition, each with its records in order."""
     by_op: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
     for row in rows["polls"]:
         if row["outcome"] == "ok" and row["offset"] is not None and row["process"] is not None:
@@ -69,7 +70,7 @@ def ops_of_readers(rows: Rows) -> dict[int, list[tuple[int, list[Row]]]]:
 
 
 def _places(row: Row) -> bool:
-    """Tell whether an assignment says where a reader goes on, or that it forgets where it was."""
+    """Return whether an assignment sets a reader's position, or makes it unknown."""
     if row["kind"] == "rebalance-assigned":
         return row["offset"] is not None
     return row["kind"] in {"assign", "subscribe", "left-out", "seek"}
@@ -90,7 +91,7 @@ def steps_between(rows: Rows) -> list[Step]:
                 start, dealt = move["offset"] or 0, move["kind"] in {"rebalance-assigned", "seek"}
                 if move["kind"] == "assign" or (dealt and move["op_id"] > since):
                     stood = (None, start - 1)
-                elif not dealt:  # One of a rebalance may have come before what the op read.
+                elif not dealt:  # The rebalance may precede the op's reads.
                     stood = None
             if stood is not None:
                 steps.append((*stood, records[0]))
@@ -110,7 +111,7 @@ def steps_inside(rows: Rows) -> list[Step]:
 
 
 def skips(rows: Rows, steps: list[Step]) -> set[Place]:
-    """Steps over a committed record that is not lost, and that retention did not take."""
+    """Return steps over a committed record that is neither lost nor deleted by retention."""
     order, lost, start = version_order(rows), lost_writes(rows), log_start(rows)
     due = [offset for offset, value in order.items() if value not in lost and offset >= start]
     return {
@@ -125,7 +126,7 @@ def steps_back(steps: list[Step]) -> set[Place]:
 
 
 def ops_of_writers(rows: Rows) -> dict[int, list[tuple[int, list[Row]]]]:
-    """By process: its ops with acknowledged sends that were not undone, each in order."""
+    """Return, by process, the ops with acknowledged sends that did not fail, each in order."""
     by_op: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
     for row in rows["sends"]:
         told = row["acked"] and row["offset"] is not None and row["process"] is not None
@@ -178,7 +179,10 @@ def offset_order(rows: Rows) -> set[Place]:
 
 
 def ack_mismatches(rows: Rows) -> dict[tuple[int, int, int], list[int]]:
-    """(op_id, acknowledged offset, value) and where the value stands."""
+    """Return wrongly acknowledged sends, with the real offsets of each.
+
+    A send is (op_id, acknowledged offset, value).
+    """
     leader = leader_before_stop(rows)
     log = final_log(rows, leader)
     start = 0 if log is None else log_start(rows, leader)

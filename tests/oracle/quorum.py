@@ -1,4 +1,4 @@
-"""The controllers' log and votes in plain Python, word by word; written without the kernels."""
+"""The checks of the controllers' log and votes, in plain Python, without the kernels."""
 
 from itertools import combinations
 from typing import Any
@@ -7,7 +7,7 @@ Row = dict[str, Any]
 
 
 def committed_up_to(states: list[Row]) -> dict[str, int]:
-    """Below which offset a leader had told that a node's log is committed, by node."""
+    """Return, by node, the offset up to which a leader reported the log as committed."""
     marks: dict[str, int] = {}
     for row in states:
         if row["high_watermark"] is not None and row["log_end_offset"] is not None:
@@ -17,14 +17,14 @@ def committed_up_to(states: list[Row]) -> dict[str, int]:
 
 
 def starts(replicas: list[Row]) -> dict[str, int]:
-    """Where each node's log begins."""
+    """Return the first offset of each node's log."""
     return {row["node"]: row["log_start_offset"] for row in replicas}
 
 
 def metadata_divergences(
     states: list[Row], records: list[Row], replicas: list[Row]
 ) -> dict[tuple[str, str], list[int]]:
-    """The offsets at which two nodes' final logs differ, by the two."""
+    """Return, for two nodes each, the committed offsets at which their final logs differ."""
     marks = committed_up_to(states)
     begins = starts(replicas)
     logs: dict[str, dict[int, Row]] = {node: {} for node in begins}
@@ -47,7 +47,7 @@ def _what(row: Row | None) -> tuple[Any, ...] | None:
 
 
 def double_votes(states: list[Row]) -> set[tuple[str, int]]:
-    """Who voted for two in which epoch."""
+    """Return the nodes that voted for two candidates in one epoch: (node, epoch)."""
     votes = [row for row in states if row["voted_for"] is not None]
     return {
         (one["node"], one["epoch"])
@@ -64,7 +64,7 @@ def double_votes(states: list[Row]) -> set[tuple[str, int]]:
 
 
 def incomplete_leaders(states: list[Row], records: list[Row]) -> dict[int, int]:
-    """Where epochs began, by epoch, that began too low."""
+    """Return, by epoch, the first offset of each epoch that began below a known high watermark."""
     begun: dict[int, int] = {}
     for row in records:
         epoch = row["leader_epoch"]

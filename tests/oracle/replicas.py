@@ -1,6 +1,6 @@
-"""What replicas and leaders may not do, word by word, on lists of dicts; written without kernels.
+"""The checks of replicas and leaders in plain Python on lists of dicts, without the kernels.
 
-Each function takes the rows of one partition by table, and returns what is wrong.
+Each function takes the rows of one partition by table, and returns the anomalies.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ Rows = dict[str, list[Row]]
 
 
 def told(rows: Rows) -> list[Row]:
-    """Answers of leaders that name an epoch and a high watermark."""
+    """Return the leaders' answers that contain an epoch and a high watermark."""
     return [
         row for row in rows["leadership"]
         if row["source"] == "list-offsets"
@@ -23,7 +23,10 @@ def told(rows: Rows) -> list[Row]:
 
 
 def logs(rows: Rows) -> dict[tuple[str, str], dict[int, Row]]:
-    """Records by (snapshot, node) and offset; a replica that is stated has a log, maybe empty."""
+    """Return the records of each log by (snapshot, node) and offset.
+
+    A replica with a row in `replica_states` has a log, which may be empty.
+    """
     found: dict[tuple[str, str], dict[int, Row]] = defaultdict(dict)
     for row in rows["replica_states"]:
         if row["snapshot"] is not None and row["snapshot"] != "noted":
@@ -42,7 +45,7 @@ def checkpoints(rows: Rows, clean: set[str]) -> dict[str, list[tuple[int, int]]]
 
 
 def incomplete_leaders(rows: Rows, clean: set[str]) -> set[tuple[int, int, int]]:
-    """(epoch, where it starts, highest high watermark that was announced before it)."""
+    """Return incomplete leaders: (epoch, first offset, highest high watermark announced before)."""
     starts: dict[int, int] = {}
     for log in logs(rows).values():
         for offset, record in log.items():
@@ -61,9 +64,10 @@ def incomplete_leaders(rows: Rows, clean: set[str]) -> set[tuple[int, int, int]]
 
 
 def marks_ahead(rows: Rows) -> dict[str, tuple[int, int]]:
-    """By node: the first of its own high watermarks that a later leader is below, and how many.
+    """Return, by node, high watermarks of its replica that are above a later leader's.
 
-    With KRaft; the clean stop is not among these.
+    Each node has its first such high watermark, and their number. The function is for KRaft. It
+    does not cover high watermarks that a clean stop wrote.
     """
     epochs = [row["leader_epoch"] for row in rows["leadership"] + rows["replica_records"]]
     last = max((epoch for epoch in epochs if epoch is not None), default=-1)
@@ -90,7 +94,7 @@ def marks_ahead(rows: Rows) -> dict[str, tuple[int, int]]:
 
 
 def high_watermark_regressions(rows: Rows) -> dict[int | None, tuple[int, int]]:
-    """By the epoch of the lower answer: the deepest fall, and how many answers are too low."""
+    """Return, by the epoch of the lower answer, the deepest fall, and the number of low answers."""
     falls: dict[int, list[int]] = defaultdict(list)
     for later in told(rows):
         before = [
@@ -105,7 +109,7 @@ def high_watermark_regressions(rows: Rows) -> dict[int | None, tuple[int, int]]:
 
 
 def short_targets(rows: Rows, asked_ns: int) -> dict[int | None, tuple[int, int]]:
-    """How far the lowest end that final reads were told lies below what was announced before."""
+    """Return the distance from an earlier high watermark down to the lowest end of final reads."""
     ends = [row["target_end"] for row in rows["final_reads"]]
     before = [row for row in told(rows) if -1 < (row["observed_ns"] or -1) <= asked_ns]
     highest = max((row["high_watermark"] for row in before), default=0)
@@ -120,7 +124,7 @@ def _ended_before(row: Row, later: Row) -> bool:
 
 
 def uncommitted_reads(rows: Rows, seen_within_ns: int) -> dict[int, int]:
-    """How many polls got an offset too early, by offset."""
+    """Return, by offset, the number of polls that returned the record before its commit."""
     found: dict[int, int] = defaultdict(int)
     for poll in rows["polls"]:
         ended = poll["complete_ns"]
@@ -149,7 +153,7 @@ def uncommitted_reads(rows: Rows, seen_within_ns: int) -> dict[int, int]:
 def epoch_regressions(
     rows: Rows, quorum_high_watermark: int, clean: set[str]
 ) -> set[tuple[str, str, int, int | None]]:
-    """(source, node, epoch that is too small, offset of the first record like that)."""
+    """Return epochs that are too small: (source, node, epoch, offset of the first such record)."""
     found: set[tuple[str, str, int, int | None]] = set()
     for (_snapshot, node), log in logs(rows).items():
         highest = -1
@@ -216,7 +220,7 @@ def _metadata_regressions(rows: Rows, end: int) -> set[tuple[str, str, int, int 
 
 
 def committed_truncations(rows: Rows, steps: list[str]) -> dict[str, set[int]]:
-    """Offsets that each node dropped though they were committed, by node."""
+    """Return, by node, the committed offsets that the node's log lost."""
     copies = logs(rows)
     asked = {
         step: max(
@@ -268,7 +272,10 @@ def _holders(
     before: str,
     offset: int,
 ) -> list[tuple[str, str]]:
-    """The first copy, after each answer above an offset, of the leader that gave it."""
+    """Return copies of leaders that reported a high watermark above an offset.
+
+    For each such report, this is the leader's first copy after the report.
+    """
     found = []
     for row in told(rows):
         leader = f"n{row['leader']}"

@@ -1,4 +1,4 @@
-"""What transactions promise, in plain Python on lists of dicts; written without the kernels."""
+"""The checks of transactions in plain Python on lists of dicts, without the kernels."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ def place_of(row: Row) -> Place:
 
 
 def witnessed(rows: Rows) -> set[int]:
-    """Transactions of unknown outcome of which a read_committed ok poll returned a send."""
+    """Return transactions of unknown outcome whose sends an ok read_committed poll returned."""
     shown = {
         (place_of(row), row["value"])
         for row in rows["polls"]
@@ -33,7 +33,7 @@ def witnessed(rows: Rows) -> set[int]:
 
 
 def aborted_reads(rows: Rows) -> dict[int, set[int]]:
-    """Readers of what failed, by value; of one partition."""
+    """Return, by value, the ops that read a failed send of one partition."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for send in rows["sends"]:
         if send["outcome"] != "fail":
@@ -49,7 +49,7 @@ def aborted_reads(rows: Rows) -> dict[int, set[int]]:
 
 
 def precommitted_reads(rows: Rows) -> set[tuple[int, int]]:
-    """(value, op id); of one partition."""
+    """Return reads of a transaction's own sends in one partition: (value, op id)."""
     return {
         (send["value"], send["op_id"])
         for send in rows["sends"]
@@ -60,7 +60,10 @@ def precommitted_reads(rows: Rows) -> set[tuple[int, int]]:
 
 
 def torn_transactions(partitions: Iterable[Rows], known: set[int]) -> dict[int, set[int]]:
-    """The values of committed transactions that final reads left out, by op; of all partitions."""
+    """Return, by op, the values of committed transactions that final reads missed.
+
+    The function takes all partitions.
+    """
     shown: set[int] = set()
     hidden: defaultdict[int, set[int]] = defaultdict(set)
     for rows in partitions:
@@ -97,7 +100,10 @@ Edges = set[tuple[int, int, str]]
 
 
 def version_order(rows: Rows, known: set[int]) -> list[int]:
-    """The values of a partition by offset, each at its last place; contract's, without clashes."""
+    """Return the values of a partition in the order of offsets, for the contract judge.
+
+    Each value is at its last known place.
+    """
     never = {
         row["value"]
         for row in rows["sends"]
@@ -120,7 +126,7 @@ def version_order(rows: Rows, known: set[int]) -> list[int]:
 
 
 def dependencies(rows: Rows, known: set[int]) -> Edges:
-    """(source op, target op, kind) of one partition."""
+    """Return the dependencies of one partition: (source op, target op, kind)."""
     sender = {row["value"]: row for row in rows["sends"] if row["outcome"] != "fail"}
     order = version_order(rows, known)
     edges: Edges = set()
@@ -137,9 +143,9 @@ def dependencies(rows: Rows, known: set[int]) -> Edges:
 
 
 Op = tuple[int, int, int | None]
-"""Process, invocation, completion; None where nobody knows."""
+"""The process, the invocation and the completion of an op; None for an unknown completion."""
 Found = tuple[str, bool, frozenset[int], int]
-"""Name, whether it needs write-write, the component's ops, hops of the smallest circle."""
+"""A cycle: its name, whether it needs write-write edges, the component's ops, the fewest hops."""
 
 FAMILIES = (
     ("G1c", {"write-read"}, "write-read"),
@@ -155,7 +161,7 @@ def before(one: Op, other: Op, order: str) -> bool:
 
 
 def cycles(edges: Edges, ops: dict[int, Op]) -> list[Found]:
-    """All circles, by brute force; orders are drawn pair by pair."""
+    """Return all cycles, by brute force; orders are compared pair by pair."""
     told: defaultdict[str, set[int]] = defaultdict(set)
     found: list[Found] = []
     for family, kinds, through in FAMILIES:
@@ -188,7 +194,7 @@ def cycles(edges: Edges, ops: dict[int, Op]) -> list[Found]:
 
 
 def distances(links: set[tuple[int, int]], ops: set[int]) -> dict[tuple[int, int], int]:
-    """The fewest hops between two ops, where there is a way at all."""
+    """Return the fewest hops from one op to another, for each pair with a path."""
     onward: defaultdict[int, set[int]] = defaultdict(set)
     for one, other in links:
         onward[one].add(other)

@@ -39,7 +39,7 @@ class ProcessConsumer:
         bootstrap: The addresses `host:port,...`.
         client_id: The logical process's name, which brokers log.
         report_ends: Whether a poll reports the partitions that were read to their end.
-        isolation: Whether it gets records of open and aborted transactions.
+        isolation: Whether the consumer gets records of open and aborted transactions.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class ProcessConsumer:
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
         """Start reading the given partitions; return the error, if there is one.
 
-        In librdkafka a late answer about a partition's start resets a later assignment of it to the
-        start (https://github.com/confluentinc/librdkafka/issues/5345). So a client that asked for a
-        start is not assigned again. A new client replaces it.
+        In librdkafka a late answer about a partition's start moves a later assignment of the
+        partition back to the start (https://github.com/confluentinc/librdkafka/issues/5345). So a
+        client that asked for a start gets no second assignment. A new client replaces it.
         """
         if self._asked_for_beginnings:
             threading.Thread(target=self._handle.close, daemon=True).start()
@@ -89,7 +89,7 @@ class ProcessConsumer:
         return batch_of(messages, isolation=self._isolation, headers=self._headers, keys=self._keys)
 
     def membership(self) -> object:
-        """Return what a transaction needs to commit this consumer's positions (KIP-447)."""
+        """Return this consumer's group identity, for commits in a transaction (KIP-447)."""
         return self._handle.consumer_group_metadata()
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ class Course:
         op: The op to execute.
 
     Attributes:
-        batches: The results of its polls, each with its index among the op's parts (mops).
+        batches: The results of the op's polls, each with its index among the op's micro-operations.
     """
 
     def __init__(self, op: Txn) -> None:

@@ -1,8 +1,9 @@
-"""The definite failures: errors after which a record is certainly in no log.
+"""The definite failures: errors which prove that a record is in no log.
 
-Every other error is `info`. With retries an earlier attempt may have been written. So only errors
-that do not depend on time are definite: the earlier attempts were refused, too. A *retriable* error
-is not a *definite* one: after NOT_LEADER_OR_FOLLOWER, timeouts, disconnects and
+Every other error is `info`. With retries, an earlier attempt may have been written. So an error is
+definite only if it does not depend on time, because then the earlier attempts were refused, too.
+
+A *retriable* error is not a *definite* one: after NOT_LEADER_OR_FOLLOWER, timeouts, disconnects and
 NOT_ENOUGH_REPLICAS_AFTER_APPEND the record may have been written (KAFKA-13574).
 """
 
@@ -21,7 +22,7 @@ DEFINITE: Mapping[int, str] = MappingProxyType(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED: "checked before the append, as the topic's",
     }
 )
-"""Reasons by error code."""
+"""The reasons why errors are definite, by error code."""
 
 DEFINITE_WITHOUT_RETRIES: Mapping[int, str] = MappingProxyType(
     {
@@ -33,7 +34,7 @@ DEFINITE_WITHOUT_RETRIES: Mapping[int, str] = MappingProxyType(
         " after a fatal error librdkafka also purges what waits there to be tried once more",
     }
 )
-"""Reasons by error code, for errors that are definite only without retries."""
+"""The reasons why errors are definite if there are no retries, by error code."""
 
 
 def send_outcome(error: KafkaError, *, retries: int | None) -> Outcome:

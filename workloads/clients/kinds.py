@@ -22,7 +22,7 @@ from workloads.sharer import ShareClient
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """Creates clients; each takes the plan and the keyword arguments of its client's class."""
+    """Creates clients. Each method takes the plan and the keyword arguments of a client class."""
 
     sender: Callable[..., LoneSender]
     reader: Callable[..., Reader]

@@ -99,7 +99,7 @@ class GroupConsumer:
         return batch_of(messages, isolation=self._isolation, headers=self._headers, keys=self._keys)
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Start reading assigned partitions; None: from the offset that librdkafka looks up."""
+        """Start reading assigned partitions. None as start: the offset that librdkafka looks up."""
         placed = [
             TopicPartition(*key, OFFSET_STORED if start is None else start)
             for key, start in starts.items()
@@ -148,24 +148,24 @@ class GroupConsumer:
             raise GroupError(error_name(refused.args[0])) from refused
 
     def membership(self) -> object:
-        """Return what a transaction needs to commit this consumer's positions (KIP-447).
+        """Return this consumer's group identity, for commits in a transaction (KIP-447).
 
-        It is the membership of the last assignment. A consumer that the group has removed meanwhile
-        would otherwise commit without a member id, and brokers do not fence such a commit.
+        The identity is that of the last assignment. Otherwise a consumer that the group has removed
+        would commit without a member id, and brokers do not fence such a commit.
         """
         return self._membership
 
     def close(self) -> None:
         """Leave the group.
 
-        The listener gets no more calls. A question to the group might never end then, and the
-        Python client would block the whole process.
+        The listener gets no more calls, because a request to the group might never end at this
+        point, and the Python client would block the whole process.
         """
         self._over = True
         self._handle.close()
 
     def abandon(self) -> None:
-        """End without leaving; the group notices it by the session timeout.
+        """End without leaving. The group notices this by the session timeout.
 
         The Python client destroys an unclosed consumer without closing it, so no LeaveGroup is
         sent. The destruction never ends if the consumer has an unreported assignment, because

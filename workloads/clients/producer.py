@@ -49,7 +49,10 @@ class SharedProducer:
         self._handle = Producer({**settings, "error_cb": self._on_error})
 
     def send(self, op: Send, done: Callable[[SendResult], None]) -> None:
-        """Pass the op's messages to librdkafka; refused messages get their outcome here."""
+        """Pass the op's messages to librdkafka.
+
+        Messages that it refuses get their outcome at once.
+        """
         flight = _Flight(op.values, done, retries=self._retries)
         topic, partition = op.key
         produce = self._handle.produce
@@ -150,7 +153,7 @@ class _Flight:
             self._done(self._result())
 
     def report_of(self, index: int) -> Callable[[KafkaError | None, Message], None]:
-        """Return the callback for a tombstone's report, which does not identify its message."""
+        """Return the callback for a tombstone's report, because the report has no value."""
 
         def report(error: KafkaError | None, message: Message) -> None:
             if error is not None:
@@ -190,7 +193,7 @@ class _Flight:
         return SendResult(offsets=offsets, outcomes=outcomes, errors=reasons)
 
     def _indices(self) -> Values:
-        """Return the index of each report's value in the op; reports may come out of order."""
+        """Return the index of each report's value in the op. Reports may come in any order."""
         if not self._payloads:
             return np.empty(0, dtype=np.int64)
         payloads = cast("list[bytes]", self._payloads)

@@ -45,20 +45,22 @@ OWNED: Mapping[str, str] = {
     "transaction.timeout.ms": "the plan's transaction_timeout_s",
     "group.id": "the workload",
 }
-"""Settings that a user may not override, and what decides each. Otherwise the run's record would be
-wrong."""
+"""Settings that a user may not override, because the run's record would be wrong.
+
+Each has the plan key or rule that determines it.
+"""
 _OWNED_BY_SHARES = dict.fromkeys(
     ("socket.timeout.ms", "request.timeout.ms", "fetch.wait.max.ms", "fetch.max.wait.ms"),
     "the record, which tells when a share group's records were acquired at the earliest,",
 ) | {"share.acknowledgement.mode": "the workload"}
-"""Further settings that a user may not override if there are share group members.
+"""More settings that a user may not override if the run has share group members.
 
 The names are librdkafka's and Java's.
 """
 
 _SOCKET_TIMEOUT_MS = 10_000
-"""Short enough that a request to a paused broker is retried elsewhere before the delivery timeout
-ends."""
+"""A request timeout so short that a request to a paused broker is retried at another broker before
+the delivery timeout."""
 _LEAST_PATIENCE_MS = 100
 _MAKES_TOPICS = "allow.auto.create.topics"
 _CONNECTION: Settings = {
@@ -96,7 +98,7 @@ _CLASSIC_SESSION: Settings = {
 
 
 def owned(plan: Plan) -> Mapping[str, str]:
-    """Return the settings that the plan's user may not override, and what decides each."""
+    """Return settings that the user may not override, each with the plan key that determines it."""
     return {**OWNED, **(_OWNED_BY_SHARES if has_shares(plan) else {})}
 
 
@@ -139,7 +141,7 @@ def batching(plan: Plan) -> dict[str, int]:
 def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settings:
     """Return the settings of a thread's transactional producer.
 
-    librdkafka requires that a delivery ends before its transaction, and a request well before.
+    librdkafka requires that a delivery times out before its transaction, and a request well before.
     """
     timeout_ms = round(plan.transaction_timeout_s * 1000)
     delivery_ms = min(timeout_ms, round(plan.delivery_timeout_s * 1000))
@@ -246,7 +248,7 @@ def consumer_settings(
 
 
 def _tuned(settings: Settings, plan: Plan) -> Settings:
-    """Return client settings with the plan's settings and the user's own settings added."""
+    """Return client settings, extended by the plan's settings and the user's own settings."""
     return {**settings, **_of_the_user(plan)}
 
 
@@ -262,8 +264,8 @@ def check_client_settings(plan: Plan) -> None:
     """Create the clients of a plan without connecting, to check their settings.
 
     Raises:
-        PlanError: One sentence with the key that librdkafka refuses or that the plan decides. Or
-            the user's own settings, which the plan names, do not exist.
+        PlanError: One sentence with the key that librdkafka refuses or that the plan determines. Or
+            the file of the user's own settings, which the plan names, does not exist.
     """
     bare = plan.model_copy(update={"client": {}, "clients": None})
     secures = security_of_clients(plan)

@@ -19,11 +19,15 @@ from workloads.member import GroupError
 from workloads.protocol import Batch, Key
 
 _COMMIT_S = 10.0
-"""Seconds to wait for the answer to acknowledgements; the same as librdkafka's request timeout."""
+"""How many seconds to wait for the answer to acknowledgements, as in librdkafka's
+request timeout."""
 _NO_ANSWER = "no broker confirmed it"
 _SET_S = 30.0
 _REFUSED = (KafkaException, RuntimeError)
-"""Errors that a handle raises. Older versions lack `IllegalStateException`, a RuntimeError."""
+"""Errors that a consumer may raise.
+
+Older versions raise a RuntimeError in place of `IllegalStateException`.
+"""
 
 
 class ShareConsumer:
@@ -135,7 +139,7 @@ def _failures(answers: Mapping[TopicPartition, KafkaException | None]) -> dict[K
 
 
 def set_up_share_group(plan: Plan, *, bootstrap: str, group: str) -> None:
-    """Set on the brokers where a share group begins, and when it gives up a record.
+    """Configure on the brokers where a share group begins, and when it gives up a record.
 
     Raises:
         KafkaException: The brokers refused, or did not answer in time.

@@ -4,10 +4,10 @@ Its calls wait for the coordinator, each with a timeout. So they run outside the
 `transactional.id` belongs to the thread. The next producer with this id fences the previous one and
 aborts its open transaction (KIP-98). So a producer in an unknown state is dropped and replaced.
 
-Everything is flushed and answered before the commit is sent. A failure until then leads to an
-abort. No commit is ever sent after that, so the transaction certainly cannot commit. It ends by the
-abort, by the fence, or by `transaction.timeout.ms`. After the commit was sent, only the answer
-decides.
+All messages are flushed and answered before the commit is sent. A failure before the commit leads
+to an abort. After an abort no commit is ever sent, so the transaction certainly cannot commit. It
+ends by the abort, by the fence, or by `transaction.timeout.ms`. After the commit was sent, only its
+answer decides the outcome.
 
 With `after_timeout = "go-on"` a client is less careful, as most applications are. After a timeout
 it aborts, and begins the next transaction with the same producer.
@@ -103,7 +103,7 @@ class TransactionalProducer:
     def _served(self, producer: Producer) -> int:
         """Handle reports until all have arrived or the time is over; return how many are missing.
 
-        `flush` continues with reports after a fatal error is raised in between; `poll` stops there.
+        `flush` handles further reports after a fatal error; `poll` stops at the error.
         """
         deadline_s = stopwatch_s() + self._limit_s
         while (left := len(producer)) and (now_s := stopwatch_s()) < deadline_s:
@@ -119,7 +119,7 @@ class TransactionalProducer:
         return self._handle
 
     def _ask(self, call: Callable[[], None]) -> None:
-        """Make a call that waits for a coordinator; drop a producer that does not return.
+        """Make a call that waits for a coordinator; drop the producer if the call does not return.
 
         If its coordinator is down, `send_offsets_to_transaction` ignores its own timeout
         (https://github.com/confluentinc/librdkafka/issues/5456) and may hang forever.
@@ -197,7 +197,10 @@ class TransactionalProducer:
         return course.result(Outcome.OK, Decision.COMMIT, TransactionOutcome.COMMITTED, None)
 
     def _give_up(self, broken: BaseException) -> None:
-        """After a failed commit, abort if the client continues; otherwise drop the producer."""
+        """Abort after a failed commit, if the client continues after timeouts.
+
+        Otherwise drop the producer.
+        """
         if isinstance(broken, KafkaException) and broken.args[0].txn_requires_abort():
             self._abort(answered=False)
         else:

@@ -46,8 +46,8 @@ class ContainerMaker:
     def network(self) -> str:
         """Create a bridge network without access to the outside; the daemon chooses its addresses.
 
-        The daemon knows which addresses other networks and this machine's routes use. It chooses
-        atomically, so two runs that start together never get the same addresses.
+        The daemon knows which addresses other networks and this machine's routes use. The daemon
+        chooses atomically, so two runs that start together never get the same addresses.
 
         Raises:
             UserError: The daemon has no addresses left.
@@ -141,7 +141,7 @@ def line_to(holder: Container) -> Sequence[str]:
 
 
 def wait_attached(holder: Container, log: Path, *, runs: Callable[[], bool]) -> None:
-    """Wait until a program holds a container's input; only then does the container end with it.
+    """Wait until a program holds a container's input. From then on the container ends with it.
 
     Args:
         holder: The container.

@@ -1,17 +1,16 @@
 """Hosts that are Docker containers on a bridge network of the run.
 
-    this machine:  harness, clients, bridge of the run's network (without access to the outside)
-        n1:        a container of the image that only keeps the node's network and process
-                   namespaces alive
-        n1-1:      java kafka.Kafka, the first broker of n1, a container in these namespaces
-        agent:     a process of this machine in n1's network namespace: sends probes, runs nft
+    this machine:  harness, clients, bridge of the run's network (without access to the outside) n1:
+        a container of the image that only keeps the node's network and process namespaces alive
+        n1-1:      java kafka.Kafka, the first broker of n1, a container in these namespaces agent:
+        a process of this machine in n1's network namespace: sends probes, runs nft
 
 So a broker that is killed or restarted keeps its address and its cuts. The image needs neither
 Python nor nft. The containers see the run's folder at the same path as this machine. So a node's
 files outlive its broker and can be read directly. The Docker daemon kills, pauses and inspects the
 processes.
 
-Nothing runs longer than a killed harness. Its agents end, and with each agent the program that
+If the harness is killed, everything ends. Its agents end, and with each agent the program that
 keeps the node's container alive. All processes of that node end with the container. Stopped
 containers and the network remain. `heal_docker` finds these by their labels.
 """
@@ -231,7 +230,7 @@ class DockerHosts(LinkedHosts):
             self._to_clients.pop(cut_id, None)
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
-        """Return how many packets each link of a cut has dropped so far (nft counters)."""
+        """Return the number of packets that each link of a cut has dropped (nft counters)."""
         counts = dict(super().dropped(cut_id))
         for sender in sorted(self._to_clients.get(cut_id, frozenset())):
             argv = [
@@ -334,7 +333,7 @@ class DockerHosts(LinkedHosts):
         return self._contents
 
     def _shown_software(self) -> Mapping[Path, Path]:
-        """Return the files that containers must see: the real path by the path in the container."""
+        """Return files that containers must see, as real paths by paths in the container."""
         if not self._software or not self._brings_software():
             return {}
         if self._own_software:
@@ -347,7 +346,7 @@ class DockerHosts(LinkedHosts):
         return self._own_software or not self._inside().kafka
 
     def _as_in_the_image(self, argv: Sequence[str]) -> list[str]:
-        """Return a command line whose class path is the image's own Kafka, if the image has one."""
+        """Return a command line; if the image has a Kafka, the class path is that Kafka."""
         if self._brings_software():
             return list(argv)
         ours = ":".join(map(str, self._software))

@@ -1,4 +1,4 @@
-"""Check what a Docker image contains, by running commands in a container of it."""
+"""Check the contents of a Docker image, by running commands in a container of the image."""
 
 import os
 import re
@@ -38,7 +38,7 @@ class Contents:
 
     Attributes:
         java: The path of its program `java`, which is new enough.
-        kafka: The version of the Kafka at `KAFKA_LIBRARIES`; empty if there is none.
+        kafka: The version of the Kafka at `KAFKA_LIBRARIES`; an empty string if there is none.
     """
 
     java: Path

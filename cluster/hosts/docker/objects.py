@@ -51,7 +51,7 @@ def container_of(root: Path, node: str) -> str:
 def heal_docker(root: Path) -> list[str]:
     """Remove every container and network of a dead run, and nothing else. Idempotent.
 
-    The files that the containers wrote are in the run's folder. They stay.
+    The files that the containers wrote stay, because they are in the run's folder.
 
     Args:
         root: The run's folder.

@@ -14,11 +14,11 @@ from cluster.protocol import ProcessId
 from results.record.world import world
 
 TRIAL_LABEL = "logquake.trial"
-"""Label of a trial container. Its value names the process that tries the image (`Owner`)."""
+"""The label of a trial container. Its value names the process that tests the image (`Owner`)."""
 TRIAL_S = 120
 """Lifetime in seconds of a trial container, even if Logquake is killed."""
 FORGOTTEN_S = 10 * TRIAL_S
-"""Age in seconds after which a trial container is left over, whatever its label names."""
+"""The age in seconds at which a trial container counts as left over, even if its owner may live."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,10 @@ class Owner:
 
     @classmethod
     def of(cls, label: str) -> "Owner | None":
-        """Return the owner that a label names; None if the label is not of this version's form."""
+        """Return the owner that a label names.
+
+        The result is None if another version of Logquake wrote the label.
+        """
         try:
             world, pid, start_ticks = label.split(" ")
             return cls(world=world, process=ProcessId(pid=int(pid), start_ticks=int(start_ticks)))
@@ -88,6 +91,6 @@ def is_left_over(label: str, *, age_s: float) -> bool:
 
 
 def age_s(container: Container, now: str) -> float:
-    """Return a container's age in seconds; both times are by the daemon's clock."""
+    """Return a container's age in seconds, by the daemon's clock."""
     made = datetime.fromisoformat(container.attrs["Created"])
     return (datetime.fromisoformat(now) - made).total_seconds()

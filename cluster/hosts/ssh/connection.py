@@ -38,7 +38,7 @@ class _UnknownHostKeyError(paramiko.SSHException):
 
 
 class _Refuse(paramiko.RejectPolicy):
-    """A policy that refuses a host whose key is not in the known-hosts file, and never adds it."""
+    """A policy that refuses hosts without a key in the known-hosts file, and never adds a key."""
 
     def missing_host_key(
         self,
@@ -232,7 +232,7 @@ def _sources() -> list[tuple[str, str]]:
 
 def _said(channel: paramiko.Channel, order: Mapping[str, object]) -> tuple[bytes, bytes]:
     """Send a request; return what the program wrote to standard output and standard error."""
-    with contextlib.suppress(OSError):  # Without a Python, stderr tells why.
+    with contextlib.suppress(OSError):  # Without a Python, stderr has the reason.
         channel.sendall(json.dumps(order).encode())
         channel.shutdown_write()
     said = b""

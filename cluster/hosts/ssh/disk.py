@@ -62,7 +62,7 @@ class SftpDisk:
 
     @contextlib.contextmanager
     def _sftp(self, path: PurePosixPath | str) -> Iterator[paramiko.SFTPClient]:
-        """Yield the SFTP session; add the file's name to errors that lack it."""
+        """Yield the SFTP session. Errors without a file name get the file's name."""
         try:
             with self.connection.sftp() as sftp:
                 yield sftp

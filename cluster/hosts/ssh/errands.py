@@ -27,7 +27,7 @@ COMMAND_TIMEOUT_S = 20.0
 
 
 def examine(order: Order) -> Order:
-    """Return what this host has of the things that a run needs; change nothing.
+    """Report the programs, space and rights that this host has for a run; change nothing.
 
     Args:
         order: `folder`, `java`, `nft`, `rules` (to be tried) and `listen`.
@@ -91,7 +91,7 @@ def _said(argv: "list[str]") -> "str | None":
 
 
 def _refusal(order: Order) -> str:
-    """Return why nft rules cannot be made here, or empty; nft only checks the rules."""
+    """Return why nft rules cannot be made here, or an empty string. nft only checks the rules."""
     try:
         done = subprocess.run(  # noqa: S603 - what the harness asks for
             [*order["nft"], "-c", "-f", "-"],
@@ -108,7 +108,7 @@ def _refusal(order: Order) -> str:
 
 
 def _not_ours(address: str) -> str:
-    """Return why this host cannot listen at an address, or empty."""
+    """Return why this host cannot listen at an address, or an empty string."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
         try:
             trial.bind((address, 0))

@@ -1,4 +1,4 @@
-"""Check what an ssh host has, by trying it; report what it lacks as one sentence."""
+"""Check by trials whether an ssh host can take part in a run; report a lack in one sentence."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +69,9 @@ def examine_host(connection: SshConnection, others: Sequence[SshHost]) -> None:
 
 
 def why_not_shape(hosts: Sequence[SshHost]) -> str:
-    """Return why links between ssh hosts cannot be shaped, after a trial; empty if they can.
+    """Return why links between ssh hosts cannot be shaped, after a trial.
+
+    The result is an empty string if they can.
 
     A host that cannot be reached is skipped; another check reports that.
     """

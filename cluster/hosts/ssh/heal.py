@@ -40,7 +40,7 @@ def ssh_ways(hosts_file: Path, paths: RunPaths) -> Iterator[Callable[[], list[st
 
 
 def heal_ssh(hosts_file: Path, paths: RunPaths) -> list[str]:
-    """Remove what a dead run left on its ssh hosts; return a sentence for each action.
+    """Remove everything that a dead run left on its ssh hosts; return a sentence for each action.
 
     Raises:
         ClusterError: A host cannot be reached, or an action on it failed.
@@ -86,10 +86,10 @@ def _own_hosts(hosts_file: Path, paths: RunPaths) -> tuple[SshHost, ...]:
 
 
 def _today(own: tuple[SshHost, ...], noted: SshHost) -> SshHost:
-    """Return how to reach a host now, by the user's file.
+    """Return the present connection data of a host, from the user's current hosts file.
 
-    The run's files belong to the user and are in the folder of that time. With another user or
-    folder, heal would find nothing there and wrongly report the host as healed.
+    The run's files belong to the user and are in the folder that the file named when the run began.
+    With another user or folder, heal would find nothing and wrongly report the host as healed.
 
     Raises:
         ClusterError: The file no longer has the host, or has it with another user or folder.

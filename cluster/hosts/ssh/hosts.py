@@ -100,7 +100,7 @@ class SshHosts(LinkedHosts):
         return self._run.hosts[node].address
 
     def nft(self, node: str) -> Sequence[str]:
-        """Return the command line that starts nft on a host, perhaps through sudo."""
+        """Return the command line that starts nft on a host, with sudo if the host needs it."""
         return nft_of(self._run.hosts[node])
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
@@ -207,7 +207,7 @@ class SshHosts(LinkedHosts):
         return {f"{node}: {what}": value for node, those in found for what, value in those.items()}
 
     def down(self) -> None:
-        """Undo everything on every host, and check that it is undone. Idempotent.
+        """Undo all changes on every host, and check that they are undone. Idempotent.
 
         If a node's files were not fetched, for example because its broker did not start, its logs
         are copied here first. The logs explain the failure.
@@ -241,7 +241,7 @@ class SshHosts(LinkedHosts):
             fetch_tar(self._connections[node], str(there.there), folders, left_out=())
 
     def _undone(self, node: str) -> str:
-        """Undo everything on a host; return why that failed, or empty."""
+        """Undo everything on a host; return the reason if this fails, otherwise an empty string."""
         host = self._run.hosts[node]
         if node not in self._touched:
             return ""
@@ -302,7 +302,8 @@ def refuse_too_few(hosts: Sequence[SshHost], nodes: Sequence[str], file: Path) -
 def _inside(software: Path) -> list[Path]:
     """Return the paths to copy for one software entry, relative to the entry.
 
-    A file gives one empty path; a folder of classes gives all of its contents.
+    For a file, the result is one empty path. For a folder of classes, it is all of the folder's
+    files.
     """
     there = software.resolve()  # A symbolic link would not work on a host.
     return [Path(), *(each.relative_to(there) for each in sorted(there.rglob("*")))]

@@ -1,12 +1,13 @@
 """Keep the connection to an agent on an ssh host alive, and restore it when it breaks.
 
-A thread sends an empty line about every second. That renews the lease of the host's warden. The
-warden answers with the free bytes on the host's disk. If no answer comes any more, or the
-connection closes, the thread connects again and sends the last request again. The warden knows the
-request's number, so the agent executes it only once.
+A thread sends an empty line about every second. This line renews the lease of the host's warden,
+the program that undoes the run if the harness is silent. The warden answers with the free bytes on
+the host's disk. If no answer comes any more, or the connection closes, the thread connects again
+and sends the last request again. The warden knows the request's number, so the agent executes it
+only once.
 
-Faults stay in force meanwhile: the agent and its processes do not notice. Only if the lease runs
-out before does the line end for good. The host has then undone everything.
+Faults stay in force meanwhile: the agent and its processes do not notice. The line ends for good
+only if the lease runs out first. The host has then undone everything.
 """
 
 import contextlib
@@ -46,7 +47,7 @@ class SshLine:
 
     Attributes:
         losses: How often the connection was lost.
-        is_up: Whether the connection is up now, as far as known.
+        is_up: Whether the connection is open now, as far as known.
         free_bytes: Free bytes on the disk of the run's folder, as last reported; None if never
             reported.
     """
@@ -69,7 +70,7 @@ class SshLine:
         )
         self._thread.start()
 
-    def send(self, data: bytes, timeout_s: float) -> None:  # noqa: ARG002 - a broken line is mended
+    def send(self, data: bytes, timeout_s: float) -> None:  # noqa: ARG002 - broken lines are restored
         """Send all bytes, now or when the line is restored."""
         if self._over or self._closed.is_set():
             raise ConnectionResetError(self._over or "it was closed")
@@ -81,7 +82,7 @@ class SshLine:
         """Return the next received line; empty if the line has ended for good.
 
         While the line is broken, an answer may still come until the host's lease runs out. A caller
-        that stops waiting earlier would not know what the agent does on the host.
+        that stops waiting earlier would not know whether the agent has executed its request.
         """
         try:
             data = self._next(timeout_s)
@@ -102,7 +103,7 @@ class SshLine:
             return self._heard.get(timeout=self._connection.host.ttl_s)
 
     def close(self) -> None:
-        """Close the line; the request `undo` ends the agent behind it."""
+        """Close the line. The request `undo` ends the agent on the host."""
         self._closed.set()
         with self._sending:
             if self._channel is not None:
@@ -146,7 +147,7 @@ class SshLine:
         self._heard.put(b"")
 
     def _listen(self, channel: paramiko.Channel) -> str:
-        """Receive answers and send beats until the channel ends; return why the line is over."""
+        """Receive answers and send beats until the channel ends; return why the line has ended."""
         heard_s = sent_s = stopwatch_s()
         limit_s = max(SHORTEST_SILENCE_S, SILENT_BEATS * self._beat_s)
         rest = b""
@@ -177,7 +178,10 @@ class SshLine:
         return "it was closed"
 
     def _why_over(self, channel: paramiko.Channel) -> str:
-        """Return why a line with an ended channel cannot be restored; empty if it can."""
+        """Return why a line with an ended channel cannot be restored.
+
+        The result is an empty string if this is possible.
+        """
         if self._closed.is_set():
             return "it was closed"
         if not channel.status_event.wait(STATUS_TIMEOUT_S) or channel.exit_status < 0:

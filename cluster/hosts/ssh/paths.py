@@ -13,7 +13,7 @@ SOFTWARE = "software"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abroad:
-    """The places of files on a host.
+    """The paths of a run's files on a host.
 
     Attributes:
         here: The run's folder on this machine.
@@ -48,7 +48,7 @@ class Abroad:
 
 
 def named(software: Mapping[Path, str], more: tuple[Path, ...]) -> dict[Path, str]:
-    """Return unique names for software files: their own names, numbered where two are equal."""
+    """Return unique names for software files: their own names, with a number if two are equal."""
     names = dict(software)
     for path in more:
         if path not in names:

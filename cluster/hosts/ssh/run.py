@@ -14,16 +14,16 @@ from cluster.hosts.ssh.file import SshHost
 from results.record.reading import read_bytes
 
 FILE = "ssh.json"
-"""Name of the note beside `RunPaths.processes`; it exists while a host may have traces of the run.
-"""
+"""Name of the note beside `RunPaths.processes`; it exists while a host may have traces of
+the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshRun:
-    """A run as its ssh hosts know it.
+    """A run's id and hosts, as programs on its ssh hosts know them.
 
     Attributes:
-        run: Its id on the hosts: 16 hexadecimal digits.
+        run: The run's id on the hosts: 16 hexadecimal digits.
         hosts: The host of each node.
     """
 
@@ -50,7 +50,7 @@ class SshRun:
         }
 
     def note(self, file: Path) -> None:
-        """Write the run's id and hosts to a file."""
+        """Write the run's id and hosts to a file before any host is used."""
         hosts = {node: asdict(host) for node, host in self.hosts.items()}
         file.write_text(json.dumps({"run": self.run, "hosts": hosts}, indent=1), encoding="utf-8")
 
@@ -75,10 +75,10 @@ class _Noted(BaseModel):
 
 
 def noted_run(file: Path) -> SshRun | None:
-    """Return the recorded run; None if there is no complete note, so no host was used.
+    """Return the recorded run; None if there is no complete record, so no host was used.
 
     Args:
-        file: The note; see `FILE`.
+        file: The recorded run; see `FILE`.
 
     Raises:
         UnsafeFileError: The path is not a regular file.

@@ -1,4 +1,4 @@
-"""Undo all that a run did on an ssh host, and list its traces there.
+"""Undo all changes that a run made on an ssh host, and list the run's traces on the host.
 
 The code needs the standard library only. The harness sends this text to the host's Python (see
 `cluster.hosts.ssh.warden`).
@@ -29,7 +29,7 @@ POLL_S = 0.02
 
 
 def now_s() -> float:
-    """Return seconds since the boot, with the time of sleep: a lease runs out during sleep, too."""
+    """Return seconds since the boot, including sleep, since a lease runs out during sleep, too."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -53,7 +53,7 @@ def undo(order: Order) -> Order:
 
 
 def _marked(order: Order) -> "list[tuple[int, bool]]":
-    """Return the pids with the run's mark, without this process, and whether each is a warden."""
+    """Return the pids with the run's mark, and whether each is a warden; skip this process."""
     wanted, warden = f"{MARK}={order['id']}".encode(), f"{WARDEN}=".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -84,7 +84,7 @@ def _kill_wardens(order: Order) -> "list[str]":
 
 
 def _kill(pid: int, order: Order) -> str:
-    """SIGKILL a process that still has the mark, never a later one with its pid."""
+    """SIGKILL a process that still has the mark, never a later process with the same pid."""
     try:
         held = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -116,7 +116,7 @@ def _delete_table(order: Order) -> "list[str]":
 
 
 def _table(order: Order) -> str:
-    """Return the rules of the run's nft table; empty if there is none."""
+    """Return the rules of the run's nft table; an empty string if there is none."""
     try:
         return run([*order["nft"], "list", "table", "ip", order["table"]])
     except OSError as refused:
@@ -171,7 +171,7 @@ def _remove_folder(order: Order) -> "list[str]":
 
 
 def _remove_base(base: Path) -> None:
-    """Remove the folder of runs' folders if a run made it and it has no other run."""
+    """Remove the folder that contains runs' folders, if a run made it and no other run is in it."""
     with contextlib.suppress(OSError):
         while os.listdir(base) == [OURS]:  # noqa: PTH208 - names only
             (base / OURS).unlink()

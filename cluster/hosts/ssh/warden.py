@@ -1,7 +1,7 @@
-"""A program on an ssh host that undoes a run there if the harness stays silent too long.
+"""A program on an ssh host that undoes a run on the host if the harness is silent too long.
 
-The warden starts before anything else of the run, detached from the ssh session. It creates the
-run's folder, starts the agent, and passes messages between the harness and the agent. Each line
+The warden starts before anything else of the run, detached from the ssh session. The warden creates
+the run's folder, starts the agent, and passes messages between the harness and the agent. Each line
 from the harness, even an empty one, renews the run's lease. The warden answers with the free bytes
 on the disk.
 
@@ -61,8 +61,8 @@ def keep(order: Order) -> Order:
     """Start the agent and a warden that outlives this process; return their addresses.
 
     Args:
-        order: `folder` (to be created), `id`, `table`, `nft` (its command line), `umount`, `ttl_s`,
-            `listen` (address of the agent) and `programs` (text by file name).
+        order: `folder` (to be created), `id`, `table`, `nft` (the command line of nft), `umount`,
+            `ttl_s`, `listen` (address of the agent) and `programs` (text by file name).
     """
     read, write = os.pipe()
     if os.fork():
@@ -237,7 +237,7 @@ def free_bytes(folder: Path) -> bytes:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a run's folder; mark the folder above it as ours if we created that, too.
+    """Create a run's folder. If the folder above is new, mark it as created by Logquake.
 
     Other runs on this host may begin and end meanwhile.
 

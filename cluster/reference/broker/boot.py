@@ -1,4 +1,7 @@
-"""Create a node from its log dir at each start, in a process and in the simulator."""
+"""Create a node from its log dir at each start.
+
+Real processes and the simulator use this module.
+"""
 
 from dataclasses import dataclass, replace
 from itertools import count
@@ -35,7 +38,7 @@ Address = tuple[str, int]
 
 
 class BootError(Exception):
-    """A node cannot start. The message is one sentence with the reason and the remedy."""
+    """A node cannot start. The message is one sentence that names the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ class Booted:
 
 
 def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
-    """Read a log dir, repair it, and create its node.
+    """Read a node's log dir, repair the files, and create the node.
 
     Args:
         settings: The node's settings.
@@ -138,7 +141,7 @@ def _make_first_files(disk: Disk, *, of_broker: bool) -> None:
 
 
 def listeners_of(settings: Settings) -> tuple[Listener, ...]:
-    """Return where a node listens, from a setting like `BROKER://host:9092,CONTROLLER://host:9093`.
+    """Return a node's listeners from a setting like `BROKER://host:9092,CONTROLLER://host:9093`.
 
     Raises:
         BootError: A listener is not `NAME://HOST:PORT`.

@@ -74,7 +74,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """A commit of offsets whose records the node must produce.
+    """A commit of offsets, as records that the node must produce.
 
     Attributes:
         request: The produce request.
@@ -131,7 +131,7 @@ class GroupCoordinator:
         self._led[partition] = kept
 
     def stop_leading(self, partition: int) -> Iterator[Effect]:
-        """Refuse all waiting members: another broker coordinates their groups now."""
+        """Refuse all waiting members, because another broker coordinates their groups now."""
         kept = self._led.pop(partition, None)
         for group in kept.groups.values() if kept else ():
             yield from group.end()
@@ -343,7 +343,7 @@ _COMMIT_ERRORS = {
     ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
     ErrorCode.message_too_large: ErrorCode.invalid_commit_offset_size,
 }
-"""Errors for the client when producing the offsets failed, by the error of that produce request.
+"""The errors for the client if producing the offsets failed, by the produce request's error.
 
 The mapping is Kafka's.
 """

@@ -49,7 +49,7 @@ class Forwarding:
     """Forwarded requests without an answer yet.
 
     Args:
-        numbers: The numbers of requests, shared by all parts of a node.
+        numbers: The counter for request numbers, which all modules of a node share.
         controller: Returns the leader of the quorum; -1 if unknown.
     """
 
@@ -73,7 +73,7 @@ class Forwarding:
         yield from self._try(now, _Order(asker, message, until))
 
     def answered(self, now: Nanoseconds, request: int, answer: object | None) -> Iterator[Effect]:
-        """Pass the controller's answer to the client; retry if its sender is not the controller."""
+        """Pass the controller's answer to the client; retry if another node sent it."""
         order = self._asked.pop(request)
         if answer is None or _is_elsewhere(answer):
             yield from self._rest(now, order)
@@ -118,7 +118,7 @@ def _refused(order: ControlRequest | DescribeQuorumRequest) -> object:
 
 
 def _is_elsewhere(answer: object) -> bool:
-    """Return whether an answer says that its sender is not the controller."""
+    """Return whether an answer means that its sender is not the controller."""
     codes = [getattr(answer, "error_code", ErrorCode.none)]
     for name in ("topics", "results", "responses"):
         codes += [each.error_code for each in getattr(answer, name, ())]

@@ -169,7 +169,7 @@ class Group:
             yield from self.leave(member_id)
 
     def end(self) -> Iterator[Effect]:
-        """Refuse all waiting members: another broker coordinates the group now."""
+        """Refuse all waiting members, because another broker coordinates the group now."""
         for member in self.members.values():
             if member.joining is not None:
                 yield _refused(member.joining, ErrorCode.not_coordinator, member.member_id)
@@ -192,11 +192,11 @@ class Group:
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether the group has no members and no pending ones."""
+        """Whether the group can be deleted: it has no members and no pending members."""
         return not self.members and not self.pending
 
     def member_of(self, instance: str | None) -> str:
-        """Return the current member id of a static instance; empty if it has none."""
+        """Return the current member id of a static instance; an empty string if it has none."""
         found = (it.member_id for it in self.members.values() if it.instance == instance)
         return next(found, "") if instance is not None else ""
 

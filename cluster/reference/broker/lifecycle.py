@@ -1,8 +1,8 @@
 """A broker's registration with the controller, its heartbeats and its controlled shutdown.
 
 A broker registers in the fenced state. After it has replayed its own registration, its heartbeats
-ask to be unfenced (KIP-631). A broker that ends first asks for its shutdown. It continues until the
-controller has elected other leaders in its place.
+ask to be unfenced (KIP-631). A broker that wants to end first asks the controller for permission.
+The broker continues until the controller has elected other leaders in its place.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ from cluster.reference.settings import NANOSECONDS_A_MS
 
 RETRY_MS = 50
 SHUTDOWN_LIMIT_MS = 5000
-"""Milliseconds that a broker waits for a controller to allow its shutdown. (Kafka: five minutes.)
-"""
+"""Milliseconds that a broker waits for a controller to allow its shutdown. (Kafka:
+five minutes.)"""
 
 
 class Stage(Enum):
@@ -35,7 +35,7 @@ class Stage(Enum):
     ACTIVE = "active"
     LEAVING = "leaving"
     GONE = "gone"
-    """The controller has allowed the shutdown, or none did so in time."""
+    """The controller has allowed the shutdown, or no controller answered in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """A node of the reference cluster: its quorum, replicas and groups as one state machine.
 
-Each request goes to the part that it concerns; a request to the node itself stays inside. After
-each event, the node gives newly committed metadata to its replicas, and sends their requests to the
-controller.
+Each request goes to the quorum, the replicas or the groups. A request from the node to itself stays
+inside. After each event, the node gives newly committed metadata to its replicas, and sends their
+requests to the controller.
 """
 
 from collections import deque
@@ -81,7 +81,7 @@ class Node:
         plane: Its quorum and controller.
         replicas: The broker's replicas; None for a separate controller.
         lifecycle: The broker's registration; None for a separate controller.
-        numbers: The numbers of requests, shared by all parts.
+        numbers: The counter for request numbers, which all of these share.
         voters: The address of each voter.
     """
 
@@ -158,7 +158,7 @@ class Node:
         return self._done(now, self._taken(now, event))
 
     def _done(self, now: Nanoseconds, first: Iterable[Effect]) -> list[Effect]:
-        """Collect effects; execute at once the requests that the node sends to itself."""
+        """Collect effects; execute requests that the node sends to itself at once."""
         out: list[Effect] = []
         replicas = self._replicas
         self._sort(first, out)
@@ -433,7 +433,7 @@ class Node:
             yield from self._leave(now)
 
     def _leave(self, now: Nanoseconds) -> Iterator[Effect]:
-        """Shut down; a leader of the quorum first has a moment to inform its successors."""
+        """Shut down; a leader of the quorum first gets a moment to inform its successors."""
         if self._ending:
             return
         self._ending = True
@@ -489,7 +489,7 @@ class Node:
 
 
 _NOBODY = object()
-"""Owner of requests whose answers are not needed."""
+"""The owner of requests whose answers are not needed."""
 
 
 def _timer(name: str, after_ms: int) -> SetTimer:

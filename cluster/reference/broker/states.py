@@ -21,7 +21,7 @@ class Told:
     """The effect of metadata changes on a broker's own replicas.
 
     Attributes:
-        gone: Folders of deleted partitions that no new topic uses.
+        gone: Folders of deleted partitions, except those that a new topic uses.
         states: The present states of new and changed partitions.
         brokers: Whether brokers were added, removed or fenced.
     """
@@ -57,7 +57,7 @@ def told(changes: Iterable[Change], image: MetadataImage, settings: Settings) ->
 
 
 def state_of(partition: PartitionImage, image: MetadataImage, settings: Settings) -> PartitionState:
-    """Return the state of a partition for its replica."""
+    """Return a partition's state in the form that its replica uses."""
     return PartitionState(
         topic=partition.topic,
         topic_id=partition.topic_id,

@@ -1,7 +1,7 @@
 """The KRaft control plane: decisions of the active controller, and metadata that brokers replay.
 
-`image` is the metadata that a log of records adds up to. `controller` is active on the quorum's
-leader and handles requests. Its rules are in `brokers`, `partitions`, `reassignments`, `topics` and
-`configs`. `plane` joins quorum, controller and image for a node. A broker's side is in `lifecycle`:
-registration, heartbeats, controlled shutdown (KIP-500, KIP-631).
+`image` is the metadata that result from replaying the log of records. `controller` is active on the
+quorum's leader and handles requests. The controller's rules are in `brokers`, `partitions`,
+`reassignments`, `topics` and `configs`. `plane` joins quorum, controller and image for a node. A
+broker's side is in `lifecycle`: registration, heartbeats, controlled shutdown (KIP-500, KIP-631).
 """

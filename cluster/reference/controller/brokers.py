@@ -1,7 +1,8 @@
 """The controller's rules for brokers: registration, fencing, shutdown and removal.
 
 A broker's epoch is the offset of its registration (KIP-631), so that an older incarnation is
-recognized. A broker whose session ends is fenced: it leaves all ISRs and leads no partition.
+recognized. A broker whose session ends is fenced: the controller removes it from all ISRs and
+leaderships.
 """
 
 from kio.schema.errors import ErrorCode
@@ -44,7 +45,7 @@ class Sessions:
         self._left_at: dict[int, int] = {}
 
     def touch(self, broker: int, now: Nanoseconds) -> None:
-        """Record that a broker sent a heartbeat."""
+        """Record that a broker has sent a heartbeat now."""
         self._heard[broker] = now
 
     def note_offset(self, broker: int, offset: int) -> None:
@@ -56,7 +57,7 @@ class Sessions:
         self._left_at.setdefault(broker, offset)
 
     def may_end(self, broker: int, active: list[int]) -> bool:
-        """Return whether all active brokers know that a leaving broker leads nothing any more."""
+        """Return whether all active brokers know that a leaving broker leads no partition now."""
         wanted = self._left_at.get(broker, -1)
         return all(self._offsets.get(each, -1) >= wanted for each in active)
 
@@ -71,7 +72,10 @@ class Sessions:
         return heard is not None and now < heard + self._timeout
 
     def next_end(self, brokers: list[int]) -> Nanoseconds | None:
-        """Return when the first session of some brokers ends; None if they have none."""
+        """Return the time at which the first session of the given brokers ends.
+
+        The result is None if no broker has a session.
+        """
         ends = [self._heard[each] + self._timeout for each in brokers if each in self._heard]
         return min(ends, default=None)
 
@@ -197,7 +201,7 @@ def allocate_producer_ids(
 def _served(
     draft: Draft, broker: BrokerImage, request: BrokerHeartbeatRequest, *, sessions: Sessions
 ) -> bool:
-    """Fence or shut down an unfenced broker if it asks for it; return whether it may end."""
+    """Fence or shut down an unfenced broker if it asks for this; return whether it may end."""
     if request.want_fence:
         leave(draft, broker)
         return request.want_shut_down

@@ -1,9 +1,9 @@
 """The active controller: appends metadata records, and answers when they are committed.
 
 The controller is active on the quorum's leader as soon as a record of that leader's epoch is
-committed. It then knows all committed metadata. It decides by its own image, which also contains
-its uncommitted records. When it is no longer the leader, it discards that image and all waiting
-answers.
+committed. From then on the controller knows all committed metadata. The controller decides by its
+own image, which also contains its uncommitted records. When it is no longer the leader, it discards
+that image and all waiting answers.
 """
 
 from collections.abc import Callable, Mapping
@@ -115,7 +115,9 @@ class Controller:
         return self._image is not None
 
     def follow(self, now: Nanoseconds, committed: MetadataImage) -> list[Effect]:
-        """Become active or inactive as the quorum requires; return the answers now committed.
+        """Become active or inactive as the quorum requires.
+
+        Return the answers whose records are now committed.
 
         Args:
             now: The node's clock.
@@ -130,7 +132,7 @@ class Controller:
         return self._out
 
     def on_request(self, now: Nanoseconds, asker: Asker, request: ControlRequest) -> list[Effect]:
-        """Handle a request; its answer waits until the records behind it are committed."""
+        """Handle a request. Its answer waits until the records of the decision are committed."""
         self._out = []
         if self._image is None:
             response = refusal(request, ErrorCode.not_controller)

@@ -11,7 +11,7 @@ from cluster.reference.settings import Settings
 
 
 class Draft:
-    """The records of one decision. They are appended as one batch: either all or none.
+    """The records of one decision. All of them are appended as one batch, or none.
 
     Attributes:
         image: The metadata with the draft's records applied.
@@ -31,7 +31,10 @@ class Draft:
 
     @property
     def next_offset(self) -> int:
-        """The next record's offset in the metadata log; a new broker's epoch (KIP-631)."""
+        """The next record's offset in the metadata log.
+
+        A new broker gets it as its epoch (KIP-631).
+        """
         return self._offset + len(self.values)
 
     def write(self, message: Message) -> None:

@@ -1,7 +1,7 @@
-"""The metadata that a log of records adds up to (KIP-500): brokers, topics, partitions, configs.
+"""The metadata that result from replaying the metadata log (KIP-500): brokers, topics, partitions.
 
 The values are frozen: a stored value keeps the state at its offset. The image itself changes with
-each record. The active controller has a second image, which also has uncommitted records.
+each record. The active controller has a second image, which also includes uncommitted records.
 """
 
 from collections.abc import Iterator
@@ -157,7 +157,7 @@ Change = PartitionChanged | BrokerChanged | ConfigChanged
 
 
 class MetadataImage:
-    """The metadata that all records up to an offset add up to.
+    """The metadata that result from all records up to an offset.
 
     Attributes:
         offset: The offset of the last replayed record; -1 if there is none.

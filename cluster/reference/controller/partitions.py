@@ -50,7 +50,7 @@ class Election(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The wanted state of a partition; its leader is chosen when the change is written."""
+    """The wanted state of a partition. Its leader is chosen when the change is written."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -131,7 +131,7 @@ def find_leaders(draft: Draft) -> None:
 
 
 def alter_partitions(draft: Draft, request: AlterPartitionRequest) -> AlterPartitionResponse:
-    """Change ISRs as a leader asks, where the leader's request is still valid (KIP-497)."""
+    """Change ISRs as their leaders ask, if the request is still valid (KIP-497)."""
     broker = draft.image.brokers.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return AlterPartitionResponse(error_code=ErrorCode.stale_broker_epoch)

@@ -1,7 +1,7 @@
 """The KRaft part of a node: the quorum, the controller if it is a voter, and the metadata image.
 
-Only committed records reach the image, and from there the node's partitions. (Another control plane
-would bring the same changes to the same partitions: LeaderAndIsr, before KRaft.)
+Only committed records reach the image, and from there the node's partitions. (Before KRaft, another
+control plane made the same changes to the same partitions, by LeaderAndIsr requests.)
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ class KRaft:
         log: The log of `__cluster_metadata-0`, with the valid batches from the files.
         state: The content of `quorum-state` (`quorum.state.election_state`).
         snapshot: The latest valid snapshot among the files.
-        numbers: The numbers of requests, shared by all parts of a node.
+        numbers: The counter for request numbers, which all modules of a node share.
 
     Attributes:
         image: The committed metadata, as far as this node knows.
@@ -89,7 +89,7 @@ class KRaft:
 
     @property
     def controller(self) -> int:
-        """The node to ask as active controller; -1 if unknown."""
+        """The node that this node considers the active controller; -1 if unknown."""
         return self.quorum.leader
 
     @property
@@ -141,7 +141,7 @@ class KRaft:
         return changes
 
     def shut_down(self, now: Nanoseconds) -> Sequence[Effect]:
-        """Hand over the quorum's leadership after all other leaving brokers have gone."""
+        """Begin to hand over the quorum's leadership, once all other leaving brokers have ended."""
         out = list(self.quorum.shut_down(now))
         self._settle(now, out)
         return out
@@ -163,7 +163,7 @@ class KRaft:
             out += self.take_snapshot()
 
     def take_snapshot(self) -> Sequence[Effect]:
-        """Store the image as a snapshot, so that a start needs no earlier record (KIP-630)."""
+        """Store the image as a snapshot, so that a start needs no earlier records (KIP-630)."""
         self._bytes_since_snapshot = 0
         data = snapshot_bytes(
             [encode_message(each) for each in self.image.records()],
@@ -189,7 +189,10 @@ class KRaft:
 
 
 def is_of_metadata(fetch: FetchRequest) -> bool:
-    """Return whether a fetch is for the quorum's topic, which it then names alone (KIP-595)."""
+    """Return whether a fetch is for the quorum's topic (KIP-595).
+
+    Such a fetch may have no other topic.
+    """
     return bool(fetch.partitions) and fetch.partitions[0].topic == _TOPIC
 
 

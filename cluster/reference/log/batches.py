@@ -1,8 +1,9 @@
 """Record batches as a broker handles them: bytes with a header of 61 bytes.
 
-A broker never unpacks the records that it stores. It writes the base offset and its leader epoch
-into the header. The CRC32C covers neither of them, because it begins at the attributes. So the
-producer's checksum stays valid (https://kafka.apache.org/documentation/#recordbatch).
+A broker never unpacks the records that it stores. The broker only writes the base offset and its
+leader epoch into the header. The CRC32C covers neither of them, because it begins at the
+attributes. So the producer's checksum stays valid
+(https://kafka.apache.org/documentation/#recordbatch).
 """
 
 import struct
@@ -37,7 +38,9 @@ class BadBatchError(Exception):
 
 
 class Batch(Struct, kw_only=True, gc=False):
-    """One record batch. Treat it as immutable; only the log changes it when it appends it.
+    """One record batch.
+
+    Treat a batch as immutable. Only the log changes a batch, when it appends the batch.
 
     Attributes:
         base_offset, end_offset: The offset of its first record, and the offset after its last.

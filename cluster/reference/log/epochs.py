@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from cluster.files.checkpoints import EpochStart
 
 NONE = (-1, -1)
-"""No epoch and no offset: unknown."""
+"""The pair for an unknown epoch and an unknown offset."""
 
 
 class LeaderEpochs:
@@ -81,7 +81,10 @@ class LeaderEpochs:
         return changed
 
     def delete_before(self, start: int) -> bool:
-        """Remove the epochs before a log's new start; the epoch at the start then begins there."""
+        """Remove the epochs before a log's new start.
+
+        The epoch at the new start then begins there.
+        """
         found = bisect_right(self._starts, start) - 1
         if found < 0 or (found == 0 and self._starts[0] == start):
             return False

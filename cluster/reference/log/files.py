@@ -26,7 +26,7 @@ DEFAULT_SEGMENT_BYTES = 1 << 30
 
 @dataclass(slots=True, kw_only=True)
 class _Segments:
-    """A log's segments: their first offsets, and the last one's path and size in bytes."""
+    """A log's segments: their first offsets, and the last segment's path and size in bytes."""
 
     bases: list[int] = field(default_factory=list)
     path: str = ""
@@ -38,7 +38,7 @@ class LogFiles:
 
     Attributes:
         segment_bytes: The size at which segments are rolled (`log.segment.bytes`).
-        rolled_at: That size by folder, for topics with their own value (`segment.bytes`).
+        rolled_at: The same size by folder, for topics with their own value (`segment.bytes`).
     """
 
     def __init__(self, disk: Disk, *, segment_bytes: int = DEFAULT_SEGMENT_BYTES) -> None:
@@ -93,7 +93,10 @@ class LogFiles:
         mine.size += len(data)
 
     def _rolled(self, folder: str, base: int) -> _Segments:
-        """Begin a segment after a flush of the previous one: a crash can tear only the last one."""
+        """Flush the last segment, then begin a new one.
+
+        So a crash can tear only the last segment.
+        """
         mine = self._logs.setdefault(folder, _Segments())
         if mine.bases:
             self._disk.flush(segment_path(folder, mine.bases[-1]))

@@ -17,13 +17,14 @@ NO_LIMIT = (1 << 63) - 1
 
 
 class MisplacedBatchError(Exception):
-    """A fetched batch does not begin at the log's end."""
+    """A fetched batch does not begin at the end of the follower's log."""
 
 
 class Log:
     """The batches of a partition in order, with their leader epochs and producers.
 
-    Each method that changes the log appends effects to `out`, in the order for the disk.
+    Each method that changes the log appends effects to `out`, in the order in which the disk must
+    execute them.
     """
 
     __slots__ = (
@@ -139,8 +140,8 @@ class Log:
     def truncate(self, offset: int, *, out: list[Effect]) -> None:
         """Remove everything from an offset on.
 
-        The epochs are cut even if no batch is. A leader that appended nothing still has its own
-        line, which must not outlive its leadership (KIP-101).
+        Epoch lines are removed even if no batch is removed. A leader that appended nothing still
+        has a line for its own epoch, which must not outlive its leadership (KIP-101).
         """
         cut = self._until(offset)
         if cut < len(self._bases):
@@ -155,7 +156,10 @@ class Log:
             out.append(self._epochs_file())
 
     def restart_at(self, offset: int, *, out: list[Effect]) -> None:
-        """Drop all batches, and continue at an offset, after a snapshot or at a leader's start."""
+        """Drop all batches, and continue at an offset.
+
+        This happens after a snapshot, or at the start of the leader's log.
+        """
         # From offset 0, because the files may begin before this log (`delete_before` keeps them).
         out.append(Truncate(folder=self.folder, offset=0))
         self._bases, self._batches, self._positions = [], [], [0]
@@ -219,7 +223,7 @@ class Log:
         return (batch(data) for data in self._batches[first:])
 
     def _until(self, offset: int) -> int:
-        """Return how many batches end at or before an offset."""
+        """Return the number of batches that end at or before an offset."""
         number = bisect_left(self._bases, offset)
         return number - 1 if number and self._end_of(number - 1) > offset else number
 

@@ -16,7 +16,7 @@ KEPT_BATCHES = 5
 """The most batches that a producer may have in flight (`max.in.flight.requests.per.connection`)."""
 _MAX_SEQUENCE = 0x7FFF_FFFF
 _NEW = ErrorCode.none
-"""Kept as a name, because looking up the enum member for each batch is slow."""
+"""A copy of an enum member, because looking up the member for each batch is slow."""
 
 
 class Kept(Struct, frozen=True, kw_only=True, gc=False):
@@ -50,7 +50,7 @@ class Producers:
             self.note(each)
 
     def check(self, batch: Batch) -> Kept | ErrorCode:
-        """Return what to do with a batch from a producer (KIP-98).
+        """Decide whether to append a batch from a producer (KIP-98).
 
         Returns:
             The earlier appended batch, if this is a duplicate of it. An error, if the sequence

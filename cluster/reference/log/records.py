@@ -19,7 +19,7 @@ _SHORT_NUMBERS = 4
 _MAX_BYTES = 64 << 20
 """Most decompressed bytes of one batch; a few bytes can claim to contain gigabytes."""
 _SNAPPY_RATIO = 32
-"""Limit of decompression: snappy copies make at most 64 bytes from three."""
+"""The largest factor of decompression: snappy makes at most 64 bytes from three."""
 _FULL = "failed to write whole buffer"
 _FRAMED = b"\x82SNAPPY\0"
 _FRAME_BYTES = 16
@@ -58,7 +58,7 @@ def check_records(batch: Batch) -> None:
 
 
 def _decompressed(data: bytes, codec: Codec) -> bytes:
-    """Decompress into a buffer of limited size, whatever size the data claim."""
+    """Decompress into a buffer of limited size, even if the data claim a larger size."""
     if codec is Codec.SNAPPY:
         return _snappy(data)
     room = max(1 << 16, 8 * len(data))
@@ -157,7 +157,7 @@ def _record(body: bytes, position: int, delta: int) -> int:
 
 
 def _bytes(body: bytes, position: int, *, least: int) -> int:
-    """Return where bytes with a length prefix end; the length -1 means null."""
+    """Return the end position of bytes with a length prefix; the length -1 means null."""
     length, position = varint(body, position)
     if length < least:
         raise ValueError(f"a length of {length}")

@@ -4,8 +4,8 @@
   its recovery point. The log is cut before the first torn or damaged batch, and all later segments
   are removed.
 - Everything before the recovery point was flushed, and so was each segment before a later one. If
-  such data are damaged or missing, the disk lost them. A cut there would lose acknowledged records,
-  so the start is refused.
+  such data are damaged or missing, the disk lost them. A cut at such a place would lose
+      acknowledged records, so the start is refused.
 - Leader epochs follow from the batches. A lost or damaged checkpoint of them does no harm.
 - Without recovery points everything is checked. Without high watermarks they begin at the logs'
   starts.
@@ -46,7 +46,10 @@ _ASIDE = ".tmp"
 
 
 class DamagedLogError(Exception):
-    """A log dir has damage that no crash causes. The message is one sentence with the remedy."""
+    """A log dir has damage that no crash causes.
+
+    The message is one sentence that names the remedy.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +136,7 @@ def recovered(disk: Disk) -> Recovered:
 
 
 class _Read(NamedTuple):
-    """How far a segment could be read: the offset, the byte, and the problem there."""
+    """The point up to which a segment could be read: the offset, the byte, and the problem."""
 
     end: int
     size: int
@@ -269,7 +272,7 @@ _Damaged = Callable[[str, Exception], None]
 
 
 def _offsets(files: Mapping[str, bytes], name: str, damaged: _Damaged) -> dict[str, int]:
-    """Return the offsets of a checkpoint by folder; empty if there is no file."""
+    """Return the offsets of a checkpoint by folder; an empty mapping if there is no file."""
     try:
         found = offset_checkpoint(files.get(name, b"").decode())
     except (DamagedFileError, UnicodeDecodeError) as why:

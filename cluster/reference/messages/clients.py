@@ -21,7 +21,7 @@ class MetadataRequestTopic(Struct, frozen=True, kw_only=True):
 
 
 class MetadataRequest(Struct, frozen=True, kw_only=True):
-    """A request for brokers and partition leaders; `topics` None: of all topics."""
+    """A request for brokers and partition leaders. If `topics` is None, all topics are meant."""
 
     topics: tuple[MetadataRequestTopic, ...] | None = None
     allow_auto_topic_creation: bool = False
@@ -101,7 +101,7 @@ class TopicRequest(Struct, frozen=True, kw_only=True):
 class DescribeTopicPartitionsRequest(Struct, frozen=True, kw_only=True):
     """A request for partitions with their eligible leader replicas (KIP-966).
 
-    Without names, of all topics.
+    Without names, all topics are meant.
     """
 
     topics: tuple[TopicRequest, ...]
@@ -200,9 +200,10 @@ class InitProducerIdResponse(Struct, frozen=True, kw_only=True):
 
 
 class FindCoordinatorRequest(Struct, frozen=True, kw_only=True):
-    """A request for coordinators. Key type 0: groups, 1: transactional ids.
+    """A request for coordinators.
 
-    Many keys since version 4.
+    Key type 0 means groups, 1 means transactional ids. Since version 4 a request may have many
+    keys.
     """
 
     key: str = ""
@@ -364,7 +365,7 @@ class OffsetCommitRequestTopic(Struct, frozen=True, kw_only=True):
 class OffsetCommitRequest(Struct, frozen=True, kw_only=True):
     """A request to commit a group's offsets.
 
-    Generation -1 without a member: from outside the group.
+    A generation of -1 without a member means a commit from outside the group.
     """
 
     group_id: str
@@ -402,7 +403,7 @@ class OffsetFetchRequestTopic(Struct, frozen=True, kw_only=True):
 
 
 class OffsetFetchRequestGroup(Struct, frozen=True, kw_only=True):
-    """A group whose offsets are requested; `topics` None: all that it has."""
+    """A group whose offsets are requested. If `topics` is None, all its offsets are meant."""
 
     group_id: str
     topics: tuple[OffsetFetchRequestTopic, ...] | None = None

@@ -334,7 +334,7 @@ class AlterPartitionReassignmentsResponse(Struct, frozen=True, kw_only=True):
 
 
 class ListPartitionReassignmentsRequest(Struct, frozen=True, kw_only=True):
-    """A request for the reassignments in progress; None: of all partitions."""
+    """A request for the reassignments in progress. None means those of all partitions."""
 
     topic_partitions: tuple[tuple[str, int], ...] | None
     timeout_ms: int = 60_000

@@ -24,7 +24,8 @@ INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__sha
 
 
 LARGEST_EPOCH = (1 << 31) - (1 << 20)
-"""The largest leader epoch in a message of a node. It is an i32, and elections add to it."""
+"""The largest leader epoch in a message of a node. The epoch is a 32-bit integer, and elections
+increase it."""
 Epoch = Annotated[int, Meta(ge=UNKNOWN, le=LARGEST_EPOCH)]
 
 
@@ -44,7 +45,7 @@ class ProducePartition(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ProduceRequest(Struct, frozen=True, kw_only=True, gc=False):
-    """A request to append records. With `acks` 0 an answer is made, too, but not sent.
+    """A request to append records. With `acks` 0 an answer is also created, but not sent.
 
     Attributes:
         acks: 0, 1, or -1 for "all".
@@ -204,7 +205,7 @@ class ListOffsetsResponse(Struct, frozen=True, kw_only=True):
 
 
 class EpochPartition(Struct, frozen=True, kw_only=True):
-    """A question for the end of an epoch in the leader's log (KIP-101, KIP-279, KIP-320)."""
+    """A request for the end of an epoch in the leader's log (KIP-101, KIP-279, KIP-320)."""
 
     topic: str
     partition: int

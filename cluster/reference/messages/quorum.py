@@ -25,7 +25,7 @@ class VoteRequest(Struct, frozen=True, kw_only=True):
         replica_directory_id: The id of the asking node's log dir.
         last_offset_epoch: The epoch of the last record in its log.
         last_offset: Its log end offset.
-        pre_vote: Whether it only asks what the answer would be (KIP-996).
+        pre_vote: Whether this is a pre-vote, which only asks how the voter would answer (KIP-996).
     """
 
     cluster_id: str | None

@@ -40,27 +40,27 @@ class Phase(Enum):
 
     FETCH = "fetch"
     EPOCH_END = "epoch-end"
-    """The follower asks for the end of its last epoch, only with the rule `leader-epoch-v0`."""
+    """The follower asks where its last epoch ends. Only the rule `leader-epoch-v0` needs this."""
     BOUNDS = "bounds"
-    """The follower asks for the start and the end of the leader's log: a fetch was out of range."""
+    """The follower asks for the leader's log start and end, because a fetch was out of range."""
     WAIT = "wait"
-    """The follower asks nothing until the controller announces the leader's later epoch."""
+    """The follower asks nothing until the controller announces the leader's new epoch."""
 
 
 _QUESTIONS = (Phase.EPOCH_END, Phase.BOUNDS, Phase.FETCH)
 _FETCH, _LEADER_EPOCH, _NONE = Phase.FETCH, Truncation.LEADER_EPOCH, ErrorCode.none
-"""Kept as names, because looking up enum members for each fetch is slow."""
+"""Copies of enum members, because looking up the members for each fetch is slow."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Following:
-    """One partition of a fetcher.
+    """A partition that a fetcher copies from the leader.
 
     Attributes:
         partition: The replica.
         epoch: The leader epoch in which it follows.
-        phase: What it asks next.
-        rests_until_ns: It asks nothing before this time (`replica.fetch.backoff.ms`).
+        phase: The next question to the leader.
+        rests_until_ns: The follower asks nothing before this time (`replica.fetch.backoff.ms`).
         asked: The last fetch, reused while nothing has changed.
     """
 

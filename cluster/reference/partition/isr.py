@@ -21,7 +21,8 @@ _OVERTAKEN = (
     ErrorCode.unknown_topic_or_partition,
     ErrorCode.invalid_request,
 )
-"""Errors that mean that the controller knows a newer state, which the leader will learn.
+"""Errors after which the leader waits, because the controller knows a newer state that the leader
+will learn.
 
 The request may stay open. Until then, brokers to be added still count for the high watermark.
 """
@@ -58,7 +59,7 @@ class IsrChanges:
                 out.append(Say(text=self._shrinks(partition, lags)))
 
     def wishes(self) -> tuple[AlterPartition, ...]:
-        """Return the requests not sent yet, and count them as sent."""
+        """Return the requests that were not sent yet, and mark them as sent."""
         if not self.unsent:
             return ()
         wishes = tuple(self.unsent.values())

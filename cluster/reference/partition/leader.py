@@ -23,7 +23,7 @@ _NEVER = -(1 << 62)
 
 @dataclass(slots=True, kw_only=True)
 class Remote:
-    """A follower, as its leader knows it.
+    """The leader's knowledge of one follower.
 
     Attributes:
         end_offset: Its log end offset: the offset of its last fetch; -1 before the first fetch.

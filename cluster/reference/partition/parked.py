@@ -45,8 +45,8 @@ class ParkedProduce(Struct, eq=False, kw_only=True):
     """A waiting produce request: some of its partitions are not committed yet.
 
     Attributes:
-        results: An answer for each partition, in the request's order. An uncommitted partition has
-            the answer for its success.
+        results: An answer for each partition, in the request's order. For an uncommitted partition,
+            this is the answer if the commit succeeds.
         waiting: The folders of the uncommitted partitions, by their position in the request.
     """
 
@@ -78,7 +78,7 @@ class Awaited(Struct, eq=False, kw_only=True):
     place: int
 
     def __lt__(self, other: "Awaited") -> bool:
-        """Compare by offset; duplicates wait for much lower offsets than new batches."""
+        """Compare by offset, because duplicates wait for much lower offsets than new batches."""
         return self.offset < other.offset
 
     def end(self, error: ErrorCode) -> Reply | None:
@@ -100,12 +100,12 @@ class ParkedProduces:
         insort(self._awaited, awaited)
 
     def has_reached(self, high_watermark: int) -> bool:
-        """Return whether a produce waits for at most this high watermark."""
+        """Return whether a produce request waits for this high watermark or a lower one."""
         awaited = self._awaited
         return bool(awaited) and awaited[0].offset <= high_watermark
 
     def committed(self, high_watermark: int, *, enough_in_sync: bool) -> list[Reply]:
-        """Return the answers that a high watermark makes possible."""
+        """Return the answers to the requests that a high watermark commits."""
         awaited, count = self._awaited, 0
         while count < len(awaited) and awaited[count].offset <= high_watermark:
             count += 1

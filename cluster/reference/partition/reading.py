@@ -1,4 +1,4 @@
-"""A leader's answers that change nothing: records, offsets, ends of epochs."""
+"""A leader's read-only answers: records, offsets, and ends of epochs."""
 
 from kio.schema.errors import ErrorCode
 
@@ -24,7 +24,7 @@ from cluster.reference.partition.partition import Partition
 from cluster.reference.partition.produced import RefusedError
 
 _NO_ERROR = ErrorCode.none
-"""Kept as a name, because looking up the enum member for each batch is slow."""
+"""A copy of an enum member, because looking up the member for each batch is slow."""
 
 
 def read(

@@ -101,8 +101,9 @@ class Replicas:
         """Apply the controller's decisions about partitions, on this broker or elsewhere.
 
         States older than the known ones are ignored. After a start, states wait until this broker
-        is known to be unfenced (`brokers`). The states that it replays before may be long past. A
-        leader of a past state would acknowledge records that no other broker keeps.
+        is known to be unfenced (`brokers`). The states that the broker replays before this may be
+        outdated. A leader by an outdated state would acknowledge records that no other broker
+        keeps.
         """
         out: list[Effect] = []
         if self._closed:
@@ -155,7 +156,7 @@ class Replicas:
         return out
 
     def produce(self, now: Nanoseconds, asker: Asker, asked: ProduceRequest) -> list[Effect]:
-        """Append records; the `Reply` may come later. It is also made with acks 0."""
+        """Append records; the `Reply` may come later. With acks 0 a reply is also created."""
         out: list[Effect] = []
         self._requests.produce(now, asker, asked, out=out)
         return out
@@ -175,7 +176,7 @@ class Replicas:
         return self._requests.epoch_ends(asked)
 
     def owns(self, request: int) -> bool:
-        """Return whether a request that got its answer was sent by this broker's fetchers."""
+        """Return whether this broker's fetchers sent the request with this number."""
         return request in self._fetchers.asked_by
 
     def answered(self, now: Nanoseconds, answer: Answered) -> list[Effect]:
@@ -230,7 +231,7 @@ class Replicas:
     def shut_down(self, broker_epoch: int) -> list[Effect]:
         """Flush all logs, write the checkpoints and the marker of a clean shutdown.
 
-        The marker says that all logs are flushed, so nothing is written after it. Leaders stop
+        The marker means that all logs are flushed, so nothing is written after it. Leaders stop
         leading, followers append no records, and new states are ignored.
         """
         out: list[Effect] = []

@@ -36,7 +36,7 @@ from cluster.reference.settings import NANOSECONDS_A_MS
 
 PARKED_TIMER = "replicas:parked"
 _NONE = ErrorCode.none
-"""Kept as a name, because looking up the enum member for each batch is slow."""
+"""A copy of an enum member, because looking up the member for each batch is slow."""
 _ALL = -1
 _ACKS = (_ALL, 0, 1)
 
@@ -52,7 +52,7 @@ class Requests:
     def produce(
         self, now: Nanoseconds, asker: Asker, asked: ProduceRequest, *, out: list[Effect]
     ) -> None:
-        """Append records; answer when as many replicas have them as `acks` demands."""
+        """Append records; answer when they are on as many replicas as `acks` demands."""
         parked = ParkedProduce(asker=asker, results=[])
         awaited: list[tuple[Partition, Awaited]] = []
         for place, each in enumerate(asked.partitions):
@@ -99,7 +99,7 @@ class Requests:
         self._park(now, parked, asked.max_wait_ms, out)
 
     def list_offsets(self, asked: ListOffsetsRequest) -> ListOffsetsResponse:
-        """Answer where logs begin, end, or reach a time."""
+        """Answer with the offsets at which logs begin or end, or reach a given time."""
         found, seen = [], set[tuple[str, int]]()
         for each in asked.partitions:
             place = (each.topic, each.partition)
@@ -116,7 +116,7 @@ class Requests:
         return ListOffsetsResponse(partitions=tuple(found))
 
     def epoch_ends(self, asked: OffsetsForLeaderEpochRequest) -> OffsetsForLeaderEpochResponse:
-        """Answer where epochs end."""
+        """Answer with the end offsets of epochs."""
         found = []
         for each in asked.partitions:
             try:
@@ -266,7 +266,7 @@ class Requests:
     def _having_nothing_for(self, asked: FetchRequest) -> list[Partition] | None:
         """Return the replicas if a fetch must wait, because the reader has all records already.
 
-        The result is that of `read` at a smaller cost. Most fetches are of this kind.
+        This check has the same result as `read`, but is faster. Most fetches are of this kind.
         """
         broker = asked.replica_id
         if broker < CONSUMER or asked.max_wait_ms <= 0 or asked.min_bytes <= 0:

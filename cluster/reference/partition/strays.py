@@ -1,8 +1,8 @@
 """Strays: logs found at a start that are not replicas of this broker.
 
-Their topics were deleted meanwhile, and perhaps created again with the same name. Or other brokers
-have their partitions now. As in KRaft, they are renamed when the broker knows all committed
-metadata. Logs are deleted only on the controller's order.
+Their topics were deleted while the broker was down, and perhaps created again with the same name.
+Or other brokers have their partitions now. As in KRaft, they are renamed when the broker knows all
+committed metadata. Logs are deleted only on the controller's order.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def stray_name(folder: str, *, broker_epoch: int, number: int) -> str:
 
 
 def _why(found: RecoveredLog, state: PartitionState | None, *, me: int) -> str:
-    """Return why a log is not a replica here, in Kafka's words; empty if it is one."""
+    """Return why a log is not a replica here, in Kafka's words; an empty string if it is one."""
     if found.topic_id is None:
         # The topic's id is written before the first record. A log without it may belong to any
         # topic.

@@ -22,7 +22,7 @@ SOCKET = "control.sock"
 """The socket's path in the node's folder, which is the working directory. Paths must be short
 (unix(7))."""
 KNOCK_S = 3.0
-"""Timeout of a knock, in seconds. A knock to a node that is cut off ends without effect."""
+"""The timeout of a knock, in seconds. A knock to a node that is cut off has no effect."""
 
 
 class Control:

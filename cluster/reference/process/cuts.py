@@ -1,4 +1,4 @@
-"""Cut links in the node itself, for hosts that share an address, where packet filters cannot.
+"""Cut links in the node itself, if nodes share an address and packet filters cannot cut them.
 
 Messages to a peer that is cut off are held. They are sent when the link is restored, as TCP sends
 dropped packets again. The sender alone cuts one direction. If a message waits too long, its request
@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 CUTS_FILE = "cuts"
-"""File in a node's folder with the ids of the nodes that are cut off from its start on."""
+"""The file in a node's folder with the ids of the nodes that are cut off when the node starts."""
 
 
 class Cuts:
@@ -29,7 +29,7 @@ class Cuts:
 
     @property
     def held(self) -> Mapping[int, int]:
-        """By peer: how often a message was held."""
+        """For each peer, how often a message was held back."""
         return self._held
 
     def holds(self, peer: int) -> bool:
@@ -47,11 +47,14 @@ class Cuts:
             go_on()
 
     def also(self, peers: Iterable[int]) -> None:
-        """Cut off further peers at once; does nothing else, so a signal handler may call it."""
+        """Cut off further peers at once.
+
+        A signal handler may call this, because it does nothing else.
+        """
         self._peers |= frozenset(peers)
 
     def afterwards(self, go_on: Callable[[], None]) -> None:
-        """Call a function when the cuts change; it may have to wait again."""
+        """Call a function when the cuts change. The function may have to register again."""
         self._waiting.append(go_on)
 
 

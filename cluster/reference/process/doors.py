@@ -87,7 +87,7 @@ class Door(asyncio.Protocol):
         self._doors[self._number] = self
 
     def connection_lost(self, _why: Exception | None) -> None:
-        """Unregister the connection; inform the machine if requests came over it."""
+        """Unregister the connection. If requests came over it, inform the machine."""
         del self._doors[self._number]
         if self._heard:
             self._inside.take(Hung(connection=self._number))
@@ -168,10 +168,10 @@ class Door(asyncio.Protocol):
             self._outlet = Outlet(self._transport, self._inside.cuts, peer)
 
     def _go_on(self) -> None:
-        """Handle waiting requests as long as there is room for answers; then read on.
+        """Handle waiting requests as long as there is room for answers; then read more.
 
-        A few bytes can request megabytes. So a client that does not read its answers must not get
-        all requests of a received piece answered at once.
+        A request of a few bytes can ask for megabytes. So a client that does not read its answers
+        must not get all requests of a received piece answered at once.
         """
         if self._is_asking:
             return  # An answer came at once; the loop below continues.

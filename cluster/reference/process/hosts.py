@@ -1,8 +1,8 @@
 """Hosts on one machine whose nodes cut their links themselves: network partitions without root.
 
 All nodes share this machine's loopback, where no packet filter can distinguish them. So the harness
-tells each node over its control socket to which nodes it must send nothing. A file beside the
-socket has the same for a node that is down; the node reads it at its start. A cut ends with the
+sends each node, over the node's control socket, the list of nodes to which it must send nothing. A
+file beside the socket has the same list. A node reads this file when it starts. A cut ends with the
 run, because it exists only in the nodes and their folders.
 
 For a probe, the sender sends a word by the path of all messages to a peer, but to a socket of the
@@ -34,9 +34,11 @@ answers, however long the harness waits."""
 BUSY_S = 30.0
 """Seconds in which a running node may not answer: it starts or ends, or the machine is busy."""
 STILL_S = 0.05
-"""Seconds to wait for a stopped node, which reads the line after it is resumed."""
+"""Seconds to wait for an answer of a stopped node. The node reads the command after it
+is resumed."""
 _WORKING, _STILL = frozenset("RSD"), frozenset("Tt")
-"""State letters of a process that can answer now, and of one that can answer later."""
+"""State letters of processes that can answer now, and of stopped processes, which can
+answer later."""
 _LONGEST_PATH = 100
 """Longest path of a Unix socket (man 7 unix: 108 bytes)."""
 
@@ -61,7 +63,7 @@ class CuttingHosts(ProcessHosts):
         return process
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Let the senders hold all messages over the links. Several cuts add up."""
+        """Let the senders hold back all messages over the links. Several cuts add up."""
         directed = frozenset(links)
         for node in {node for link in directed for node in link}:
             self._check(node)
@@ -80,7 +82,7 @@ class CuttingHosts(ProcessHosts):
             raise
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
-        """Return how often a message over each link of a cut was held."""
+        """Return, for each link of a cut, how often a message was held back."""
         before = self._held_before.get(cut_id, {})
         now = self._held(self._links.get(cut_id, frozenset()))
         # A restarted node counts from 0 again.
@@ -90,7 +92,7 @@ class CuttingHosts(ProcessHosts):
         }
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
-        """Let each sender send a word to a socket of the harness, in place of the receiver.
+        """Let each sender send a word to a socket of the harness, instead of to the receiver.
 
         Return for each link whether its word arrived. Links of nodes that do not answer are left
         out.

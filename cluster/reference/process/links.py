@@ -55,7 +55,7 @@ class Links:
         link.ask(request)
 
     def broke(self, link: "_Link") -> None:
-        """Forget a broken connection."""
+        """Forget a connection that has broken."""
         if self._open.get(link.peer) is link:
             del self._open[link.peer]
             self._broke_at[link.peer] = asyncio.get_running_loop().time()

@@ -1,8 +1,8 @@
 """The program `python -m cluster.reference.process`: runs one node until a signal ends it.
 
-The node's folder is that of its settings file. It contains `logs/` and the control socket. The
-settings name the log dir. At SIGTERM the node hands over its leaderships and ends. A node that ends
-by itself logs the reason, prints it to standard error, and exits with 1.
+The node's folder is the folder of its settings file. This folder contains `logs/` and the control
+socket. The settings name the log dir. At SIGTERM the node hands over its leaderships and ends. A
+node that ends by itself logs the reason, prints it to standard error, and exits with 1.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Elections of the quorum: pre-votes, votes, and the begin and end of epochs.
 
 KIP-595 defines who may get a vote. KIP-996 lets a node ask before it raises the epoch. With KIP-853
-votes name a log dir: a voter that lost its disk is another voter.
+votes name a log dir, so a voter that lost its disk counts as another voter.
 """
 
 from kio.schema.errors import ErrorCode
@@ -73,8 +73,8 @@ class Elections:
     def on_end_epoch(self, asker: Asker, request: EndQuorumEpochRequest) -> None:
         """Handle a leader's resignation; its first successor starts an election at once.
 
-        The others wait, longer if they are further behind in the list (KIP-595). They no longer
-        have a leader to protect, so they answer pre-votes (KIP-996).
+        The others wait, longer if they are further behind in the list (KIP-595). These voters no
+        longer have a leader to protect, so they answer pre-votes (KIP-996).
         """
         member = self._member
         error = self._refusal(request.cluster_id, request.leader_epoch)
@@ -134,7 +134,7 @@ class Elections:
                 pass
 
     def ask_due(self) -> None:
-        """Send requests to voters that were not asked yet or did not answer."""
+        """Send requests to voters that were not asked yet or whose answers did not come."""
         member = self._member
         round_ = member.leading.begun if member.leading else member.round
         if member.ballot is not None and member.ballot.lost:
@@ -156,7 +156,7 @@ class Elections:
         self.ask_due()
 
     def start(self) -> None:
-        """Start with the content of the files; a single voter stands for election at once."""
+        """Start with the content of the files. A single voter begins an election at once."""
         self._member.restore()
         self.ask_due()
         if self._member.voters == (self._member.node,):
@@ -166,7 +166,7 @@ class Elections:
         """Record a leader and an epoch that another node reports.
 
         Returns:
-            False if the report contradicts what this member knows of the same epoch.
+            False if the report contradicts this member's knowledge of the same epoch.
         """
         member = self._member
         mine = member.state
@@ -203,7 +203,7 @@ class Elections:
         return ErrorCode.none
 
     def _is_another_folder(self, directory: object) -> bool:
-        """Return whether a vote is asked of a log dir that this member lost (KIP-853)."""
+        """Return whether a vote request names a log dir that this member has lost (KIP-853)."""
         mine = self._member.identity.directory
         return directory is not None and mine is not None and directory != mine
 
@@ -225,7 +225,7 @@ class Elections:
         return up_to_date and member.state.leader < 0
 
     def _vote_for(self, request: VoteRequest) -> None:
-        """Vote once in an epoch; the vote is durable before the answer (KIP-595)."""
+        """Vote once in an epoch. The vote is durable before the answer is sent (KIP-595)."""
         member = self._member
         if member.state.voted == request.replica_id:
             return
@@ -277,7 +277,7 @@ class Elections:
                 self._lose()
 
     def _give_up(self) -> None:
-        """Give up before asking for votes, because no voter would grant one.
+        """Give up after a pre-vote, because too few voters would grant a vote.
 
         The leader, if there is one, may still lead.
         """
@@ -288,7 +288,7 @@ class Elections:
             member.become_unattached(member.state.epoch)
 
     def _lose(self) -> None:
-        """Wait after a lost election, at random and longer each time; then try again."""
+        """After a lost election, wait a random time that grows with each loss, then try again."""
         member = self._member
         assert member.ballot is not None
         if member.ballot.lost:
@@ -301,7 +301,7 @@ class Elections:
         member.set_timeout(0, min(grown, most))
 
     def _is_current(self, asked: Asked) -> bool:
-        """Return whether an answer belongs to a request of the present state of this member."""
+        """Return whether an answer belongs to a request that was sent in the present state."""
         member = self._member
         match asked.message:
             case VoteRequest(pre_vote=pre_vote):

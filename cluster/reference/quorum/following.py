@@ -1,6 +1,7 @@
 """Copy the leader's log: fetches, truncation where the logs diverge, and snapshots.
 
-Records are flushed before the next fetch, because that fetch tells the leader that they are stored.
+Records are flushed before the next fetch, because that fetch reports to the leader that they are
+stored.
 """
 
 from dataclasses import dataclass, field
@@ -202,7 +203,10 @@ class Following:
             self._install(download)
 
     def _install(self, download: _Download) -> None:
-        """Continue after a snapshot when it is durable; it replaces the whole log (KIP-630)."""
+        """Continue after a snapshot once it is durable.
+
+        The snapshot replaces the whole log (KIP-630).
+        """
         member = self._member
         self._download = None
         snapshot = Snapshot(
@@ -218,7 +222,7 @@ class Following:
 
 
 def replaced(before: Snapshot | None, snapshot: Snapshot) -> list[Effect]:
-    """Return the effects that replace an older snapshot; the new one is written first."""
+    """Return the effects that replace an older snapshot. The new snapshot is written first."""
     path = snapshot_path(snapshot)
     effects: list[Effect] = [WriteFile(path=path, data=snapshot.data)]
     if before is not None and snapshot_path(before) != path:

@@ -1,4 +1,4 @@
-"""The knowledge of the quorum's leader: the progress of the others, and their waiting fetches."""
+"""The knowledge of the quorum's leader: the other members' progress and waiting fetches."""
 
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ class Progress:
         fetched_at: When it last fetched; -1: never.
         caught_up_at: When it last had all records; -1: never.
         connection: The connection of its last fetch.
-        told: The high watermark that it got on this connection.
+        told: The high watermark that was sent to the replica on this connection.
     """
 
     end_offset: int = -1
@@ -48,7 +48,7 @@ class Leading:
         high_watermark: -1 until a majority has a record of its own epoch.
         begun: The voters to which the epoch must be announced.
         progress: The progress of each replica, observers too.
-        fetched: Voters that fetched since the last time at which a majority had.
+        fetched: Voters that fetched since the last time that a majority of voters had fetched.
         parked: Waiting fetches.
     """
 
@@ -82,10 +82,7 @@ class Leading:
         return mine
 
     def has_majority(self, replica: int) -> bool:
-        """Record a voter's fetch.
-
-        Return whether a majority has fetched since the last such time.
-        """
+        """Record a voter's fetch; return whether a majority has fetched since it last had."""
         if replica in self.voters and replica not in self.fetched:
             self.fetched.append(replica)
         if len(self.fetched) + (self.node in self.voters) > len(self.voters) // 2:
@@ -96,8 +93,8 @@ class Leading:
     def advance(self, end: int) -> bool:
         """Raise the high watermark to the offset that a majority has; return whether it rose.
 
-        It must pass the record that begins this leader's epoch. Records of earlier epochs are
-        committed together with that record, never alone (Raft, figure 8; KIP-595).
+        The high watermark must pass the record that begins this leader's epoch. Records of earlier
+        epochs are committed together with that record, never alone (Raft, figure 8; KIP-595).
         """
         ends = [end if voter == self.node else self._end_of(voter) for voter in self.voters]
         stored = sorted(ends, reverse=True)[len(ends) // 2]

@@ -1,7 +1,8 @@
 """A member of the quorum: its log, its state, and the changes from one state to another.
 
-Each state has one deadline, the timer `quorum-timeout`. It limits an election, a leader's silence,
-or the time without a majority that fetches. The timer `quorum-retry` repeats unanswered requests.
+Each state has one deadline, the timer `quorum-timeout`. This deadline limits an election, a
+leader's silence, or the time without a majority that fetches. The timer `quorum-retry` repeats
+unanswered requests.
 """
 
 from base64 import urlsafe_b64encode
@@ -58,7 +59,7 @@ class Identity:
         node: The member's id.
         voters: The ids of all voters, sorted (`controller.quorum.voters`).
         cluster_id: The cluster id from `meta.properties`.
-        directory: The id of its log dir, also from there; None before Kafka 3.7.
+        directory: The id of its log dir, also from `meta.properties`; None before Kafka 3.7.
     """
 
     node: int
@@ -77,9 +78,9 @@ class Asked:
 
 
 class Member:
-    """The state shared by all parts of the quorum.
+    """The state that all modules of the quorum share.
 
-    `begin` starts an event, `out` has its effects.
+    `begin` starts an event; `out` has the effects.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class Member:
 
     @property
     def others(self) -> list[int]:
-        """The other voters."""
+        """The voters other than this member."""
         return [voter for voter in self.voters if voter != self.node]
 
     @property

@@ -53,7 +53,7 @@ QUORUM_REQUESTS = (
 class Quorum:
     """A member of the quorum, or an observer.
 
-    After each call, `committed` returns what is new. The quorum handles the types in
+    After each call, `committed` returns newly committed data. The quorum handles the types in
     `QUORUM_REQUESTS` and fetches of the metadata topic. Its timers begin with `quorum-`.
 
     Args:
@@ -121,7 +121,10 @@ class Quorum:
 
     @property
     def may_write(self) -> bool:
-        """Whether a majority has this leader's first record, so that it knows all commits."""
+        """Whether a majority has this leader's first record.
+
+        Then the leader knows all committed records.
+        """
         leading = self._member.leading
         return leading is not None and leading.high_watermark > leading.epoch_start
 
@@ -171,11 +174,11 @@ class Quorum:
         return self._settled()
 
     def owns(self, request: int) -> bool:
-        """Return whether an answered request was sent by the quorum."""
+        """Return whether the quorum sent the request with this number."""
         return request in self._member.asked
 
     def append(self, now: Nanoseconds, values: Sequence[bytes]) -> tuple[int, Sequence[Effect]]:
-        """Append metadata records as the leader; they count when they are committed.
+        """Append metadata records as the leader; they are valid when they are committed.
 
         Returns:
             The first record's offset, and the effects.
@@ -192,7 +195,7 @@ class Quorum:
         return offset, self._settled()
 
     def committed(self) -> tuple[Snapshot | None, list[Batch]]:
-        """Return what was committed since the last call.
+        """Return the snapshot and the batches that were committed since the last call.
 
         Returns:
             A snapshot to load first, if there is one, and the batches after it, in order.
@@ -285,7 +288,7 @@ class Quorum:
                 raise AssertionError(f"the quorum has no timer {timer}")
 
     def _settled(self) -> Sequence[Effect]:
-        """Do what the event made possible, and return all effects."""
+        """Take the steps that the event made possible, and return all effects."""
         self._serving.release()
         self._serving.advance()
         self._following.fetch()

@@ -23,8 +23,8 @@ def latest_snapshot(files: Mapping[str, bytes]) -> Snapshot | None:
         files: File contents by path in the log dir. Other files are ignored.
 
     Raises:
-        DamagedFileError: The latest snapshot is incomplete. It was written atomically, so the disk
-            lost a part of it. The records before it may no longer be in any log.
+        DamagedFileError: The latest snapshot is incomplete. The file was written atomically, so the
+            disk lost a part of it. The records before it may no longer be in any log.
     """
     paths = snapshot_paths(files)
     if not paths:

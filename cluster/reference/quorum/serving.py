@@ -1,7 +1,7 @@
 """The answers of the quorum's leader: records, snapshots, and the progress of all members.
 
 A fetch does three things at once: it is a heartbeat, it reports what the replica has stored, and it
-asks for more. Where the logs diverge, the answer says so (KIP-595). If the requested records are
+asks for more. If the logs diverge, the answer reports where (KIP-595). If the requested records are
 before the leader's log, the answer names a snapshot (KIP-630).
 """
 
@@ -75,7 +75,7 @@ class Serving:
             self.resolve(leading, now=self._member.now)
 
     def resolve(self, leading: Leading, *, now: int = -1) -> None:
-        """Answer waiting fetches for which there is something new, or whose time is over."""
+        """Answer the waiting fetches that have new data, or whose time is over."""
         if not leading.parked:
             return
         leading.parked = [
@@ -160,7 +160,7 @@ class Serving:
         return ErrorCode.none
 
     def _departure(self, wanted: FetchPartition) -> FetchedPartition | None:
-        """Return what a replica must do first: truncate (KIP-595) or fetch a snapshot (KIP-630)."""
+        """Return a replica's first task: to truncate (KIP-595) or to fetch a snapshot (KIP-630)."""
         log, snapshot = self._member.log, self._member.snapshot
         offset, epoch = wanted.fetch_offset, max(wanted.last_fetched_epoch, 0)
         if offset == 0 and log.start_offset == 0 and epoch == 0:
@@ -192,8 +192,8 @@ class Serving:
     def _answered(self, leading: Leading, fetch: ParkedFetch, *, at_once: bool) -> bool:
         """Answer a waiting fetch if there are records, a new high watermark, or no time left.
 
-        An answer for the high watermark alone is KIP-1166: followers then apply committed records
-        one round trip later, and not only with the next record.
+        An answer for the high watermark alone follows KIP-1166. With it, followers apply committed
+        records one round trip later, instead of with the next record.
         """
         member = self._member
         behind = fetch.partition.fetch_offset < member.log.end_offset

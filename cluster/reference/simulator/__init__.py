@@ -1,4 +1,4 @@
-"""The driver in virtual time: machines, and the blocking code around them, from one seed.
+"""The driver in virtual time: it runs machines, and the blocking code around them, from one seed.
 
 All events come from one heap (`agenda.py`). All random numbers come from streams of the seed
 (`streams.py`). So the same seed gives the same bytes.

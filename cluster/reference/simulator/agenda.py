@@ -1,4 +1,4 @@
-"""The scheduled calls of a simulation in the order of virtual time, in one heap."""
+"""The agenda of a simulation: all scheduled calls, in the order of virtual time."""
 
 import gc
 from collections.abc import Callable
@@ -29,7 +29,10 @@ class Agenda:
         self._noted = 0
 
     def at(self, time_ns: int, deed: Deed, *args: object) -> None:
-        """Schedule `deed(*args)` at a time; if the time is past, at once, after earlier calls."""
+        """Schedule `deed(*args)` at a time.
+
+        If the time is past, it is called at once, after earlier calls.
+        """
         self._noted += 1
         heappush(self._heap, (max(time_ns, self.now), self._noted, deed, args))
 

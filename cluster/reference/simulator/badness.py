@@ -17,9 +17,10 @@ RESEND_NS = 200 * MS
 SLOWEST_RESEND_NS = 2_000 * MS
 """The longest time after a cut's end until TCP retries, because its timeout doubles meanwhile."""
 HELD_NS = 100 * MS
-"""The longest time that a datagram is held back for reordering if no later one comes."""
+"""The longest time that a datagram is held back for reordering if no later datagram comes."""
 QUEUE_NS = 300 * MS
-"""A datagram that would wait longer for the rate is dropped. TCP sends no more than passes."""
+"""A datagram that would wait longer because of the rate limit is dropped. TCP never sends faster
+than the rate."""
 BURST_BYTES = 3000
 """Bytes that pass at once before the rate limit applies."""
 _HEADER_BYTES = 100
@@ -40,8 +41,8 @@ class Badness:
         duplicate: The share of datagrams that arrive twice.
         reorder: The share of datagrams that are held back until a later one has passed.
         rate_kbit: The most kilobits a second; 0: no limit.
-        stall_ns, open_ns: All messages wait for `stall_ns`, then leave in order. They pass for
-            `open_ns` until the next stall. The network holds them. 0: no stalls.
+        stall_ns, open_ns: All messages wait for `stall_ns`, then leave in order. Then messages pass
+            for `open_ns` until the next stall. The network holds them. 0: no stalls.
         stall_share: The share of connections, and of datagram flows, that stall.
     """
 
@@ -119,14 +120,14 @@ class BadLink:
         return self._held is arrived
 
     def let_go(self, arrived: Arrived) -> bool:
-        """Stop holding a datagram back; return whether it was."""
+        """Stop holding a datagram back; return whether it was held back."""
         if self._held is not arrived:
             return False
         self._held = None
         return True
 
     def _turn_ns(self, size: int, due_ns: int, *, most_ns: int | None = None) -> int:
-        """Return when the rate lets so many bytes pass; -1 if the queue is too long."""
+        """Return the time at which the rate limit lets the bytes pass; -1: the queue is full."""
         self._free_ns = max(self._free_ns, due_ns - int(BURST_BYTES * self._per_byte_ns))
         turn_ns = max(due_ns, self._free_ns)
         if most_ns is not None and turn_ns - due_ns > most_ns:

@@ -1,4 +1,4 @@
-"""A node's own clock: it begins at a random time, may be too fast or too slow, and may jump."""
+"""A node's own clock. It begins at a random time, may run too fast or too slow, and may jump."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ WALL_CLOCK_S = 1_700_000_000
 
 @dataclass(slots=True, kw_only=True)
 class NodeClock:
-    """A node's only clock. It counts in whole numbers, so that every machine counts alike.
+    """A node's only clock. The clock counts in whole numbers, so every machine gets equal values.
 
     Attributes:
         true_ns: The time that an untouched clock would show at virtual time zero.
@@ -31,7 +31,7 @@ class NodeClock:
         return self.shown_ns + passed
 
     def lasting(self, own_ns: int) -> int:
-        """Return the virtual time in which the clock counts so many nanoseconds.
+        """Return how much virtual time passes while the clock counts the given nanoseconds.
 
         The result is rounded up. Otherwise a task could wake before its deadline and wait for zero
         time.
@@ -41,15 +41,15 @@ class NodeClock:
         return own_ns
 
     def drift(self, now_ns: int, ppm: int) -> None:
-        """Change the clock's rate from now on; timers that are set keep their times."""
+        """Change the clock's rate from now on. Timers that are already set keep their times."""
         self.shown_ns, self.since_ns, self.drift_ppm = self.read(now_ns), now_ns, ppm
 
     def ahead_ns(self, now_ns: int) -> int:
-        """Return by how many nanoseconds the clock is ahead of true time."""
+        """Return the nanoseconds by which the clock is ahead of true time."""
         return self.read(now_ns) - self.true_ns - now_ns
 
     def jump(self, now_ns: int, ahead_ns: int, ppm: int = 0) -> int:
-        """Set the clock to be so far ahead of true time, and to run at a rate.
+        """Set how far the clock is ahead of true time, and the rate at which it runs.
 
         Returns:
             How far it jumped; negative: backwards.

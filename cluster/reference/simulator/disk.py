@@ -1,4 +1,4 @@
-"""A simulated disk: files of bytes, whose unflushed bytes a power loss can remove.
+"""A simulated disk. A power loss can remove unflushed bytes of its files.
 
 A killed process loses nothing, because the kernel has its writes. After a power loss, a random
 number of the first unflushed bytes is left: those that the kernel had written back. So the last
@@ -108,7 +108,7 @@ class SimulatedDisk:
         return sorted(self._files)
 
     def lose_power(self, random: Random) -> dict[str, int]:
-        """Remove unflushed bytes, except a random number of the first ones.
+        """Remove unflushed bytes, but keep a random number of the first unflushed bytes.
 
         Returns:
             The number of lost bytes, for each file that lost any.

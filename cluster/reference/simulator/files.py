@@ -70,7 +70,7 @@ class MachineFiles:
                 self.host.disk.remove(each)
 
     def copy_to(self, folder: Path) -> None:
-        """Write all files into a node's folder; delete files there that the machine no longer has.
+        """Write all files into a node's folder; delete files in it that the machine no longer has.
 
         Args:
             folder: `RunPaths.node(node)`.

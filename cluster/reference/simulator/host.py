@@ -23,7 +23,7 @@ class NoStorage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booted:
-    """A machine started from its disk, as state machine and storage.
+    """A state machine and its storage, after a start from the machine's disk.
 
     Attributes:
         machine: The state machine to run.
@@ -97,10 +97,11 @@ class Host:
         self.said.append((now_ns + self.clock.ahead_ns(now_ns), text))
 
     def set_clock(self, ahead_ns: int, ppm: int = 0) -> None:
-        """Set the clock to be so far ahead of true time, and to run at a rate.
+        """Set how far the clock is ahead of true time, and the rate at which it runs.
 
-        After a jump forward, timers fire earlier by as much. After a jump back, they keep their
-        times, and code that then reads the clock finds that it is too early.
+        After a jump forward, timers fire earlier by the same amount. After a jump back, timers keep
+        their times. Code that reads the clock after such a timer finds that the time has not come
+        yet.
         """
         jumped_ns = self.clock.jump(self.agenda.now, ahead_ns, ppm)
         if jumped_ns > 0 and self.process is not None:

@@ -45,7 +45,7 @@ SETTINGS = "server.properties"
 PROBES = 5
 """Number of datagrams for each probe, because one of them may be lost."""
 PORT = 9092
-"""The port that stands for every listening port."""
+"""The port number that means every listening port."""
 DISK_BYTES = 1 << 40
 """Size in bytes of a machine's disk if none is given."""
 PAGE, PAGE_BYTES = "logquake-probe", 4096
@@ -185,7 +185,7 @@ class SimulatedMachines:
     def fetch(self, node: str) -> None:
         """Write a machine's files to the node's folder.
 
-        Delete files there that it no longer has.
+        Delete files in the folder that the machine no longer has.
         """
         machine = self._machines[node]
         machine.files.copy_to(machine.folder)
@@ -210,7 +210,7 @@ class SimulatedMachines:
             self._simulation.network.join([self._numbered(link) for link in links])
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
-        """Return how many messages each link of a cut has held so far."""
+        """Return the number of messages that each link of a cut has held back so far."""
         before = self._dropped_before.get(cut_id, {})
         return {
             link: self._dropped(link) - before.get(link, 0) for link in self._cuts.get(cut_id, ())
@@ -277,7 +277,7 @@ class SimulatedMachines:
         """Send datagrams over each link at once, without waiting; the receiver answers each.
 
         Raises:
-            ClusterError: No machine has so many ports.
+            ClusterError: No machine has as many ports as `flows`.
         """
         if flows > MOST_FLOWS:
             raise ClusterError(f"a machine has {MOST_FLOWS} ports to send from, not {flows}")
@@ -325,7 +325,7 @@ class SimulatedMachines:
             self._simulation.network.unblock(each, block_id)
 
     def blocked(self, block_id: str) -> Mapping[Connection, int]:
-        """Return how many messages of each connection wait, or waited, because of a block."""
+        """Return, for each connection, the number of messages that a block has delayed."""
         block = self._blocks.get(block_id, {})
         return {named: each.blocked.get(block_id, 0) for named, each in block.items()}
 
@@ -383,7 +383,7 @@ class SimulatedMachines:
         self.host(node).disk.refuses = None
 
     def try_disk(self, node: str) -> str:
-        """Write a page to a machine's disk; return the error name, or empty."""
+        """Write a page to a machine's disk; return the error name, or an empty string."""
         disk = self.host(node).disk
         try:
             disk.append(PAGE, bytes(PAGE_BYTES))
@@ -433,7 +433,7 @@ class SimulatedMachines:
         }
 
     def clock_environment(self, node: str) -> Mapping[str, str]:
-        """Return nothing: a simulated clock can always be set."""
+        """Return no variables, because a simulated clock can always be set."""
         del node
         return {}
 

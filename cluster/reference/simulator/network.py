@@ -1,8 +1,8 @@
 """The simulated network: connections between two incarnations, and faults on their messages.
 
-As with TCP, the messages of one connection arrive in order, each once, up to a point after which
-none arrives. A connection belongs to the two processes that opened and accepted it. A message to a
-process that has died is never handed to the next process on its machine.
+As with TCP, the messages of one connection arrive in order and each once. After the connection
+breaks, no more messages arrive. A connection belongs to the two processes that opened and accepted
+it. A message to a process that has died is never handed to the next process on its machine.
 """
 
 from collections import deque
@@ -29,7 +29,8 @@ HANDSHAKES = 3
 """One-way trips of a connection's first message: it waits for SYN and SYN-ACK."""
 
 CLIENT = -1
-"""In a link: the machine of any client. Each client has its own negative number."""
+"""The name that links use for the machine of any client. Each client has its own
+negative number."""
 NEVER = 1 << 63
 """A time after all virtual time."""
 MANY = 1000
@@ -47,7 +48,8 @@ class Latency:
         least_ns: The smallest delay of a message.
         spread_ns: The most additional delay, chosen at random.
         slow_share: The share of messages that are much slower, because a packet is lost and resent.
-        mean_life_s: The average time until a connection breaks; None: it never breaks by itself.
+        mean_life_s: The average time until a connection breaks; None: no connection breaks by
+            itself.
     """
 
     least_ns: int = 100 * US
@@ -87,7 +89,7 @@ class Destination(Protocol):
 
     @property
     def process(self) -> Party | None:
-        """Return the process that accepts connections there, if any."""
+        """Return the process that accepts connections on the machine, if any."""
 
 
 @dataclass(slots=True, eq=False)
@@ -103,9 +105,9 @@ class Connection:
         pending: The deadlines of unanswered requests, in order.
         looks_ns: The time of the client's next check for overdue requests.
         client_open, server_open: Whether the process at each end still has it open.
-        broken: Whether nothing but its end will arrive over it.
-        blocked: While not empty, all messages over it wait, its end too, and neither end notices.
-            By block: the number of messages that have waited since.
+        broken: Whether only its end will still arrive over it.
+        blocked: For each block, the number of messages that have waited since its begin. While a
+            block exists, all messages over the connection wait, and neither end notices.
     """
 
     number: int
@@ -137,7 +139,7 @@ class Connection:
 
     @property
     def is_over(self) -> bool:
-        """Whether neither end is open, nor ever will be."""
+        """Whether both ends are closed for good."""
         if self.server is None:
             return self.broken
         return not (self.at_client or self.at_server)
@@ -220,7 +222,7 @@ class Network:
         self.send_back(connection, END, None)
 
     def connections(self) -> list[Connection]:
-        """Return all connections that are established at either end, oldest first."""
+        """Return all connections that are established at either end, the oldest first."""
         return [each for each in self._made.values() if each.at_client or each.at_server]
 
     def block(self, connection: Connection, block_id: str) -> None:
@@ -288,7 +290,7 @@ class Network:
             arrived()
 
     def make_bad(self, links: list[Link], badness: Badness, *, seed: int | None = None) -> None:
-        """Make links bad.
+        """Turn links into bad links.
 
         Args:
             links: The links. Messages held by an earlier stall are sent on.
@@ -304,7 +306,7 @@ class Network:
                 self._stall(link, bad)
 
     def make_good(self, links: list[Link]) -> None:
-        """Make links good again, and send on what they hold."""
+        """Turn bad links into good links again, and send on the messages that they hold."""
         for link in links:
             self._bad.pop(link, None)
             self._pass_on(link)
@@ -422,7 +424,7 @@ class Network:
         over.client.answered(over, number, message)
 
     def _let_go(self, over: Connection) -> None:
-        """Deliver held messages until a cut or a stall stops one."""
+        """Deliver held messages until a cut or a stall stops a message."""
         while over.held_there and not self._stops_there(over):
             self._hand_over_there(over, *over.held_there.popleft())
         while over.held_back and not self._stops_back(over):

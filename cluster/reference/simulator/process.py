@@ -1,7 +1,7 @@
 """One incarnation of a machine, from start to death; executes the effects.
 
 While the process is paused or waits for its disk, it handles no event. Events are kept in order and
-handled afterwards. A broker with one thread behaves the same: a flush delays all that follows.
+handled afterwards. A broker with one thread behaves the same way: a flush delays all later events.
 """
 
 from collections import deque
@@ -62,7 +62,7 @@ class Storage(Protocol):
 
 
 class Ground(Protocol):
-    """The machine on which a process runs, as the process knows it; see `host.Host`."""
+    """The machine on which a process runs, as the process sees it; see `host.Host`."""
 
     id: int
     agenda: Agenda
@@ -162,7 +162,7 @@ class Process:
         self._agenda.hasten(self._fire, by_ns)
 
     def wake(self, timer: str) -> None:
-        """Fire a timer now, to give a client an order from outside."""
+        """Fire a timer now, because code outside of the simulation has a command for a client."""
         if self.alive:
             self._later_or_now(self._take, Fired(timer=timer))
 

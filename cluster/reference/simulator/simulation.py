@@ -16,7 +16,7 @@ class Simulation:
     """A whole simulation.
 
     Args:
-        seed: Decides everything that is random.
+        seed: The seed, which determines every random choice.
         latency: The latency of the network.
 
     Attributes:
@@ -24,8 +24,10 @@ class Simulation:
         network: Cuts, bad links and connections.
         hosts: The machines by id, in the order of their addition.
         streams: Random streams for other users.
-        watch: Called with a node's process after every event, for nodes added from now on.
-        between: Wraps the boot function of such nodes, to observe all events and effects.
+        watch: Called with a node's process after every event; affects only nodes that are added
+            later.
+        between: Wraps the boot function of nodes that are added later, to observe all events and
+            effects.
     """
 
     def __init__(self, seed: int, *, latency: Latency | None = None) -> None:
@@ -65,7 +67,7 @@ class Simulation:
         return host
 
     def run(self, seconds: float) -> None:
-        """Let virtual time pass for so many seconds."""
+        """Let the given seconds of virtual time pass."""
         self.agenda.run_until(self.agenda.now + round(seconds * NS_PER_S))
 
     def process(self, number: int) -> Process | None:

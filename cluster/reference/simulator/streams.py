@@ -20,7 +20,7 @@ class Streams:
     def of(self, part: str) -> Random:
         """Return a new stream for a part, such as `network` or `n1/timers`.
 
-        The same name gives the same numbers. `Random` seeds itself from the bytes of a text. These
-        are the same on every machine and in every process (unlike `hash`).
+        The same name gives the same numbers. `Random` seeds itself from the bytes of a text. The
+        seed's numbers are equal on every machine and in every process (unlike `hash`).
         """
         return Random(f"{self._seed}/{part}")

@@ -28,7 +28,7 @@ UNDOING_NS = 300 * _NS_PER_S
 
 
 class TaskError(RuntimeError):
-    """An error by which virtual time cannot pass, such as tasks that wait forever."""
+    """An error because of which virtual time cannot continue, such as tasks that wait forever."""
 
 
 class Waiters:
@@ -57,7 +57,7 @@ class Waiters:
         return here.woken
 
     def wake(self, most: int | None = None) -> None:
-        """Let the first `most` tasks continue, or all, after the present event."""
+        """Let the first `most` waiting tasks continue after the present event. None: all tasks."""
         count = 0
         while self._waiting and (most is None or count < most):
             count += self._waiting.popleft().wake(self._agenda)
@@ -117,7 +117,7 @@ class VirtualEvent:
         return self._set
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the event is set, or for so many virtual seconds; return whether it is set."""
+        """Wait for the event, for at most some virtual seconds; return whether it is set."""
         return self._set or self._waiters.wait(timeout) or self._set
 
 
@@ -130,7 +130,7 @@ class VirtualLock:
         self._waiters = Waiters(agenda)
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT001, FBT002 - as threading has it
-        """Wait for the lock, at most so many virtual seconds; return whether it was acquired."""
+        """Wait for the lock, for at most some virtual seconds; return whether it was acquired."""
         end_ns = self._agenda.now + round(timeout * _NS_PER_S)
         while self._held:
             if not blocking or (timeout >= 0 and self._agenda.now >= end_ns):
@@ -174,7 +174,7 @@ class VirtualQueue:
         self._waiters.wake(1)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ANN401, FBT001, FBT002 - whatever was put; as queue has it
-        """Remove and return the first item; wait for it, at most so many virtual seconds.
+        """Remove and return the first item; wait for an item for at most some virtual seconds.
 
         Raises:
             queue.Empty: There is no item, or none came in time.
@@ -220,17 +220,23 @@ class VirtualTask:
             raise self._error  # The error goes to the hub, and so to the code that lets time pass.
 
     def fail(self, error: Exception) -> None:
-        """Raise an error in the task where it waits; called by the code that lets time pass."""
+        """Raise an error in the task at the place where it waits.
+
+        The code that lets time pass calls this.
+        """
         if not self._over.is_set():
             self._greenlet.throw(error)
 
     def end(self) -> None:
-        """End the task at once where it waits; its errors are ignored."""
+        """End the task at once at the place where it waits; ignore its errors."""
         with suppress(Exception):  # Virtual time has ended, so the task's further work must fail.
             self._greenlet.throw()
 
     def kill(self) -> None:
-        """End the task after the present event, wherever it waits; called by another task."""
+        """End the task after the present event, at any place where it waits.
+
+        Another task calls this.
+        """
         self._tasks.agenda.after(0, self.end)
 
     def is_over(self) -> bool:
@@ -238,7 +244,7 @@ class VirtualTask:
         return self._over.is_set()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until the task has ended, or for so many virtual seconds; return whether it has."""
+        """Wait for the task's end, for at most some virtual seconds; return whether it ended."""
         return self._over.wait(timeout)
 
     def result(self) -> Any:  # noqa: ANN401 - whatever the work returns
@@ -307,8 +313,9 @@ class Tasks:
     def run(self, work: Callable[[], T], name: str = "main", *, limit_ns: int | None = None) -> T:
         """Run work in a task while virtual time passes; return its result.
 
-        If an event fails meanwhile, the work gets the error where it waits. It then has time for
-        its cleanup. The run still counts as failed, even if the work continues after the error.
+        If an event fails meanwhile, its error is raised in the work where the work waits. The work
+        then has time for its cleanup. The run counts as failed, even if the work continues after
+        the error.
 
         Args:
             work: The function to run.

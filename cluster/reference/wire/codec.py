@@ -1,8 +1,8 @@
 """Decode client requests from bytes to our messages, and encode our answers.
 
-A request of an unknown type or version, or an incomplete one, has no answer that its sender would
-understand. Kafka then closes the connection, and so does this cluster. The exception is
-ApiVersions: it is answered in version 0, with its supported versions (KIP-511).
+If a request is incomplete, or has an unknown type or version, its sender would not understand any
+answer. Kafka then closes the connection, and so does this cluster. The exception is ApiVersions: it
+is answered in version 0, with its supported versions (KIP-511).
 """
 
 import io
@@ -44,7 +44,7 @@ class AnswerError(Exception):
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """A client's request, with what is needed to answer it.
+    """A client's request, with the data that are needed to answer it.
 
     Attributes:
         asked: Its header.

@@ -24,7 +24,7 @@ class Frames:
         self._bytes = bytearray()
 
     def __len__(self) -> int:
-        """Return how many bytes of an incomplete frame are waiting."""
+        """Return the number of waiting bytes of an incomplete frame."""
         return len(self._bytes)
 
     def feed(self, data: bytes) -> Iterable[bytes]:

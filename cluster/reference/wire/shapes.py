@@ -1,7 +1,7 @@
 """Check that a request's counts and lengths are possible, before it is decoded.
 
 A count of four bytes can claim two billion elements. A decoder would allocate memory for them
-before it notices that they are missing. One small frame could so crash a broker. So this module
+before it notices that they are missing. So one small frame could crash a broker. So this module
 first walks over the frame by its version's schema. All counts and lengths must fit into the bytes
 that follow. The number of elements is limited, because each becomes an object many times its size.
 """
@@ -38,7 +38,7 @@ _SIZES: Mapping[str, int] = {
 
 
 class ShapeError(Exception):
-    """A request with impossible counts or lengths. The message says what is wrong."""
+    """A request with impossible counts or lengths. The message names the defect."""
 
 
 @dataclass(frozen=True, slots=True)

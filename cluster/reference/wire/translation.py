@@ -1,8 +1,8 @@
 """Convert Kafka's messages of any version to ours and back: fields by name, defaults for the rest.
 
-Kafka's messages are classes of `kio`, one for each version. Our field that ends in `_ms` is a time
-span without that ending in Kafka's message. A field that a version lacks is left out or gets our
-default. Kafka's own generated classes treat such fields in the same way.
+Kafka's messages are classes of `kio`, one for each version. Our time spans end in `_ms`; Kafka's
+fields lack this ending. A field that a version lacks is left out or gets our default. Kafka's own
+generated classes treat such fields in the same way.
 """
 
 from collections.abc import Callable, Mapping, Sequence

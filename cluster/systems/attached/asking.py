@@ -49,7 +49,7 @@ class Told:
         endpoints: The addresses of each broker, by node.
         settings: The settings of each broker that reports them, by node.
         operations: Our permissions on the cluster, as bits (KIP-430); None: not reported.
-        ours: Existing topics with the name prefix of any Logquake run.
+        ours: Existing topics whose names have the prefix of any Logquake run.
     """
 
     cluster_id: str
@@ -59,7 +59,7 @@ class Told:
     ours: Sequence[str] = ()
 
     def may(self, operation: int) -> bool:
-        """Return whether we may do something to the cluster, as far as it reports that."""
+        """Return whether the cluster permits an operation, as far as it reports permissions."""
         return self.operations is None or bool(self.operations >> operation & 1)
 
 

@@ -36,7 +36,10 @@ def left_of(attached: Attached, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _not_gone(attached: Attached, prefix: str) -> list[str]:
-    """Return what may be left of a run; a broker that does not list its groups may have some."""
+    """Return the topics and groups that may remain of a run.
+
+    A broker that does not list its groups may have some.
+    """
     found = [what for what, _ in left_of(attached, prefix)]
     silent = (
         node for node, at in attached.endpoints().items() if _groups(attached, at, prefix) is None

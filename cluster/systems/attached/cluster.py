@@ -30,7 +30,8 @@ from results.record.topics import CreatedTopic
 
 READY_LIMIT_S = 30.0
 KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Settings of the run's topics: they keep all records, whatever the brokers' defaults are."""
+"""Settings of the run's topics, which keep all records even if the brokers' defaults
+delete some."""
 
 
 class AttachedCluster:
@@ -123,7 +124,7 @@ class AttachedCluster:
         return self._processes.process(node)
 
     def incarnation(self, node: str) -> int:
-        """Return how often the broker was started since the run began."""
+        """Return the number of starts of the broker since the run began."""
         return self._processes.incarnation(node)
 
     def answers(self, node: str) -> bool:

@@ -25,7 +25,7 @@ _BY_SIGNAL = {
     signal.SIGCONT: "resume",
 }  # fmt: skip
 BACK_LIMIT_S = 60.0
-"""Seconds to wait until a started broker is registered. It first reads its logs."""
+"""Seconds to wait until a started broker is registered. The broker first reads its logs."""
 SEGMENT, IDENTITY = ".log", "partition.metadata"
 """Suffix of the files that are kept from a partition's folder (its records), and the name of the
 file with its topic's id."""
@@ -121,7 +121,7 @@ class AttachedHosts:
         return ProcessId(pid=pid, start_ticks=0, machine=node)
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
-        """Run the command that stands for a signal; return False if the process has ended."""
+        """Run the user's command that replaces a signal; return False if the process has ended."""
         state = self.state_of(process)
         if state is GONE:
             return False
@@ -152,7 +152,7 @@ class AttachedHosts:
         return LocalDisk(self._paths.node(node).absolute())
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Do nothing: the node already has all that it needs."""
+        """Do nothing, because the node already has all files that it needs."""
 
     def fetch(self, node: str) -> None:
         """Copy the logs of the run's own partitions from a node to this machine, and nothing else.

@@ -23,7 +23,7 @@ from results.record.paths import RunPaths
 from results.record.plan import PlanError
 
 BACK_LIMIT_S = 60.0
-"""Seconds to wait until started brokers are registered. They first read their logs."""
+"""Seconds to wait until started brokers are registered. Brokers first read their logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class _Mending:
             self.done.append("joined all nodes of the attached cluster")
 
     def wake_all(self) -> None:
-        """Resume paused brokers and start dead ones."""
+        """Resume paused brokers, and start brokers that do not run."""
         for node in self._places:
             try:
                 if said := self._woken(node):
@@ -145,7 +145,7 @@ class _Mending:
         return True
 
     def look_for_others(self, known: set[str]) -> bool:
-        """Return whether the cluster has no topics of runs in other stores.
+        """Return whether the cluster is free of topics of runs in other stores.
 
         Such runs may still be in progress.
         """
@@ -168,7 +168,10 @@ class _Mending:
         return not others
 
     def _topics(self) -> MetadataResponse:
-        """Ask all known brokers for topics: the file may name only a few, and these may be down."""
+        """Ask all known brokers for topics.
+
+        The file may name only a few brokers, which may be down.
+        """
         try:
             return self._attached.metadata(None)
         except UserError:
@@ -179,7 +182,7 @@ class _Mending:
             raise
 
     def is_whole(self) -> bool:
-        """Return whether all brokers run, are registered and reachable, where commands exist."""
+        """Return whether all brokers run, are registered and reachable, if commands exist."""
         pairs = [
             (node, other)
             for node in self._places

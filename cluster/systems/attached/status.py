@@ -3,7 +3,7 @@
 from cluster.systems.attached.commands import CommandError, Said, failed
 
 RUNNING, PAUSED, GONE = "S", "T", None
-"""State letters as in `/proc/PID/stat`, for which faults wait."""
+"""A broker's possible states, with letters as in `/proc/PID/stat`. Faults wait for such a state."""
 _WORDS = {
     "running": RUNNING, "active": RUNNING, "up": RUNNING,
     "paused": PAUSED, "stopped": PAUSED,

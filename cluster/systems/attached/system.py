@@ -30,7 +30,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "pause": ("status", "pause", "resume", "start"),
     "cut": ("reach", "cut", "join"),
 }
-"""By ability: the commands that inject, undo and verify its faults."""
+"""For each ability, the user's commands that inject, undo and verify its faults."""
 _NEVER = {
     "cut-clients": "a cut between us and a node would cut our commands off, too",
     "one-way": "commands of an attached cluster cut in both directions",
@@ -137,7 +137,7 @@ class AttachedSystem:
         """Do nothing: the cluster already runs."""
 
     def declared(self) -> Declared:
-        """Return the possible observations, and the faults without a command or a verification."""
+        """Return the possible observations, and the abilities without command or verification."""
         told = self._asked()
         sees = {Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS}
         if self._lacks("status") is None:

@@ -1,9 +1,9 @@
-"""Choose the values of a hunt's next run, by a bandit for each choice whose memory fades.
+"""Choose the values of a hunt's next run by multi-armed bandits, one bandit for each choice.
 
 The method is Thompson sampling (W. R. Thompson, Biometrika 1933; Chapelle and Li, NIPS 2011). Each
-value has a beta distribution of its runs' gains. A number is drawn from each distribution, and the
-highest number wins. So a value with little gain is still tried at times. The gain of a run counts
-less with each later run, because behaviour is new only once.
+value has a beta distribution of its runs' gains. One random number comes from each distribution,
+and the value with the highest number is chosen. So a value with little gain is still chosen at
+times. The gain of a run counts less with each later run, because behaviour is new only once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from random import Random
 
 FADES = 0.93
 RECENT = 12
-"""A run is compared with so many earlier runs."""
+"""How many earlier runs a run is compared with."""
 EVEN = 0.5
 
 
@@ -58,10 +58,10 @@ def _seen(choice: str, value: str, pulls: Sequence[Pull]) -> tuple[float, float]
 
 
 def gains(scores: Sequence[float]) -> list[float]:
-    """Return each run's rank among the runs just before it: 1 if it beats all, 0 if it beats none.
+    """Return each run's gain: the share of recent earlier runs whose score was lower (ties: half).
 
     Args:
-        scores: How much new behaviour each run reached a minute, in the order of the runs.
+        scores: How much new behaviour each run reached in a minute, in the order of the runs.
     """
     found = []
     for at, score in enumerate(scores):

@@ -1,9 +1,10 @@
 """The failures of a hunt: how often each recurs, and whether the control system shows it, too.
 
-Two runs share a failure if they have the same system and broke a common promise, whatever faults
-they had: a hunt chooses new faults for each run. A further broken promise is another failure. The
-first run of a failure is rerun, with its own seed and with new seeds. The same plans are played on
-the control system. The failures of reruns are counted, but not rerun.
+A promise is a guarantee of Kafka that a checker tests. Two runs have the same failure if they have
+the same system and broke a common promise. Their faults may differ, because a hunt chooses new
+faults for each run. A further broken promise is another failure. The first run of a failure is
+rerun, with its own seed and with new seeds. The same plans are played on the control system. The
+failures of reruns are counted, but not rerun.
 """
 
 from collections import Counter
@@ -54,11 +55,11 @@ class Failure:
 
     @property
     def recurs(self) -> Rate:
-        """How many reruns with a verdict broke one of the promises again."""
+        """How many reruns with a verdict broke one of the failure's promises again."""
         return self._rate(self.repeats)
 
     def on_control(self, system: str) -> Rate:
-        """Return how many runs on a control system broke one of the promises."""
+        """Return the number of runs on a control system that broke a promise of the failure."""
         return self._rate(self.controls_on(system))
 
     @property
@@ -75,7 +76,7 @@ class Failure:
         return Rate(times=sum(self.is_had_by(each) for each in judged), of=len(judged))
 
     def is_had_by(self, item: Item) -> bool:
-        """Return whether a run broke one of the promises."""
+        """Return whether a run has this failure, i.e. broke one of its promises."""
         return not {*_broken(item)}.isdisjoint(self.broken)
 
     def others_of(self, items: Iterable[Item]) -> dict[str, int]:
@@ -157,9 +158,9 @@ def _fails(item: Item) -> bool:
 def owed(states: Sequence[NightState], hunt: Hunt) -> list[Planned]:
     """Return the reruns that failures still need and that are not planned yet.
 
-    If a rerun ends without a verdict, another one with a new seed replaces it. A failure gets at
+    If a rerun ends without a verdict, another rerun with a new seed replaces it. A failure gets at
     most twice as many reruns as the hunt asks for. Failures of systems that the hunt no longer has
-    get none.
+    get no reruns.
 
     Args:
         states: The hunt's parts; the last one is in progress.
@@ -179,7 +180,7 @@ def owed(states: Sequence[NightState], hunt: Hunt) -> list[Planned]:
 
 
 def _given_up(part: NightState) -> NightState:
-    """Return a part that is over, with its unfinished runs marked as left out."""
+    """Return an ended part of a hunt, with its unfinished runs marked as left out."""
     items = {
         number: each if each.phase in OVER else replace(each, phase=Phase.LEFT_OUT)
         for number, each in part.items.items()
@@ -220,9 +221,9 @@ def _counts(item: Item) -> bool:
 
 
 def is_conclusive(item: Item) -> bool:
-    """Return whether a run shows that the failure is there or not.
+    """Return whether a run is conclusive: it either shows the failure, or shows its absence.
 
-    A run that was cut off counts only if it shows the failure.
+    A run that was cut off is conclusive only if it shows the failure.
     """
     if item.outcome is Validity.VALID:
         return not item.sentence
@@ -230,7 +231,7 @@ def is_conclusive(item: Item) -> bool:
 
 
 def _on_control(planned: Planned, system: str) -> Planned:
-    """Return a rerun on the control system, without settings that this system does not have."""
+    """Return a rerun on the control system, without settings that this system lacks."""
     try:
         there = moved(plan_of(planned), system, run_id=planned.repeats)
     except PlanError:  # The error comes when the run is played.

@@ -1,4 +1,4 @@
-"""Find the families of faults that a hunt can play here; each is an arm of a bandit."""
+"""Find the families of faults that a hunt can play here. The bandits choose among them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from nemesis.schedule import played_families
 from results.record.plan import ALL, NEMESIS_KINDS
 
 Families = Mapping[str, Mapping[str, Sequence[str]]]
-"""For each system and fault family: the family's fault kinds."""
+"""For each system: the playable fault families, each with its fault kinds."""
 
 
 def families_of(suite: Suite) -> Families:

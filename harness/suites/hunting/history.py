@@ -1,4 +1,4 @@
-"""Read a hunt's runs from its journals: what each run reached first, and what it gained."""
+"""Read from a hunt's journals what each run reached first, and how much new behaviour that was."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from results.record.plan_parts import PlannedFault
 PLAIN_CLIENT = "librdkafka"
 COUNT = "families at once"
 _TRANSITION, _SUCCESSION = 3, 1
-"""The weight of a new transition, and of a new pair of successive transitions."""
+"""The weights of a new transition, and of a new pair of successive transitions, in the score."""
 
 
 @dataclass(frozen=True, kw_only=True)  # No slots, because of the cached property.
@@ -24,7 +24,8 @@ class Drawn:
 
     Attributes:
         item: The run in the journal.
-        new_transitions, new_successions: What this run reached before all other runs of the hunt.
+        new_transitions, new_successions: The transitions and successions that this run was the
+            first to reach in the hunt.
     """
 
     item: Item
@@ -60,7 +61,7 @@ class Drawn:
 def main_s_of(item: Item) -> float:
     """Return the length of a run's main phase in seconds; 0 if it had none.
 
-    In virtual time, and while the run is not over, the length comes from the plan.
+    In virtual time, and until the run is over, the plan's length is returned.
     """
     values = item.planned.plan
     if item.phase in {Phase.PLAYED, Phase.JUDGED} and values.get("hosts") != SIMULATED:

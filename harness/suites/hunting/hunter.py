@@ -1,10 +1,11 @@
 """Choose the runs of a hunt at random, as a pure function of its journals.
 
-Each run gets a random system, workload, client and some families of faults. A guided hunt has
-bandits that prefer values with new behaviour lately (`arms.py`). Every second run takes the faults
-of a run that reached something new, and changes them (`mutation.py`). In a blind hunt, all values
-are equally likely, and all faults are new. In both, the swarm chooses the settings. The fault level
-rises after each valid run of a system, and falls after any other run (`nemesis/levels.py`).
+Each run gets a random system, workload, client and some families of faults. In a guided hunt,
+bandits prefer values that recently led to new behaviour (`arms.py`). Every second run takes the
+faults of a run that reached something new, and changes them (`mutation.py`). In a blind hunt, all
+values are equally likely, and all faults are new. In both, the swarm chooses the settings. The
+fault level rises after each valid run of a system, and falls after any other run
+(`nemesis/levels.py`).
 """
 
 from collections import Counter
@@ -35,14 +36,14 @@ from results.record.terms import Mode, Validity
 
 MUTATES, REDRAWS = 0.5, 0.5
 PARENTS = 10
-"""Only so many of the last runs with new behaviour may be changed."""
+"""Faults may be changed only in this many of the latest runs with new behaviour."""
 MOST_REFUSED = 20
-"""A hunt ends after so many runs in a row that cannot be played."""
+"""A hunt ends after this many runs in a row that cannot be played."""
 VIRTUAL_SPEED = 5
 """The assumed speed of virtual time, until a run of this part has measured it. Measured 2026-11 on
 2 cores, two at once: 8 runs of 305 s took 25 s to 61 s."""
 TRIES = 100
-"""Attempts to find a plan, because not every workload suits every system and client."""
+"""How often the hunter tries to find a plan. Not every workload fits every system and client."""
 
 
 class Hunter:
@@ -50,8 +51,8 @@ class Hunter:
 
     Args:
         suite: A suite with `[hunt]`.
-        families: Returns for each system the playable families of faults with their kinds. It is
-            called when the first run is chosen.
+        families: Returns for each system the playable families of faults with their kinds. The
+            function is called when the first run is chosen.
         before: The hunt's earlier parts, the oldest first.
 
     Attributes:
@@ -116,7 +117,7 @@ class Hunter:
         return owed([*self.before, state], self._hunt)
 
     def seen(self, item: Item, state: NightState, store: Path) -> list[Line]:
-        """Return a journal line: what a run reached first in this part, and what it broke."""
+        """Return a journal line: the transitions that a run reached first, and broken promises."""
         before = [each.reached for each in state.planned if each.reached]
         line = reached_by(RunPaths(store / item.run_id), item.number, before=before)
         # A rerun is not part of the search.
@@ -138,7 +139,7 @@ class Hunter:
         return hunt.main is not None and took_s >= hunt.main
 
     def _drawn(self, runs: Sequence[Drawn], pulls: Sequence[Pull], rng: Random) -> tuple[Plan, str]:
-        """Return a plan, and the id of the run whose faults it changes; empty if faults are new."""
+        """Return a plan, and the id of the run whose faults it changes (empty for new faults)."""
         parents = self._parents(runs)[-PARENTS:] if self._hunt.guided else []
         if parents and rng.random() < MUTATES:
             ((parent, _),) = rng.choices(parents, weights=[likely for _, likely in parents])
@@ -148,8 +149,8 @@ class Hunter:
     def _parents(self, runs: Sequence[Drawn]) -> list[tuple[Drawn, float]]:
         """Return the runs whose faults may be changed, each with its weight.
 
-        A run's gain counts less with each change of it. Early runs reach much that is new. Without
-        this rule, the first run would be the parent of most others.
+        Each time a run's faults are changed, its weight falls. Otherwise the first run would be the
+        parent of most others, because early runs reach much that is new.
         """
         children = Counter(run.item.planned.parent for run in runs)
         return [
@@ -159,7 +160,7 @@ class Hunter:
         ]
 
     def _is_parent(self, run: Drawn) -> bool:
-        """Return whether a run reached something new by faults that this hunt may play."""
+        """Return whether a run reached something new, and this hunt may play the run's faults."""
         hunt, plan = self._hunt, run.plan
         client = plan.client_kind or PLAIN_CLIENT
         if plan.system not in hunt.systems or plan.workload not in hunt.workloads:

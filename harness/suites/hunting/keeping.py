@@ -115,7 +115,7 @@ def _write_bundle(run: RunPaths, path: Path, why_none: Path, without: Path) -> s
 
 @contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """Yield a draft file that replaces the file at the end, unless the caller removes the draft."""
+    """Yield a draft file that replaces the real file on exit, unless the caller removes it."""
     draft = path.with_name(f".{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,12 @@
-"""Change a schedule of faults a little, if its run reached something new.
+"""Change a fault schedule a little, because its run reached something new.
 
 The changes are those that a person would try. A fault comes earlier or later, lasts longer or
-shorter, or has another target or kind. One fault is added or removed. Or one fault comes again,
+shorter, or has another target or kind. One fault is added or removed. Or one fault is repeated,
 just after its heal.
 
 Faults that destroy records are left out. In a random schedule, they wait until the cluster is whole
-(`nemesis/turns.py`). In a written schedule, they come at their times. Beside another fault, they
-could destroy acknowledged records without any broker's mistake.
+(`nemesis/turns.py`). In a written schedule, they come at their written times. Beside another fault,
+they could destroy acknowledged records although no broker made a mistake.
 """
 
 import math
@@ -75,7 +75,7 @@ class Mutation:
         return self._with(faults, held)
 
     def aim(self, faults: Faults) -> Faults:
-        """Give a fault another target; half of the time it is another fault's target."""
+        """Give a fault another target; in half of the cases it is the target of another fault."""
         others = [each.target for each in faults]
 
         def aimed(fault: PlannedFault) -> PlannedFault:

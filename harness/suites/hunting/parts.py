@@ -1,4 +1,4 @@
-"""Read and collect the parts of a hunt, also those that other machines played."""
+"""Read and collect the parts of a hunt, including parts that other machines played."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -46,7 +46,7 @@ def part_of(journal: Path) -> NightState:
 
 
 def distinct(parts: Iterable[NightState]) -> list[NightState]:
-    """Return each part once, the oldest first; of two copies, the longer one."""
+    """Return each part once, the oldest first. If a part has two copies, keep the longer one."""
     found: dict[Identity, NightState] = {}
     for part in parts:
         key = identity(part)
@@ -56,7 +56,7 @@ def distinct(parts: Iterable[NightState]) -> list[NightState]:
 
 
 def identity(part: NightState) -> Identity:
-    """Return a part's identity, with its begin: two machines may use the same night id."""
+    """Return a part's identity with its begin, because two machines may use the same night id."""
     return part.suite, part.night, part.begun_at
 
 

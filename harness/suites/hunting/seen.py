@@ -1,4 +1,4 @@
-"""Read what a judged run of a hunt reached and broke, and which of its faults took effect."""
+"""Read the transitions, broken promises and effective faults of a judged run of a hunt."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ _SHORTEST_S = 0.1
 
 
 def reached_by(paths: RunPaths, item: int, *, before: Iterable[Reached]) -> Reached:
-    """Return the journal's line for a judged run, without what cannot be read.
+    """Return the journal's line for a judged run. Data that cannot be read are left out.
 
     Args:
         paths: The run's folder.
@@ -85,5 +85,5 @@ def _faults(tables: RunTables) -> tuple[PlannedFault, ...]:
 
 
 def _target(told: str, nodes: Sequence[str]) -> str:
-    """Return a fault's target for a plan. For an aftermath, only the run's record has the node."""
+    """Return a fault's target for a plan. The node of an aftermath comes from the run's record."""
     return nodes[0] if told in {*Strikes} and nodes else told

@@ -58,7 +58,7 @@ def minutes_of(runs: Sequence[Drawn]) -> dict[str, float]:
 
 
 def _way(part: NightState) -> str:
-    """Return whether a part was guided or blind. An old part was guided if it has changed runs."""
+    """Return whether a part was guided or blind. Old parts with changed runs were guided."""
     changed = any(each.planned.parent for each in part.planned)
     guided = changed if part.guided is None else part.guided
     return "guided" if guided else "blind"
@@ -106,7 +106,7 @@ def _find(
 
 
 def _control(failure: Failure, system: str) -> str:
-    """Return a sentence on a control system's runs: how many had the failure, and what differs."""
+    """Return a sentence on a control system's runs: how many had the failure, and differences."""
     items = failure.controls_on(system)
     otherwise = dict.fromkeys(note for each in items for note in each.planned.otherwise)
     words = f"{system}: {failure.on_control(system).words}{_others(failure, items)}"

@@ -28,8 +28,8 @@ from workloads.clients.producer import UnreachableError
 
 _READ_BYTES = 1 << 20
 ASK_LIMIT_S = 60.0
-"""Timeout in seconds of calls that do not wait for a broker that long. After a timeout the worker
-ends."""
+"""The timeout in seconds of calls that do not wait for a broker. After a timeout the
+worker ends."""
 _END_S = 5.0
 
 
@@ -53,7 +53,7 @@ class Seat:
         self._bridge, self._number = bridge, number
         self._inbox: SimpleQueue[Told] = SimpleQueue()
         self.take = self._inbox.put
-        """Receives a frame from the JVM."""
+        """The function that receives a frame from the JVM."""
 
     def ask(
         self,
@@ -145,11 +145,11 @@ class Bridge:
         threading.Thread(target=self._listen, name="bridge", daemon=True).start()
 
     def open(self, role: Role, plans: Settings, own: Settings) -> Seat:
-        """Create a client; if it is refused, the worker's log has the client's message.
+        """Create a client. If Kafka refuses it, the worker's log has the client's message.
 
         Args:
             role: The kind of client.
-            plans: Settings that the plan decides.
+            plans: Settings that the plan determines.
             own: The user's settings; the client takes those that it knows.
         """
         seat = self._seated()
@@ -157,7 +157,7 @@ class Bridge:
         return seat
 
     def check(self, role: Role, plans: Settings, own: Settings) -> frozenset[str]:
-        """Create and drop a client; return the names of the settings that its kind knows.
+        """Create and drop a client; return the names of settings that such clients know.
 
         Raises:
             AskedError: The client refuses the settings.
@@ -229,7 +229,7 @@ class Bridge:
 
 
 def spoken(seat: Seat, event: Told, listen: Callable[[Told], None]) -> None:
-    """Pass a frame to a listener, then let the waiting client continue."""
+    """Pass a frame to a listener, then let the client that waits for the listener continue."""
     try:
         listen(event)
     finally:

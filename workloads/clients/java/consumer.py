@@ -84,7 +84,7 @@ class JavaConsumer:
         )
 
     def membership(self) -> object:
-        """Return what a transaction needs to commit this consumer's positions: its group."""
+        """Return this consumer's group identity, for commits in a transaction."""
         return Membership(group=self._group)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The definite failures of Kafka's own client: errors after which a record is in no log.
+"""The definite failures of Kafka's own client: errors which prove that a record is in no log.
 
 As in `workloads/clients/failures.py` for librdkafka, every error that is not in a table is `info`.
 An error is recognized by its exception's class, the text before the colon.
@@ -17,7 +17,7 @@ DEFINITE: Mapping[str, str] = MappingProxyType(
         "ClusterAuthorizationException": "checked before the append, as the topic's",
     }
 )
-"""Reasons by exception class, for errors in a delivery report."""
+"""The reasons why errors in a delivery report are definite, by exception class."""
 
 DEFINITE_WITHOUT_RETRIES: Mapping[str, str] = MappingProxyType(
     {
@@ -27,7 +27,7 @@ DEFINITE_WITHOUT_RETRIES: Mapping[str, str] = MappingProxyType(
         " too large is split and tried again, and an earlier try may have been written unheard",
     }
 )
-"""Reasons by exception class, for errors that are definite only without retries."""
+"""The reasons why errors are definite if there are no retries, by exception class."""
 
 NEVER_TAKEN: Mapping[str, str] = MappingProxyType(
     {
@@ -37,14 +37,14 @@ NEVER_TAKEN: Mapping[str, str] = MappingProxyType(
         " record; if the record had waited in a batch, its report would say so",
     }
 )
-"""Reasons by exception class, for errors that `send` itself reports before it returns."""
+"""The reasons why errors that `send` itself raises are definite, by exception class."""
 
 
 def send_outcome(fault: Fault, *, retries: int | None) -> Outcome:
     """Return the outcome of a send that failed.
 
     An exception thrown by `send` proves nothing. A producer with a broken transaction or sequence
-    may notice that only after it has taken the record.
+    may notice this only after it has accepted the record.
 
     Args:
         fault: The failure.

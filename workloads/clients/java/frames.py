@@ -2,9 +2,9 @@
 
     length (4 bytes, of what follows) | seat (4) | kind (1) | body
 
-A seat is one Kafka client with its own thread. Numbers are big-endian. A text is its length (-1:
-none) and its UTF-8 bytes. Values of many records are columns, which numpy reads without Python code
-for each record.
+A seat is one Kafka client with its own thread. Numbers are big-endian. A text is encoded as its
+length (-1: no text) and its UTF-8 bytes. Values of many records are columns, which numpy reads
+without Python code for each record.
 """
 
 import struct
@@ -29,8 +29,11 @@ _AFTER_LENGTH = HEAD_BYTES - _INT.size
 BEGINNING, STORED = -1, -2
 """Special offsets: a partition's beginning, and the group's committed offset."""
 REPORTED, LOCAL, THROWN = range(3)
-"""How a send failed: in its delivery report, before the producer took it, or by an exception of
-`send`, after which the producer is unusable."""
+"""The ways in which a send can fail.
+
+The delivery report may have an error, the producer may refuse the record, or `send` may raise an
+exception, after which the producer is unusable.
+"""
 
 
 class Ask(IntEnum):
@@ -133,7 +136,7 @@ class Polled:
         spans: Runs of records of the same partition, each with its number of records.
         offsets, leader_epochs: An epoch is -1 if the broker sent none.
         stamps_ms: The producer's timestamps; -1 for other kinds.
-        payloads, keys: None where there is none.
+        payloads, keys: None for a record without one.
         marks: Markers of headers, as in `results.record.headers.mark`.
     """
 
@@ -309,7 +312,7 @@ class Membership:
 
 
 def told_given(group: str, body: bytes) -> tuple[Membership, list[Key]]:
-    """Decode an assignment: the member's identity in its group, and the assigned partitions."""
+    """Decode an assignment: the member's identity in its group, and the partitions."""
     read = Reading(body)
     generation, member = read.integer(), read.text() or ""
     keys = [read.key() for _ in range(read.integer())]

@@ -33,8 +33,8 @@ _COMMIT_S = 10.0
 class JavaMember:
     """A consumer that subscribes; implements `workloads.member.GroupClient`.
 
-    The client reports a rebalance inside a poll. The JVM then waits until the listener is done, and
-    executes the listener's requests meanwhile.
+    The client reports a rebalance inside a poll. The JVM then waits for the listener, and executes
+    the listener's requests meanwhile.
 
     Args:
         bridge: The worker's JVM.
@@ -88,7 +88,7 @@ class JavaMember:
         )
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Start reading assigned partitions; None: from the offset that the client looks up."""
+        """Start reading assigned partitions. None as start: the offset that the client looks up."""
         offsets = {key: STORED if at is None else at for key, at in starts.items()}
         self._ask(Ask.SEEK, places(offsets))
 
@@ -123,10 +123,10 @@ class JavaMember:
         return told_answers(Reading(self._ask(Ask.COMMIT, body).body))
 
     def membership(self) -> object:
-        """Return what a transaction needs to commit this consumer's positions (KIP-447).
+        """Return this consumer's group identity, for commits in a transaction (KIP-447).
 
-        It is the membership of the last assignment. If the group has removed the consumer
-        meanwhile, this old membership fences the commit.
+        The identity is that of the last assignment. If the group has removed the consumer
+        meanwhile, brokers fence a commit with this old identity.
         """
         return self._membership
 
@@ -135,7 +135,7 @@ class JavaMember:
         self._seat.close()
 
     def abandon(self) -> None:
-        """End without leaving; the group notices it by the session timeout."""
+        """End without leaving. The group notices this by the session timeout."""
         self._seat.close(Ending.VANISH)
 
     def _ask(self, kind: Ask, body: bytes) -> Told:

@@ -1,7 +1,8 @@
 """The settings of Kafka's own Java clients, derived from a plan.
 
 Names and defaults: https://kafka.apache.org/documentation/#producerconfigs and #consumerconfigs.
-The values mean the same as in `workloads/clients/settings.py`, as far as librdkafka has them.
+The values correspond to those in `workloads/clients/settings.py`, as far as librdkafka has these
+settings.
 """
 
 from collections.abc import Mapping
@@ -24,13 +25,16 @@ OWNED_TOO: Mapping[str, str] = {
     "key.deserializer": "the workload",
     "value.deserializer": "the workload",
 }
-"""Java settings that librdkafka lacks and that a user may not override, and what decides each."""
+"""Java settings that librdkafka lacks and that a user may not override.
+
+Each has the plan key or rule that determines it.
+"""
 _REQUEST_MS = 10_000
-"""Short enough that a request to a paused broker is retried elsewhere before the delivery timeout
-ends."""
+"""A request timeout so short that a request to a paused broker is retried at another broker before
+the delivery timeout."""
 _BUFFER_BYTES = 64 << 20
 _BLOCK_MS = 2000
-"""How long `send` may wait for buffer space. Later sends wait as long."""
+"""How long `send` may wait for buffer space. Later sends must wait for the same time."""
 _CONNECTION = {
     "reconnect.backoff.ms": "100",
     "reconnect.backoff.max.ms": "1000",
@@ -215,7 +219,7 @@ def refuse_java_settings(plan: Plan) -> None:
 
 
 def _patience(delivery_ms: int, linger_ms: int, request_ms: int) -> dict[str, str]:
-    """Return valid timeouts: a request and the linger must fit into a delivery."""
+    """Return valid timeouts: request timeout plus linger must fit into the delivery timeout."""
     return {
         "delivery.timeout.ms": str(delivery_ms),
         "request.timeout.ms": str(max(1, min(request_ms, delivery_ms - linger_ms))),

@@ -24,7 +24,7 @@ from workloads.member import GroupError
 from workloads.protocol import Batch
 
 _COMMIT_S = 10.0
-"""Seconds to wait for the answer to acknowledgements; as long as a request may take."""
+"""How many seconds to wait for the answer to acknowledgements: as long as a request may take."""
 _TYPES = {ShareAct.ACCEPT: 1, ShareAct.RELEASE: 2, ShareAct.REJECT: 3}
 """The numbers of the acknowledgement types in the protocol."""
 
@@ -82,5 +82,5 @@ class JavaSharer:
         self._seat.close()
 
     def abandon(self) -> None:
-        """End without waiting; a share consumer cannot stay in its group."""
+        """End without waiting. A share consumer leaves its group in any case."""
         self._seat.close(Ending.VANISH)

@@ -36,10 +36,13 @@ from workloads.protocol import Delivery, End, Key, Reader, Send, Txn, TxnResult
 _GRACE_S = 2.0
 """Additional seconds for a call beyond its own timeout."""
 _TRIES, _TIMED_OUT = 3, "TimeoutException:"
-"""Attempts of a coordinator call by a client that continues after timeouts, and the prefix of the
-error after which it retries."""
+"""How often a client that continues after timeouts calls a coordinator, and the prefix of the
+errors after which it calls again."""
 _NUMBER_BITS = 20
-"""Bits for the micro-operation's number in a frame's number, below the transaction's number."""
+"""The number of bits for the micro-operation's number in a frame's number.
+
+They are below the bits of the transaction's number.
+"""
 _BROKEN = (AskedError, TimeoutError)
 """Errors that a call may raise. Without a JVM the worker ends."""
 
@@ -125,7 +128,7 @@ class JavaTransactor:
         return seat
 
     def _ask(self, seat: Seat, kind: Ask, body: bytes = b"") -> None:
-        """Make a call that waits for a coordinator; drop a producer that does not answer.
+        """Make a call that waits for a coordinator; drop the producer if it does not answer.
 
         Raises:
             AskedError: The client refused, or its own timeout was over.
