@@ -6,16 +6,16 @@ the producer's next transaction. A marker right before the record is a sign of t
 of the record's producer and epoch, and ends nothing. So no record of the producer lies between the
 marker and the producer's previous marker.
 
-The sign is no proof: the marker may have ended an earlier transaction that wrote nothing. It is a
-proof in two cases. Another record of the same transaction lies before the marker. Or the leader
-appended the marker after the record was sent: a producer sends a record only after the markers of
-its earlier transactions.
+The sign is no proof: the marker may have ended an earlier transaction that wrote nothing. There is
+a proof in two cases. Another record of the same transaction lies before the marker. Or no earlier
+transaction can have ended there, because none sent anything to the partition, and the producer's
+next transaction follows the record without a further marker. A producer begins a transaction only
+after the markers of the one before.
 """
 
 import numpy as np
 
-from checkers.acknowledger import KNOWN_NS, LOOK_NS
-from checkers.columns import equal, ints, present, select
+from checkers.columns import NONE, equal, first_match, ints, present, select, texts
 from checkers.group import Group, ReplicaLog
 
 
@@ -54,40 +54,64 @@ def late_end(group: Group, log: ReplicaLog, at: int) -> str:
         A clause with the marker's offset and the evidence that it ended the record's transaction.
     """
     mine = np.flatnonzero(log.producer_ids[:at] == log.producer_ids[at])
-    if not len(mine) or log.controls[mine[-1]] != 1:
+    markers = mine[log.controls[mine] == 1]
+    txn = _transaction(group, int(log.values[at]))
+    if not len(markers) or txn < 0 or log.producer_ids[at] < 0:
         return ""
-    last = int(mine[-1])
-    if log.producer_epochs[last] != log.producer_epochs[at] or log.producer_ids[at] < 0:
-        return ""
+    last, before = int(markers[-1]), int(markers[-2]) if len(markers) > 1 else NONE
+    txns = {int(row): _transaction(group, int(log.values[row])) for row in mine[mine > before]}
+    ended = [row for row in txns if row < last]
+    alike = log.producer_epochs[last] == log.producer_epochs[at]
+    if not alike or any(each != txn for row, each in txns.items() if row > last):
+        return ""  # The record may belong to a transaction that another record began.
     place = f"that transaction's marker stands at {int(log.offsets[last])}"
-    earlier = mine[:-1][log.controls[mine[:-1]] == 1]
-    ended = mine[:-1][mine[:-1] > (earlier[-1] if len(earlier) else -1)]
-    txn, begun_ns = _transaction(group, int(log.values[at]))
-    same = [row for row in ended if _transaction(group, int(log.values[row]))[0] == txn >= 0]
+    same = [row for row in ended if txns[row] == txn]
     if same:
         return f"{place}, behind its record at {int(log.offsets[same[0]])}"
-    if txn >= 0 and not len(ended) and _was_written_after(group, log, last, begun_ns):
-        return f"{place}, and was written after the record was sent"
-    return ""
+    next_ = _next_begins(group, log, at)
+    written = [int(row) for row in mine[mine < last] if log.values[row] >= 0]
+    previous = _transaction(group, int(log.values[written[-1]])) if written else NONE
+    if ended or next_ < 0 or not _follows(group, previous, txn):
+        return ""
+    return (
+        f"{place}, because no other one can have ended there, and the next one begins at"
+        f" {int(log.offsets[next_])}"
+    )
 
 
-def _transaction(group: Group, value: int) -> tuple[int, int]:
-    """Return the transaction that sent a value, and when it sent the value; -1 if unknown."""
+def _transaction(group: Group, value: int) -> int:
+    """Return the transaction that sent a value; -1 if unknown."""
     sends = group.table("sends")
-    rows = select(sends, (ints(sends, "value") == value) & present(sends, "txn_id"))
-    if value < 0 or rows.num_rows != 1:
-        return -1, -1
-    return int(ints(rows, "txn_id")[0]), int(ints(rows, "invoke_ns")[0])
+    at = first_match(np.array([value]), ints(sends, "value"))[0]
+    return int(ints(sends, "txn_id")[at]) if at >= 0 and value >= 0 else -1
 
 
-def _was_written_after(group: Group, log: ReplicaLog, row: int, time_ns: int) -> bool:
-    """Return whether the leader's log did not have a record yet at some time."""
-    led = group.table("leadership")
-    brokers = set(ints(led, "leader")[ints(led, "leader_epoch") == log.epochs[row]].tolist()) - {-1}
-    if time_ns < 0 or len(brokers) != 1:
+def _next_begins(group: Group, log: ReplicaLog, at: int) -> int:
+    """Return the row in which a producer's next transaction begins; -1 if a marker comes first."""
+    txn = _transaction(group, int(log.values[at]))
+    for row in np.flatnonzero(log.producer_ids[at + 1 :] == log.producer_ids[at]) + at + 1:
+        if log.controls[row] == 1:
+            return NONE
+        begun = _transaction(group, int(log.values[row]))
+        if begun != txn:
+            return int(row) if begun >= 0 else NONE
+    return NONE
+
+
+def _follows(group: Group, previous: int, txn: int) -> bool:
+    """Return whether a transaction is the first one that sent to the partition after another.
+
+    Args:
+        group: The partition.
+        previous: The earlier transaction; -1: there is none.
+        txn: The transaction.
+    """
+    sends = group.table("sends")
+    name = texts(select(sends, ints(sends, "txn_id") == txn), "transactional_id")[0]
+    mine = select(sends, equal(sends, "transactional_id", name or "") & present(sends, "txn_id"))
+    ids, begun = ints(mine, "txn_id"), ints(mine, "invoke_ns")
+    if not name or (begun < 0).any() or (previous >= 0 and not (ids == previous).any()):
         return False
-    states = group.table("replica_states")
-    told = equal(states, "node", f"n{brokers.pop()}") & present(states, "observed_ns")
-    seen = select(states, told & present(states, "log_end_offset"))
-    later = ints(seen, "observed_ns") >= time_ns + LOOK_NS + KNOWN_NS
-    return bool((later & (ints(seen, "log_end_offset") <= log.offsets[row])).any())
+    earlier = ids[begun < begun[ids == txn].min()]
+    since = begun[ids == previous].max() if previous >= 0 else NONE
+    return not (begun[(ids != previous) & np.isin(ids, earlier)] > since).any()
