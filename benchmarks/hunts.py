@@ -103,8 +103,8 @@ def _start(store: Path, step: Step) -> tuple[str, float]:
     """Return the commit and the load at the start of the last part, as far as they are known."""
     noted = _noted(store, step)
     words = noted.read_text(encoding="utf-8").split() if noted.exists() else []
-    commit, load = [*words, *("unknown", NO_LOAD)[len(words) :]]
-    return str(commit), float(load)
+    commit, load = [*words, *["unknown", str(NO_LOAD)][len(words) :]]
+    return commit, float(load)
 
 
 def _parts(store: Path, step: Step) -> list[NightFolder]:

@@ -235,7 +235,8 @@ high watermark from (offset=337segment=[0:28801]) to (offset=333segment=[-1:-1])
     # No failover; an unknown broker; a cut log; nothing was loaded.
     ("KAFKA-5600", LOADED.told(cause="n1, leader of __consumer_offsets-0 in epoch 0, coordinated"
                                " the group all along: it acknowledged op 9, and 2.0 s later it"
-                               " answered with the older position of op 2, without an election in between")),
+                               " answered with the older position of op 2, without an election"
+                               " in between")),
     ("KAFKA-5600", LOADED.told(cause="the coordinator had acknowledged op 9, and answered with the"
                                " older position of op 2; the record does not have who led"
                                " __consumer_offsets, so it does not show which broker that was")),
