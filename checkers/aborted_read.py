@@ -38,6 +38,7 @@ from checkers.facts import FINAL
 from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
 from checkers.group_reasons import as_leaders, coordinators
+from checkers.late_records import late_end
 from checkers.protocol import Chapter, Checker, Findings, Labels, Promise, Proof, Proved
 from checkers.reads import left_out_aborted, others, reads_of
 from checkers.reigns import TRANSACTIONS
@@ -201,6 +202,8 @@ def _why_aborted(group: Group, found: Anomaly) -> str:
     below, above = (set(op_ids[mask].tolist()) for mask in (offsets < offset, offsets > offset))
     got = set(op_ids[offsets == offset].tolist())
     without = len((below & above) - got)
+    if not without and (late := _late(group, offset, value)):
+        return late
     marker = marker_behind(group, offset, value)
     ends = f"; {marker}" if marker else ""
     if without:
@@ -215,6 +218,21 @@ def _why_aborted(group: Group, found: Anomaly) -> str:
         "its producer never asked for a commit, and no read_committed read went past it without it:"
         f" {_coordinator(group, value, got)} ended it as committed, or all who served it took it"
         f" for that{ends}"
+    )
+
+
+def _late(group: Group, offset: int, value: int) -> str:
+    """Return how a record came behind the end of its own transaction; empty if it did not."""
+    found = log_with(group, offset, value)
+    if found is None or not (ended := late_end(group, *found)):
+        return ""
+    log, at = found
+    behind = np.flatnonzero(log.producer_ids[at:] == log.producer_ids[at]) + at
+    markers = log.offsets[behind[log.controls[behind] == 1]]
+    next_ = f"; the next marker of its producer, at {int(markers[0])}," if len(markers) else ""
+    return Proved(
+        f"{leader_of(group, int(log.epochs[at]))} appended it behind the end of its own transaction"
+        f" (KAFKA-14402): {ended}{next_}{' decides for it' if next_ else ''}"
     )
 
 

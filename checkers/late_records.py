@@ -2,14 +2,21 @@
 
 A Produce request may arrive late, after the coordinator aborted its transaction and the marker was
 written. Before KIP-890, a leader still appends the record (KAFKA-14402). The record then belongs to
-the producer's next transaction. The log shows a sign of this: the producer's last entry before the
-record is a marker of the record's epoch. The entry before that marker, if there is one, is also a
-marker. So the last marker ended no record.
+the producer's next transaction. A marker right before the record is a sign of this. That marker is
+of the record's producer and epoch, and ends nothing. So no record of the producer lies between the
+marker and the producer's previous marker.
+
+The sign is no proof: the marker may have ended an earlier transaction that wrote nothing. There is
+a proof in two cases. Another record of the same transaction lies before the marker. Or no earlier
+transaction can have ended there, because none sent anything to the partition, and the producer's
+next transaction follows the record without a further marker. A producer begins a transaction only
+after the markers of the one before.
 """
 
 import numpy as np
 
-from checkers.group import ReplicaLog
+from checkers.columns import NONE, equal, first_match, ints, present, select, texts
+from checkers.group import Group, ReplicaLog
 
 
 def marker_before(log: ReplicaLog, at: int) -> str:
@@ -33,3 +40,78 @@ def marker_before(log: ReplicaLog, at: int) -> str:
         f"its own may be that at {int(log.offsets[last[-1]])}, which ends no other record: then it"
         " was appended behind the end of its transaction (KAFKA-14402); else "
     )
+
+
+def late_end(group: Group, log: ReplicaLog, at: int) -> str:
+    """Return where a record's own transaction ended before the record; empty if nothing shows it.
+
+    Args:
+        group: The partition.
+        log: A replica's log.
+        at: The record's row.
+
+    Returns:
+        A clause with the marker's offset and the evidence that it ended the record's transaction.
+    """
+    mine = np.flatnonzero(log.producer_ids[:at] == log.producer_ids[at])
+    markers = mine[log.controls[mine] == 1]
+    txn = _transaction(group, int(log.values[at]))
+    if not len(markers) or txn < 0 or log.producer_ids[at] < 0:
+        return ""
+    last, before = int(markers[-1]), int(markers[-2]) if len(markers) > 1 else NONE
+    txns = {int(row): _transaction(group, int(log.values[row])) for row in mine[mine > before]}
+    ended = [row for row in txns if row < last]
+    alike = log.producer_epochs[last] == log.producer_epochs[at]
+    if not alike or any(each != txn for row, each in txns.items() if row > last):
+        return ""  # The record may belong to a transaction that another record began.
+    place = f"that transaction's marker stands at {int(log.offsets[last])}"
+    same = [row for row in ended if txns[row] == txn]
+    if same:
+        return f"{place}, behind its record at {int(log.offsets[same[0]])}"
+    next_ = _next_begins(group, log, at)
+    written = [int(row) for row in mine[mine < last] if log.values[row] >= 0]
+    previous = _transaction(group, int(log.values[written[-1]])) if written else NONE
+    if ended or next_ < 0 or not _follows(group, previous, txn):
+        return ""
+    return (
+        f"{place}, because no other one can have ended there, and the next one begins at"
+        f" {int(log.offsets[next_])}"
+    )
+
+
+def _transaction(group: Group, value: int) -> int:
+    """Return the transaction that sent a value; -1 if unknown."""
+    sends = group.table("sends")
+    at = first_match(np.array([value]), ints(sends, "value"))[0]
+    return int(ints(sends, "txn_id")[at]) if at >= 0 and value >= 0 else -1
+
+
+def _next_begins(group: Group, log: ReplicaLog, at: int) -> int:
+    """Return the row in which a producer's next transaction begins; -1 if a marker comes first."""
+    txn = _transaction(group, int(log.values[at]))
+    for row in np.flatnonzero(log.producer_ids[at + 1 :] == log.producer_ids[at]) + at + 1:
+        if log.controls[row] == 1:
+            return NONE
+        begun = _transaction(group, int(log.values[row]))
+        if begun != txn:
+            return int(row) if begun >= 0 else NONE
+    return NONE
+
+
+def _follows(group: Group, previous: int, txn: int) -> bool:
+    """Return whether a transaction is the first one that sent to the partition after another.
+
+    Args:
+        group: The partition.
+        previous: The earlier transaction; -1: there is none.
+        txn: The transaction.
+    """
+    sends = group.table("sends")
+    name = texts(select(sends, ints(sends, "txn_id") == txn), "transactional_id")[0]
+    mine = select(sends, equal(sends, "transactional_id", name or "") & present(sends, "txn_id"))
+    ids, begun = ints(mine, "txn_id"), ints(mine, "invoke_ns")
+    if not name or (begun < 0).any() or (previous >= 0 and not (ids == previous).any()):
+        return False
+    earlier = ids[begun < begun[ids == txn].min()]
+    since = begun[ids == previous].max() if previous >= 0 else NONE
+    return not (begun[(ids != previous) & np.isin(ids, earlier)] > since).any()

@@ -1,0 +1,218 @@
+"""The tables of `docs/hunt/finds.md`: what hunts on released Kafka versions found, and what not."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.hunt_series import JOURNALS, STEPS, Line, Step
+from benchmarks.mechanisms import MECHANISMS, RULES
+from harness.suites.hunting.failures import Failure, failures, is_conclusive
+from harness.suites.hunting.history import history
+from harness.suites.hunting.telling import minutes_of
+from harness.suites.night import Item
+from harness.suites.nights import state_of
+
+TICKETS = "https://issues.apache.org/jira/browse/"
+EARLIER, PRESENT = "earlier", "present"
+_Seen = Mapping[str, Mapping[str, tuple[str, ...]]]
+"""By ticket, the runs that show its mechanism, each with its anomalies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The failures of one release in one hunt."""
+
+    step: Step
+    system: str
+    failures: tuple[Failure, ...]
+    seen: _Seen
+    rules: str
+
+    @property
+    def tickets(self) -> list[str]:
+        """The tickets that this release has, and that some runs show."""
+        ran = {each.run_id for failure in self.failures for each in _ran(failure)}
+        return [
+            ticket
+            for ticket, runs in self.seen.items()
+            if ran.intersection(runs) and MECHANISMS[ticket].is_in(self.system)
+        ]
+
+    def of(self, ticket: str) -> tuple[Failure, ...]:
+        """Return the failures whose own promises the ticket broke, in any run or rerun."""
+        runs = self.seen[ticket]
+        return tuple(
+            each
+            for each in self.failures
+            if any({*runs.get(item.run_id, ())} & {*each.broken} for item in _ran(each))
+        )
+
+    def unexplained(self, failure: Failure) -> tuple[str, ...]:
+        """Return the promises that no ticket broke in the failure's own runs."""
+        runs = {each.run_id for each in failure.runs}
+        told = {
+            name
+            for ticket in self.tickets
+            for run, names in self.seen[ticket].items()
+            if run in runs
+            for name in names
+        }
+        return tuple(each for each in failure.broken if each not in told)
+
+    def like(self, failure: Failure) -> list[str]:
+        """Return the tickets whose mechanism runs show, although this release lacks the bug."""
+        runs = {each.run_id for each in _ran(failure)}
+        return [
+            ticket
+            for ticket, shown in self.seen.items()
+            if runs.intersection(shown) and not MECHANISMS[ticket].is_in(self.system)
+        ]
+
+
+def _ran(failure: Failure) -> tuple[Item, ...]:
+    return (*failure.runs, *failure.repeats)
+
+
+def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
+    """Return the tables in Markdown: what was found, and what was not."""
+    rows = [
+        "| Ticket | Release | Repeats | Control | Broke | Rules | Command | Date |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    beside = [
+        "", "Bugs that runs showed beside another failure, which was the one that was rerun:", "",
+        "| Ticket | Release | Runs | Broke | Rules |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    vain = [
+        "", "Hunts that did not find the expected ticket:", "",
+        "| Ticket | Release | Main phases | Runs | Command |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    withdrawn = [
+        "", "Tickets that were reported at first, and are not shown:", "",
+        "| Ticket | Release | Why not |", "|---|---|---|",
+    ]  # fmt: skip
+    for step in STEPS:
+        mine = [each for each in lines if each.name == step.name]
+        found = list(_found(step, mine, journals))
+        for each in found:
+            rows += _rows(each)
+            beside += _beside(each)
+        if mine and not any(step.ticket in each.tickets for each in found):
+            vain.append(_in_vain(step, mine, journals))
+        withdrawn += [
+            f"| {_link(ticket)} | {step.system} | {why} |"
+            for line in mine for ticket, why in line.withdrawn.items()
+        ]  # fmt: skip
+    means = [
+        "", "What shows a ticket, in which files of the run, and on which releases it counts:", "",
+        "| Ticket | Mechanism | Files | Releases |", "|---|---|---|---|",
+        *(f"| {_link(ticket)} | {each.means} | `{each.where}` |"
+          f" {', '.join(f'from {first}, fixed in {fixed}' for first, fixed in each.affects)} |"
+          for ticket, each in MECHANISMS.items()),
+    ]  # fmt: skip
+    return "\n".join([*rows, *beside, *vain, *withdrawn, *means])
+
+
+def _found(step: Step, lines: Sequence[Line], journals: Path) -> Iterator[_Found]:
+    """Yield what a hunt found, by release."""
+    seen: dict[str, dict[str, tuple[str, ...]]] = {ticket: {} for ticket in MECHANISMS}
+    for line in lines:
+        for ticket, runs in line.shown.items():
+            if ticket not in line.withdrawn:
+                seen[ticket].update(runs)
+    all_failures = failures([state_of(journals / each.journal) for each in lines])
+    rules = PRESENT if all(each.rules == RULES for each in lines) else EARLIER
+    for system in dict.fromkeys(each.system for each in all_failures):
+        mine = tuple(each for each in all_failures if each.system == system)
+        yield _Found(step=step, system=system, failures=mine, seen=seen, rules=rules)
+
+
+def _link(ticket: str) -> str:
+    return f"[{ticket}]({TICKETS}{ticket})" if ticket else ""
+
+
+def _rows(found: _Found) -> Iterator[str]:
+    """Yield a row for each ticket, and one for each failure that tickets do not explain."""
+    for ticket in found.tickets:
+        if mine := found.of(ticket):
+            runs, breaks = found.seen[ticket], MECHANISMS[ticket].breaks
+            ran = {each.run_id for failure in mine for each in _ran(failure)}
+            broken = {name for run in ran.intersection(runs) for name in runs[run]}
+            promises = {*breaks, *(name for each in mine for name in each.broken)}
+            yield _row(found, _link(ticket), mine, broken, promises=promises, runs=runs)
+    for failure in found.failures:
+        if left := found.unexplained(failure):
+            like = ", ".join(map(_link, found.like(failure)))
+            name = "none known" + (f" (looks like {like})" if like else "")
+            yield _row(found, name, (failure,), left, promises=left)
+
+
+def _row(
+    found: _Found, ticket: str, mine: Sequence[Failure], broken: Collection[str],
+    *, promises: Collection[str], runs: Collection[str] | None = None,
+) -> str:  # fmt: skip
+    """Return a row: a ticket, or no ticket, and how often runs show it.
+
+    Args:
+        found: What the hunt found on this release.
+        ticket: The ticket's cell.
+        mine: The failures. Their reruns count.
+        broken: The promises that the row reports as broken.
+        promises: A run that broke one of these failed.
+        runs: The ids of the runs that show the ticket. None if there is no ticket.
+    """
+    controls = [item for each in mine for item in each.controls]
+    systems = dict.fromkeys(str(each.planned.plan.get("system")) for each in controls)
+    told = [f"{system}: {_times(_on(system, controls), promises, runs)}" for system in systems]
+    repeats = [item for each in mine for item in each.repeats]
+    cells = (
+        ticket, found.system, _times(repeats, promises, runs), " / ".join(told) or "none",
+        ", ".join(f"`{each}`" for each in sorted(broken)), found.rules,
+        f"`{found.step.command}`", _date(mine[0].runs[0]),
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+def _on(system: str, items: Iterable[Item]) -> list[Item]:
+    return [each for each in items if each.planned.plan.get("system") == system]
+
+
+def _times(items: Iterable[Item], promises: Collection[str], runs: Collection[str] | None) -> str:
+    """Return how often runs failed and show the ticket: `3 of 5 (1 failed without it)`.
+
+    Each run counts once, and only if its verdict is conclusive.
+    """
+    judged = {each.run_id: each for each in items if each.reached and is_conclusive(each)}
+    had = {run for run, each in judged.items()
+           if each.reached and {*each.reached.broken} & {*promises}}  # fmt: skip
+    mine = had if runs is None else judged.keys() & {*runs}
+    others = f" ({len(had - mine)} failed without it)" if had - mine else ""
+    return f"{len(mine)} of {len(judged)}{others}"
+
+
+def _beside(found: _Found) -> Iterator[str]:
+    """Yield a row for each ticket that broke no promise of a failure that was rerun."""
+    for ticket in found.tickets:
+        if not found.of(ticket):
+            items = [item for each in found.failures for item in _ran(each)]
+            runs = found.seen[ticket]
+            broken = {name for item in items for name in runs.get(item.run_id, ())}
+            yield (
+                f"| {_link(ticket)} | {found.system}"
+                f" | {_times(items, (), runs)}"
+                f" | {', '.join(f'`{each}`' for each in sorted(broken))} | {found.rules} |"
+            )
+
+
+def _in_vain(step: Step, lines: Sequence[Line], journals: Path) -> str:
+    runs = history([state_of(journals / each.journal) for each in lines])
+    minutes = max(minutes_of(runs).values(), default=0.0)
+    return (
+        f"| {_link(step.ticket) or 'none is known'} | {step.system} | {minutes:.0f} min"
+        f" | {len(runs)} | `{step.command}` |"
+    )
+
+
+def _date(item: Item) -> str:
+    return f"{datetime.fromtimestamp(item.started_at, UTC):%Y-%m-%d}"

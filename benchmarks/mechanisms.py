@@ -1,0 +1,292 @@
+"""The evidence that a failed run has the bug of a ticket of Kafka.
+
+`MECHANISMS` has a rule for each ticket. A rule looks at one anomaly of the verdict, and at the logs
+of the brokers. It holds only if both show what the ticket describes, for that anomaly: its
+partition, its broker, its offsets. The ticket counts only on releases that have the bug.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from results.record.paths import RunPaths
+from results.record.plan import PlanError, plan_from
+from results.record.verdict import Example
+from results.verdict_json import read_verdict
+from results.wording.headline import decides
+
+VERDICT = "verdict.json"
+RULES = 2
+"""Counts the versions of all rules. In the first one, a text somewhere in a file was enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The logs of a run's nodes."""
+
+    run: RunPaths
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes with logs."""
+        return sorted(each.parent.name for each in self.run.root.glob("nodes/*/logs"))
+
+    def of(self, node: str, name: str = "server.log") -> str:
+        """Return the text of a node's log, the oldest file first; empty without a file."""
+        found = self.run.root.glob(f"nodes/{node}/logs/**/{name}*")
+        files = sorted(found, key=lambda each: (each.name == name, each.name))
+        return "".join(each.read_text("utf-8", "replace") for each in files if each.is_file())
+
+
+Rule = Callable[[Example, Logs], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mechanism:
+    """The evidence that a failed run has the bug of a ticket.
+
+    Attributes:
+        breaks: Anomalies. The run must have at least one of these.
+        affects: The releases with the bug, as pairs: the first one with it, the first one without.
+        is_shown: Returns whether an anomaly and the logs show the ticket's mechanism.
+        where: The files that the rule reads, in words for the page.
+        means: What the rule requires, in words for the page.
+    """
+
+    breaks: tuple[str, ...]
+    affects: tuple[tuple[str, str], ...]
+    is_shown: Rule
+    where: str = "server.log"
+    means: str
+
+    def is_in(self, system: str) -> bool:
+        """Return whether a system is a release with the bug."""
+        try:
+            version = plan_from({"system": system}).version_numbers
+        except PlanError:
+            return False
+        pairs = ((_numbers(one), _numbers(other)) for one, other in self.affects)
+        return any(first <= version < fixed for first, fixed in pairs)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def shows(mechanism: Mechanism, run: RunPaths) -> tuple[str, ...]:
+    """Return those anomalies of a run that decide its verdict and show the mechanism.
+
+    Only examples count that are trusted and not allowed. The release does not matter.
+    """
+    verdict, logs = read_verdict(run.verdict), Logs(run)
+    found = []
+    for name in mechanism.breaks:
+        summary = verdict.anomalies.get(name) if verdict else None
+        if summary is None or not decides(summary):
+            continue
+        examples = (each for each in summary.examples if each.trusted and not each.allowed)
+        if any(mechanism.is_shown(each, logs) for each in examples):
+            found.append(name)
+    return tuple(found)
+
+
+def _place(example: Example) -> str:
+    return f"{example.topic}-{example.partition}"
+
+
+def _out_of_sync(example: Example) -> list[str]:
+    """Return the members that an `isr-not-restored` does not have in its ISR."""
+    members, isr = (_brokers(example, name) for name in ("members", "isr"))
+    return [f"n{each}" for each in members if each not in isr]
+
+
+def _brokers(example: Example, name: str) -> list[int]:
+    value = example.evidence.get(name)
+    return [each for each in value if isinstance(each, int)] if isinstance(value, list) else []
+
+
+def _names(example: Example, node: str) -> bool:
+    """Return whether an anomaly's texts, or its evidence, name a node."""
+    told = [example.sentence, example.cause, *map(str, example.evidence.values())]
+    broker = node.removeprefix("n")
+    return re.search(rf"\b{node}\b|\bbroker {broker}\b", "\n".join(told)) is not None
+
+
+def _renounces(example: Example, logs: Logs) -> bool:
+    pattern = (
+        r"exception while renouncing leadership[^\n]*\n(?:[^\n\[]*NullPointerException[^\n]*\n)"
+        r"\s+at [^\n]*HashTier\.mergeFrom"
+    )
+    return any(re.search(pattern, logs.of(node)) for node in _out_of_sync(example))
+
+
+_TRUNCATES = (
+    r"Truncating partition {place} with \w+\(offset=(\d+)[^\n]* due to leader epoch and offset"
+    r"|partition={place}, [^\n]*Non-monotonic update of high watermark from \(offset=(\d+)[^\n]*?"
+    r"to \(offset=(\d+)"
+)
+
+
+def _truncates_late(example: Example, logs: Logs) -> bool:
+    """Return whether a fetcher cut the log below the high watermark, at the anomaly's offsets."""
+    mark, end = (example.evidence.get(name) for name in ("high_watermark", "log_end"))
+    if not isinstance(mark, int) or not isinstance(end, int):
+        return False
+    text, cut = logs.of(str(example.evidence.get("node"))), -1
+    for each in re.finditer(_TRUNCATES.format(place=re.escape(_place(example))), text):
+        to, high, low = (int(number or -1) for number in each.groups())
+        if to >= 0:
+            cut = to
+        elif low == cut <= end < mark <= high:
+            return True
+    return False
+
+
+def _is_late(example: Example, _logs: Logs) -> bool:
+    return "appended it behind the end of its own transaction (KAFKA-14402)" in example.cause
+
+
+_LOADED = re.compile(
+    r"acknowledged op \S+.* and (n\d+), elected later \(epoch \d+\), answered with the older"
+    r" position of op "
+)
+
+
+def _loads_a_part(example: Example, logs: Logs) -> bool:
+    """Return whether a coordinator that had loaded its log answered with an older commit."""
+    found = _LOADED.search(example.cause)
+    led = re.search(r"leader of (__consumer_offsets-\d+)", example.cause)
+    if not found or not led or "cut its copy" in example.cause:
+        return False
+    loaded = rf"Finished loading offsets (?:and group metadata )?from {led[1]}\b"
+    return re.search(loaded, logs.of(found[1])) is not None
+
+
+def _removes_the_new_replica(example: Example, logs: Logs) -> bool:
+    place = re.escape(_place(example))
+    return any(_removes(logs, node, place) for node in _out_of_sync(example))
+
+
+def _removes(logs: Logs, node: str, place: str) -> bool:
+    """Return whether a broker refused a topic's new id, and then removed the replica for good."""
+    refused = rf"Unable to start fetching {place} with topic ID \S+ due to InconsistentTopicId"
+    text = logs.of(node)
+    stray = re.search(rf"Found stray log dir Log\(dir=[^,\n]*/{place}, ", text)
+    if not stray or not re.search(refused, logs.of(node, "state-change.log")):
+        return False
+    removed = re.search(rf"Log for partition {place} is renamed to ", text[stray.end() :])
+    behind = text[stray.end() + removed.end() :] if removed else ""
+    return bool(removed) and not re.search(rf"Created log for partition {place} ", behind)
+
+
+def _damages_its_index(example: Example, logs: Logs) -> bool:
+    """Return whether a cleaner of the anomaly's partition fails at the index of aborted ones."""
+    place = re.escape(_place(example))
+    pattern = (
+        rf"Marking its partition \({place}\) as uncleanable(?:(?!\n\[\d)[\s\S])*?"
+        r"The last offset of appended transactions must increase sequentially"
+    )
+    return any(re.search(pattern, logs.of(node)) for node in logs.nodes)
+
+
+def _loads_while_it_writes(example: Example, logs: Logs) -> bool:
+    pattern = (
+        r"Error applying topics delta[^\n]*\n[^\n]*IllegalStateException: Transaction"
+        r"(?:(?!\n\[\d)[\s\S])*?TransactionMetadata\.completeTransitionTo"
+    )
+    nodes = (node for node in logs.nodes if _names(example, node))
+    return any(re.search(pattern, logs.of(node)) for node in nodes)
+
+
+def _waits_in_a_produce(example: Example, logs: Logs) -> bool:
+    """Return whether a deadlock that the anomaly reports is one of a produce."""
+    told = example.evidence.get("stacks")
+    named = [str(each).partition(":")[0] for each in told] if isinstance(told, list) else []
+    pattern = r"Java-level deadlock:(?:(?!Found \d+ deadlock)[\s\S])*?DelayedProduce\.safeTryCompl"
+    return any(re.search(pattern, logs.of(node, "stdout.log")) for node in named)
+
+
+def _cannot_load(example: Example, logs: Logs) -> bool:
+    pattern = (
+        r"Failed to load metadata from __consumer_offsets[^\n]*(?:\n(?!\[)[^\n]*)?"
+        r"Received a tombstone record to delete "
+    )
+    nodes = (node for node in logs.nodes if _names(example, node))
+    return any(re.search(pattern, logs.of(node)) for node in nodes)
+
+
+def _waits_for_its_session(_example: Example, logs: Logs) -> bool:
+    """Return whether a controller waits for its lock while the lock's holder waits for it."""
+    return any(
+        "KafkaController$Expire.waitUntilProcessed" in dump and _is_blocked(dump)
+        for node in logs.nodes
+        for dump in _dumps(logs.of(node, "stdout.log"))
+    )
+
+
+def _dumps(text: str) -> Iterator[str]:
+    yield from text.split("Full thread dump")[1:]
+
+
+def _is_blocked(dump: str) -> bool:
+    thread = re.search(r'"controller-event-thread"(?:(?!\n\n)[\s\S])*', dump)
+    return thread is not None and "ZooKeeperClient.handleRequests" in thread[0]
+
+
+MECHANISMS = {
+    "KAFKA-14946": Mechanism(
+        breaks=("isr-not-restored",), affects=(("3.3.0", "3.4.1"),), is_shown=_renounces,
+        means="the broker that is out of sync failed in `HashTier.mergeFrom` as its controller"
+        " reverted its state",
+    ),
+    "KAFKA-14704": Mechanism(
+        breaks=("log-end-regression",), affects=(("2.7.0", "3.4.1"),), is_shown=_truncates_late,
+        means="the follower's fetcher truncated this partition by the leader's epochs, below the"
+        " high watermark and at the offsets of the anomaly",
+    ),
+    "KAFKA-14402": Mechanism(
+        breaks=("G1a",), affects=(("0.11.0.0", "4.0.0"),), is_shown=_is_late, where=VERDICT,
+        means="the logs prove that the record lies behind the end of its own transaction",
+    ),
+    "KAFKA-5600": Mechanism(
+        breaks=("commit-lost",), affects=(("0.11.0.0", "0.11.0.1"),), is_shown=_loads_a_part,
+        where=f"{VERDICT}, server.log",
+        means="a coordinator that was elected later, and that loaded the log of positions, answers"
+        " with an older one; no log was truncated",
+    ),
+    "KAFKA-14616": Mechanism(
+        breaks=("isr-not-restored",), affects=(("3.3.0", "3.7.0"),),
+        is_shown=_removes_the_new_replica, where="server.log, state-change.log",
+        means="the broker that is out of sync refused this topic's new id, took the replica for a"
+        " stray one, removed it and made no other",
+    ),
+    "KAFKA-13727": Mechanism(
+        breaks=("lost-write", "torn-transaction"), is_shown=_damages_its_index,
+        affects=(("0.11.0.0", "2.8.2"), ("3.0.0", "3.0.2"), ("3.1.0", "3.1.1")),
+        means="the cleaner of this partition fails at an index of aborted transactions whose"
+        " offsets do not increase",
+    ),
+    "KAFKA-15468": Mechanism(
+        breaks=("slow-election", "unavailable"), affects=(("3.3.0", "3.8.0"),),
+        is_shown=_loads_while_it_writes,
+        means="the elected broker fails to apply the election, because a transaction is in a state"
+        " of before",
+    ),
+    "KAFKA-5970": Mechanism(
+        breaks=("unavailable", "isr-not-restored"), is_shown=_waits_in_a_produce,
+        affects=(("0.11.0.0", "0.11.0.2"),), where="stdout.log",
+        means="the anomaly reports a deadlock of a broker, in which a thread completes a produce",
+    ),
+    "KAFKA-19862": Mechanism(
+        breaks=("group-stuck", "commit-lost"), affects=(("4.0.0", "4.1.2"),),
+        is_shown=_cannot_load,
+        means="the coordinator that the anomaly names cannot load a group, because compaction"
+        " removed records before a tombstone",
+    ),
+    "KAFKA-6879": Mechanism(
+        breaks=("unavailable", "isr-not-restored"), affects=(("1.1.0", "1.1.1"),),
+        is_shown=_waits_for_its_session, where="stdout.log",
+        means="in one dump, the controller's thread waits for ZooKeeper's client, and the thread of"
+        " the ended session waits for the controller",
+    ),
+}  # fmt: skip

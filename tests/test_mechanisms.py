@@ -1,0 +1,311 @@
+"""What shows the bug of a ticket: recorded lines with it, and recorded lines that look like it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.mechanisms import MECHANISMS, shows
+from results.record.paths import RunPaths
+from results.record.terms import AnomalyClass, Validity
+from results.record.verdict import AnomalySummary, Example, Verdict
+from results.verdict_json import write_verdict
+
+OUT: Mapping[str, object] = {"members": [1, 2, 3], "isr": [1, 2]}
+"""Broker 3 is out of sync."""
+
+
+def broken_by(anomaly: str, folder: Path, **values: object) -> RunPaths:
+    """Return a run with a verdict of one anomaly, which is trusted and not allowed."""
+    base: dict[str, object] = {
+        "sentence": "it broke", "evidence": {}, "topic": "log-0", "topic_id": "", "partition": 0,
+        "offset": -1, "allowed": False, "trusted": True, "why": "", "cause": "",
+    }  # fmt: skip
+    return judged(anomaly, folder, Example(**{**base, **values}))  # type: ignore[arg-type]  # As above.
+
+
+def judged(anomaly: str, folder: Path, *examples: Example, count: int = 0) -> RunPaths:
+    run, many = RunPaths(folder), count or len(examples)
+    folder.mkdir(parents=True)
+    summary = AnomalySummary(
+        anomaly_class=AnomalyClass.SAFETY, count=many, examples=examples,
+        allowed=sum(each.allowed for each in examples),
+        trusted=sum(each.trusted for each in examples),
+    )  # fmt: skip
+    verdict = Verdict(
+        run_id="log/1", valid=Validity.INVALID, judge="contract", engine="local",
+        anomalies={anomaly: summary}, unknown_because=(),
+    )  # fmt: skip
+    write_verdict(run, verdict)
+    return run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """An anomaly, and what the brokers logged."""
+
+    anomaly: str
+    example: Mapping[str, object] = field(default_factory=dict)
+    logs: Mapping[str, str] = field(default_factory=dict)
+
+    def write(self, run: RunPaths) -> None:
+        for name, text in self.logs.items():
+            node, _, file = name.partition("/")
+            path = run.root / "nodes" / node / "logs" / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def shown(self, ticket: str, folder: Path) -> tuple[str, ...]:
+        run = broken_by(self.anomaly, folder / "run", **self.example)
+        self.write(run)
+        return shows(MECHANISMS[ticket], run)
+
+    def without(self, text: str, other: str = "") -> "Case":
+        """Return the case with another text in each log."""
+        assert any(text in each for each in self.logs.values())
+        return replace(self, logs={name: each.replace(text, other)
+                                   for name, each in self.logs.items()})  # fmt: skip
+
+    def told(self, **example: object) -> "Case":
+        return replace(self, example={**self.example, **example})
+
+
+RENOUNCED = Case(
+    anomaly="isr-not-restored", example={"evidence": OUT},
+    logs={"n3/server.log": """\
+[2023-01-04 06:23:20,276] ERROR Encountered fatal fault: exception while renouncing leadership \
+(org.apache.kafka.server.fault.ProcessExitingFaultHandler)
+java.lang.NullPointerException
+\tat org.apache.kafka.timeline.SnapshottableHashTable$HashTier.mergeFrom(SnapshottableHashTable.j\
+ava:125)
+\tat org.apache.kafka.timeline.Snapshot.mergeFrom(Snapshot.java:68)
+"""},
+)  # fmt: skip
+TRUNCATED = Case(
+    anomaly="log-end-regression",
+    example={"evidence": {"node": "n2", "high_watermark": 336, "log_end": 334}},
+    logs={"n2/server.log": """\
+[2026-11-28 20:47:09,266] INFO [ReplicaFetcher replicaId=2, leaderId=3, fetcherId=0] Truncating \
+partition log-0-0 with TruncationState(offset=333, completed=true) due to leader epoch and offset \
+EpochEndOffset(errorCode=0, partition=0, leaderEpoch=1, endOffset=333) \
+(kafka.server.ReplicaFetcherThread)
+[2026-11-28 20:47:09,267] INFO [UnifiedLog partition=log-0-0, dir=/data] Truncating to offset 333 \
+(kafka.log.UnifiedLog)
+[2026-11-28 20:47:09,269] WARN [UnifiedLog partition=log-0-0, dir=/data] Non-monotonic update of \
+high watermark from (offset=337 segment=[301:7031]) to (offset=333 segment=[301:6998]) \
+(kafka.log.UnifiedLog)
+"""},
+)  # fmt: skip
+LATE = Case(
+    anomaly="G1a",
+    example={
+        "cause": "n1, leader of epoch 0, appended it behind the end of its own transaction"
+                 " (KAFKA-14402): that transaction's marker stands at 1, behind its record at 0"
+    },
+)  # fmt: skip
+LOADED = Case(
+    anomaly="commit-lost",
+    example={
+        "cause": "n1, leader of __consumer_offsets-0 in epoch 0, acknowledged op p1#9 and was hit"
+                 " by kill at 40.100 s, and n2, elected later (epoch 1), answered with the older"
+                 " position of op p1#2: it lacked what had been acknowledged, or had not loaded it"
+    },
+    logs={"n2/server.log": """\
+[2026-11-28 09:30:41,275] INFO [Group Metadata Manager on Broker 2]: Finished loading offsets and \
+group metadata from __consumer_offsets-0 in 12 milliseconds. \
+(kafka.coordinator.group.GroupMetadataManager)
+"""},
+)  # fmt: skip
+STRAY = Case(
+    anomaly="isr-not-restored",
+    example={"evidence": OUT, "topic": "__logquake-remade-2", "partition": 0},
+    logs={
+        "n3/state-change.log": """\
+[2026-11-28 20:51:03,731] ERROR [Broker id=3] Unable to start fetching __logquake-remade-2-0 with \
+topic ID VGXW2FYmTpCf9WqqaQtvEg due to InconsistentTopicIdException (state.change.logger)
+""",
+        "n3/server.log": """\
+[2026-11-28 20:51:06,365] INFO Found stray log dir Log(dir=/data/__logquake-remade-2-0, \
+topicId=t8Kg_I8WSESu7z5lyW-wfw, topic=__logquake-remade-2, partition=0, highWatermark=0, \
+lastStableOffset=0, logStartOffset=0, logEndOffset=3): the topicId t8Kg_I8WSESu7z5lyW-wfw does not \
+exist in the metadata image (kafka.server.metadata.BrokerMetadataPublisher$)
+[2026-11-28 20:51:06,519] INFO Log for partition __logquake-remade-2-0 is renamed to \
+/data/__logquake-remade-2-0.135053a77e35416bb742035393b62a4e-delete and is scheduled for deletion \
+(kafka.log.LogManager)
+""",
+    },
+)  # fmt: skip
+MADE_AGAIN = """\
+[2026-11-28 20:51:20,661] INFO Created log for partition __logquake-remade-2-0 in \
+/data/__logquake-remade-2-0 with properties {cleanup.policy=delete} (kafka.log.LogManager)
+"""
+CLEANED = Case(
+    anomaly="lost-write",
+    logs={"n1/server.log": """\
+[2026-11-28 10:30:41,275] WARN [kafka-log-cleaner-thread-0]: Unexpected exception thrown when \
+cleaning log Log(dir=/data/log-0-0, topic=log-0, partition=0, highWatermark=90). Marking its \
+partition (log-0-0) as uncleanable (kafka.log.LogCleaner)
+kafka.log.LogCleaningException: The last offset of appended transactions must increase \
+sequentially, but 67 is not greater than current last offset 67 of index \
+/data/log-0-0/00000000000000000000.txnindex.cleaned
+"""},
+)  # fmt: skip
+ELECTED = Case(
+    anomaly="slow-election", example={"evidence": {"believed": ["broker 2"]}},
+    logs={"n2/server.log": """\
+[2026-11-28 21:02:28,135] ERROR Encountered metadata publishing fault: Error applying topics delta \
+in MetadataDelta up to 269 (org.apache.kafka.server.fault.LoggingFaultHandler)
+java.lang.IllegalStateException: TransactionalId keyed-4 failed transition to state \
+TxnTransitMetadata(producerId=1009, lastProducerId=1009)
+\tat kafka.coordinator.transaction.TransactionMetadata.throwStateTransitionFailure(TransactionMet\
+adata.scala:512)
+\tat kafka.coordinator.transaction.TransactionMetadata.completeTransitionTo(TransactionMetadata.s\
+cala:425)
+\tat kafka.cluster.Partition.makeLeader(Partition.scala:665)
+"""},
+)  # fmt: skip
+DEADLOCK = """\
+Found one Java-level deadlock:
+=============================
+"kafka-request-handler-2":
+  waiting to lock monitor 0x00007f19a0018750 (object 0x00000000e26611c0, a kafka.coordinator.\
+transaction.TxnTransitMetadata),
+  which is held by "kafka-request-handler-1"
+
+Java stack information for the threads listed above:
+===================================================
+"kafka-request-handler-2":
+\tat kafka.server.DelayedProduce.safeTryComplete(DelayedProduce.scala:75)
+\t- waiting to lock <0x00000000e26611c0> (a kafka.coordinator.transaction.TxnTransitMetadata)
+
+Found 1 deadlock.
+"""
+LOCKED = Case(
+    anomaly="unavailable",
+    example={"evidence": {"stacks": ["n1: deadlock: kafka-request-handler-2 waits for others"]}},
+    logs={"n1/stdout.log": DEADLOCK},
+)  # fmt: skip
+TOMBSTONE = Case(
+    anomaly="group-stuck", example={"cause": "n1, leader of __consumer_offsets-1, refuses it"},
+    logs={"n1/server.log": """\
+[2026-11-28 21:42:59,532] ERROR [GroupCoordinator id=1] Failed to load metadata from \
+__consumer_offsets-1 with epoch 2 due to java.lang.IllegalStateException: Received a tombstone \
+record to delete member a-1 but did not receive ConsumerGroupCurrentMemberAssignmentValue \
+tombstone.. (org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime)
+"""},
+)  # fmt: skip
+SESSION = Case(
+    anomaly="isr-not-restored", example={"evidence": OUT},
+    logs={"n1/stdout.log": """\
+Full thread dump OpenJDK 64-Bit Server VM (17.0.15+6-Debian-1deb12u1 mixed mode):
+"controller-event-thread" #44 prio=5 waiting on condition
+\tat java.util.concurrent.locks.ReentrantReadWriteLock$ReadLock.lock(ReentrantReadWriteLock.java)
+\tat kafka.zookeeper.ZooKeeperClient.handleRequests(ZooKeeperClient.scala:145)
+
+"zk-session-expiry-handler0" #46 daemon prio=5 waiting on condition
+\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:230)
+\tat kafka.controller.KafkaController$Expire.waitUntilProcessed(KafkaController.scala:1504)
+"""},
+)  # fmt: skip
+GUILTY = {
+    "KAFKA-14946": RENOUNCED, "KAFKA-14704": TRUNCATED, "KAFKA-14402": LATE, "KAFKA-5600": LOADED,
+    "KAFKA-14616": STRAY, "KAFKA-13727": CLEANED, "KAFKA-15468": ELECTED, "KAFKA-5970": LOCKED,
+    "KAFKA-19862": TOMBSTONE, "KAFKA-6879": SESSION,
+}  # fmt: skip
+INNOCENT = [
+    # Another exception; a broker that is in sync.
+    ("KAFKA-14946", RENOUNCED.without("NullPointerException", "IllegalStateException")),
+    ("KAFKA-14946", RENOUNCED.told(evidence={"members": [1, 2, 3], "isr": [2, 3]})),
+    # A leader's lower high watermark (recorded on 3.5.1); by the own high watermark; another
+    # partition, other offsets, another node.
+    ("KAFKA-14704", replace(TRUNCATED, logs={"n2/server.log": """\
+[2026-11-28 20:50:19,565] WARN [UnifiedLog partition=log-0-0, dir=/data] Non-monotonic update of \
+high watermark from (offset=337segment=[0:28801]) to (offset=333segment=[-1:-1]) \
+(kafka.log.UnifiedLog)
+"""})),
+    ("KAFKA-14704", TRUNCATED.without("due to leader epoch and offset", "due to local high")),
+    ("KAFKA-14704", TRUNCATED.told(partition=1)),
+    ("KAFKA-14704", TRUNCATED.without("offset=337 ", "offset=335 ")),
+    ("KAFKA-14704", TRUNCATED.told(evidence={"node": "n2", "high_watermark": 336, "log_end": 330})),
+    ("KAFKA-14704", TRUNCATED.told(evidence={"node": "n1", "high_watermark": 336, "log_end": 334})),
+    # The marker may have ended an empty transaction.
+    ("KAFKA-14402", LATE.told(cause="its own may be that at 774, which ends no other record: then"
+                              " it was appended behind the end of its transaction (KAFKA-14402)")),
+    # No failover; an unknown broker; a cut log; nothing was loaded.
+    ("KAFKA-5600", LOADED.told(cause="n1, leader of __consumer_offsets-0 in epoch 0, coordinated"
+                               " the group all along: it acknowledged op 9, and 2.0 s later it"
+                               " answered with the older position of op 2, without an election"
+                               " in between")),
+    ("KAFKA-5600", LOADED.told(cause="the coordinator had acknowledged op 9, and answered with the"
+                               " older position of op 2; the record does not have who led"
+                               " __consumer_offsets, so it does not show which broker that was")),
+    ("KAFKA-5600", LOADED.told(cause=f"{LOADED.example['cause']}; n1 cut its copy from offset 3")),
+    ("KAFKA-5600", LOADED.without("__consumer_offsets-0 in 12", "__consumer_offsets-1 in 12")),
+    # The old replica only; the topic was made again there; another partition; another broker.
+    ("KAFKA-14616", STRAY.without("InconsistentTopicIdException", "KafkaStorageException")),
+    ("KAFKA-14616", replace(STRAY, logs={**STRAY.logs, "n3/server.log":
+                            STRAY.logs["n3/server.log"] + MADE_AGAIN})),
+    ("KAFKA-14616", STRAY.told(topic="log-0")),
+    ("KAFKA-14616", STRAY.told(evidence={"members": [1, 2, 3], "isr": [2, 3]})),
+    # An I/O error; another partition; a later line.
+    ("KAFKA-13727", CLEANED.without("The last offset of appended transactions must increase \
+sequentially", "Input/output error")),
+    ("KAFKA-13727", CLEANED.told(partition=1)),
+    ("KAFKA-13727", replace(CLEANED, anomaly="G1a")),
+    # Another broker; another failure of the same code.
+    ("KAFKA-15468", ELECTED.told(evidence={"believed": ["broker 1"]})),
+    ("KAFKA-15468", ELECTED.without("java.lang.IllegalStateException", "java.lang.Error")),
+    # Another deadlock, before a dump with a produce; a deadlock that the anomaly does not report.
+    ("KAFKA-5970", LOCKED.without("Found 1 deadlock.\n").without(
+        "\tat kafka.server.DelayedProduce.safeTryComplete(DelayedProduce.scala:75)\n",
+        "\nFound 1 deadlock.\nFull thread dump\n\tat kafka.server.DelayedProduce.safeTryComplete")),
+    ("KAFKA-5970", LOCKED.told(evidence={"stacks": []})),
+    # Recorded on 4.4.0: the broker no longer led.
+    ("KAFKA-19862", replace(TOMBSTONE, logs={"n1/server.log": """\
+[2026-11-28 21:42:59,532] ERROR [GroupCoordinator id=1] Failed to load metadata from \
+__consumer_offsets-1 with epoch 2 due to Stopped loading records from __consumer_offsets-1 because \
+the partition is not online or is no longer the leader.. \
+(org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime)
+"""})),
+    ("KAFKA-19862", TOMBSTONE.told(cause="n2, leader of __consumer_offsets-1, refuses it")),
+    # The controller works; two dumps.
+    ("KAFKA-6879", SESSION.without("kafka.zookeeper.ZooKeeperClient.handleRequests", "a.b")),
+    ("KAFKA-6879", SESSION.without('\n"zk-session', '\nFull thread dump\n"zk-session')),
+]  # fmt: skip
+
+
+def test_every_mechanism_has_a_guilty_and_an_innocent_run() -> None:
+    assert GUILTY.keys() == MECHANISMS.keys()
+    assert {ticket for ticket, _ in INNOCENT} == MECHANISMS.keys()
+
+
+@pytest.mark.parametrize("ticket", MECHANISMS)
+def test_what_was_logged_with_the_bug_shows_it(ticket: str, tmp_path: Path) -> None:
+    case = GUILTY[ticket]
+    assert case.shown(ticket, tmp_path) == (case.anomaly,)
+    others = {other: case.shown(other, tmp_path / other) for other in MECHANISMS if other != ticket}
+    assert not any(others.values())
+
+
+@pytest.mark.parametrize(("ticket", "case"), INNOCENT)
+def test_what_only_looks_like_it_does_not_show_it(ticket: str, case: Case, tmp_path: Path) -> None:
+    assert case.shown(ticket, tmp_path) == ()
+
+
+def test_only_examples_that_decide_the_verdict_count(tmp_path: Path) -> None:
+    mechanism = MECHANISMS["KAFKA-14402"]
+    late = Example(
+        sentence="it broke", evidence={}, topic="log-0", topic_id="", partition=0, offset=1,
+        allowed=False, trusted=True, why="", cause=str(LATE.example["cause"]),
+    )  # fmt: skip
+    allowed, doubted = replace(late, allowed=True), replace(late, trusted=False)
+    other = replace(late, cause="")
+    assert shows(mechanism, judged("G1a", tmp_path / "late", other, late)) == ("G1a",)
+    for name, examples in {
+        "both": (allowed, doubted),
+        "another": (other, allowed, doubted),
+    }.items():
+        assert shows(mechanism, judged("G1a", tmp_path / name, *examples)) == ()
+    assert shows(mechanism, judged("lost-write", tmp_path / "lost", late)) == ()
+    assert shows(mechanism, RunPaths(tmp_path / "unjudged")) == ()
