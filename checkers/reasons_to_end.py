@@ -25,7 +25,7 @@ from checkers.facts import RunFacts
 from checkers.group import Group
 from results.record.clock import NS_PER_S
 from results.record.terms import NO_HANDLE, UNMEASURED
-from results.record.tuning import number_of
+from results.record.tuning import gives_up_ms
 
 _TAKING = ("wipe", "bit-flip", "power-loss")
 _HINDERING = ("disk-full", "read-only")
@@ -49,13 +49,6 @@ _WANTS = frozenset({HANDLES, PROCESSOR, MEMORY})
 _STALLS = "stall"
 """The fault family that does the same through stalling links. Each request and each response may
 take one stall, and a broker's start has many requests."""
-_FOR_KEEPER = {"zookeeper.connection.timeout.ms": 30_000}
-"""How long a starting broker waits for ZooKeeper, by default."""
-_FOR_CONTROLLER = {
-    "initial.broker.registration.timeout.ms": 60_000,
-    "server.max.startup.time.ms": 60_000,  # Without an end by default: the other one comes first.
-}
-"""How long a starting broker waits for a controller, by default."""
 _REGISTERS_NS = 5 * NS_PER_S
 """A starting broker may wait for so long already when a fault begins to keep it away."""
 _SEEN_LATE_NS = 2 * FOUND_LATE_NS
@@ -338,10 +331,8 @@ def _shut_out(facts: RunFacts, mine: Sequence[_Fault], faults: Sequence[_Fault],
 
 def _gives_up_ns(facts: RunFacts, node: str) -> int:
     """Return how long a starting broker waits for ZooKeeper or a controller, by its settings."""
-    waits = _FOR_KEEPER if facts.plan.kept_outside else _FOR_CONTROLLER
     settings = {**facts.plan.broker, **facts.plan.node.get(node, {})}
-    told = (number_of(settings.get(name, "")) or default for name, default in waits.items())
-    return min(told) * 1_000_000
+    return gives_up_ms(settings, kept_outside=facts.plan.kept_outside) * 1_000_000
 
 
 def _given_up_between(facts: RunFacts, end: End) -> tuple[int, int]:
