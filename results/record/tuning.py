@@ -73,6 +73,10 @@ _WAITS_FOR_CONTROLLER = {
     "server.max.startup.time.ms": 60_000,
 }
 """How long a starting broker waits for a controller. The second one has no limit by default."""
+LAG_TIME = "replica.lag.time.max.ms"
+"""Broker setting: a follower that is behind for longer leaves the ISR."""
+OUR_LAG_MS, KAFKAS_LAG_MS = 4_000, 30_000
+"""Its value for Logquake's own brokers, and Kafka's default."""
 ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 _FIRST_TO_HEED_IT = (0, 11, 0, 2)
 """First version that uses this setting. Earlier coordinators checked once a minute (KAFKA-6119)."""
