@@ -10,11 +10,11 @@ from pathlib import Path
 from cluster.files.properties import properties
 from cluster.nodes import is_controller, node_id
 from cluster.protocol import Endpoint
-from cluster.sessions import LAG_TIME, OURS, SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT
+from cluster.sessions import OURS, SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT
 from results.record.plan import Plan
 from results.record.shares import OF_BROKERS, STATE_COPIES, has_shares
 from results.record.terms import Mode
-from results.record.tuning import ABORT_INTERVAL
+from results.record.tuning import ABORT_INTERVAL, LAG_TIME
 
 CONTROLLER_LISTENER = "CONTROLLER"
 BROKER_LISTENER = "BROKER"
