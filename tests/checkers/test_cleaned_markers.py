@@ -197,7 +197,7 @@ def test_another_log_must_lack_all_records_of_the_transaction() -> None:
     assert not may({"n2": [HELD, MARKER, LAST], "n3": [HELD, MARKER, LAST]}), "nobody cleaned it"
     assert not may({"n1": [HELD, rest, LAST], "n2": [rest, LAST], "n3": [rest, LAST]})
     assert may({"n1": [HELD, rest, LAST]})
-    short = {"n2": [(2, NEXT, 1)], "n3": [HELD, MARKER, LAST]}
+    short: dict[str, Log] = {"n2": [(2, NEXT, 1)], "n3": [HELD, MARKER, LAST]}
     assert not may(short, ends={"n2": 3}), "that log never reached it"
 
 
