@@ -25,10 +25,11 @@ What would not prove it: the following ends are explained.
   be too many open files, or log folders that failed because of this.
 - The process gets SIGKILL while a fault leaves it little memory, and the kernel counted a kill in
   the node's control group. The next process has its normal limits and no excuse.
-- A fault ended the broker, and its restart happened during another fault, which lasted until Kafka
-  gave up: the broker found no controller, or found it too late. If the broker logged last errors,
-  they must be about giving up. A stall must be confirmed on links to its controllers. A slow disk
-  or a lack of a resource must be on its own node or on a controller's.
+- A fault ended the broker, and its restart fell into other faults: it found no controller, or a
+  late one. They must last as long as Kafka waits: 60 s for a controller, 30 s for ZooKeeper, or as
+  the plan sets it. They must last until Kafka gave up, or end less than 10 s before. Any last words
+  must be about giving up. A stall must be confirmed on links to its controllers. A slow disk or a
+  lack of a resource must be on its own node or on a controller's.
 
 A disk fault does not explain a signal from outside.
 """

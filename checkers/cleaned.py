@@ -39,7 +39,6 @@ from checkers.columns import (
     equal,
     ints,
     present,
-    select,
     stack,
     within,
 )
@@ -241,33 +240,3 @@ def retention_ns(facts: RunFacts) -> int:
     """Return the minimum time for which a log keeps tombstones and markers, in nanoseconds."""
     told = (number_of(each.get(_RETENTION, "")) for each in facts.plan.settings)
     return min((each for each in told if each is not None), default=_DAY_MS) * 1_000_000
-
-
-def may_lack_marker(group: Group, offset: int) -> bool:
-    """Return whether the last leader may have returned too late to fetch a transaction's marker.
-
-    A cleaner removes a marker `delete.retention.ms` after the records of its transaction. A replica
-    that is away for longer may keep such a record, and never get the marker. Then the transaction
-    is open for this replica alone. Kafka promises nothing to such a replica.
-
-    Args:
-        group: The partition.
-        offset: The offset of a record of the transaction.
-    """
-    leader = group.leader.node if group.leader else ""
-    if not leader or not group.facts.compacted:
-        return False
-    logs = group.logs.get(FINAL, {}).values()
-    cleaned = [each for each in logs if each.start <= offset < each.end and each.at(offset) is None]
-    return any(each.node != leader for each in cleaned) and _was_away(group, leader, offset)
-
-
-def _was_away(group: Group, node: str, offset: int) -> bool:
-    """Return whether a log beyond an offset stopped growing for longer than markers stay."""
-    states = group.table("replica_states")
-    told = equal(states, "node", node) & present(states, "observed_ns")
-    rows = select(states, told & present(states, "log_end_offset")).sort_by("observed_ns")
-    times, ends = ints(rows, "observed_ns"), ints(rows, "log_end_offset")
-    begins = np.flatnonzero(np.append(NONE, ends[:-1]) != ends)
-    stayed = np.diff(times[begins]) > retention_ns(group.facts)
-    return bool((stayed & (ends[begins[:-1]] > offset)).any())

@@ -11,10 +11,10 @@ that stays open blocks every read_committed reader of the partition. Only an ope
 it (KIP-664). Documented causes: KAFKA-14402 (before 3.6), KAFKA-9144, KAFKA-12671.
 
 What would not prove it: an open transaction that is too young at the last observation is a gap. A
-partition that has not recovered does not count. In a compacted topic, a leader that was away for
-longer than `delete.retention.ms` may lack the marker, so the anomaly is not trusted. The anomaly is
-allowed if a marker, or the coordinator's own log, may have been lost. The loss may come from an
-unclean election, or from the disks of all replicas.
+partition that has not recovered does not count. In a compacted topic, a leader that was out of sync
+for longer than `delete.retention.ms` may lack the marker (`cleaned_markers`). Then the anomaly is
+not trusted. The anomaly is allowed if a marker, or the coordinator's own log, may have been lost.
+The loss may come from an unclean election, or from the disks of all replicas.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from checkers.calm import silent_ns
 from checkers.changes import was_quiet
-from checkers.cleaned import may_lack_marker
+from checkers.cleaned_markers import may_lack_marker
 from checkers.client_reasons import marker_doubt
 from checkers.columns import NONE, equal, ints, present, select
 from checkers.excuses import TAKES_RECORDS

@@ -14,7 +14,9 @@ offset are decided and stay so: a later transaction begins above it (KIP-98).
 
 What would not prove it: a follower's own high watermark always lags. An old leader may still answer
 in its old epoch while a new leader is ahead. Two answers of one epoch that overlap in time have no
-order. The anomaly is allowed after an unclean election, and after a power loss of all replicas.
+order. The anomaly is allowed after an unclean election, and after a power loss of all replicas. A
+lower last stable offset is not trusted if a cleaner may have removed a marker before the leader got
+it (`cleaned_markers`).
 """
 
 from dataclasses import dataclass
@@ -30,7 +32,7 @@ from checkers.announcements import (
     latest,
 )
 from checkers.changes import NEVER_NS
-from checkers.cleaned import may_lack_marker
+from checkers.cleaned_markers import may_lack_marker
 from checkers.columns import NONE, Ints, equal, ints, select
 from checkers.disk_losses import all_lost, first_known_ns, lost_on_disks
 from checkers.epoch_starts import epoch_starts

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from checkers.acknowledger import KNOWN_NS, LOOK_NS, looks_at
 from checkers.changes import NEVER_NS
-from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, present, select, take, texts
+from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, texts
 from checkers.controllers_log import entries, undisputed
 from checkers.disk_losses import replicas_of
 from checkers.facts import FINAL, RunFacts
@@ -47,13 +47,13 @@ from checkers.protocol import (
 )
 from checkers.reigns import UNENDED_NS
 from checkers.replica_reasons import leader_of, listed
+from checkers.told_isrs import told_by_leaders
 from results.record.clock import NS_PER_S
 from results.record.declared import Sight
-from results.record.terms import AnomalyClass, Source
+from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME = "isr-not-restored"
-_ISR_FROM = (Source.ZOOKEEPER, Source.METADATA)
 _FRESH_NS = 2 * NS_PER_S
 """A log end of at most this age is current, because logs are observed once a second."""
 _BEFORE_NS = LOOK_NS + KNOWN_NS
@@ -81,26 +81,6 @@ class Shrunk:
     by: str
 
 
-def _told(group: Group) -> pa.Table:
-    """Return the reports of the ISR by time, without reports from outdated epochs."""
-    rows = group.table("leadership")
-    known = present(rows, "isr") & present(rows, "observed_ns")
-    sources = (select(rows, known & equal(rows, "source", name)) for name in _ISR_FROM)
-    told = _of_leaders(next((each for each in sources if each.num_rows), rows.slice(0, 0)))
-    epochs, times = ints(told, "leader_epoch"), ints(told, "observed_ns")
-    order = np.lexsort((epochs, times))
-    ranked = epochs[order]
-    newest = ranked == np.maximum.accumulate(ranked) if len(ranked) else ranked >= 0
-    return take(told, order[newest])
-
-
-def _of_leaders(told: pa.Table) -> pa.Table:
-    """Return the reports of brokers about partitions that they lead; without such reports, all."""
-    leaders = [f"n{broker}" for broker in ints(told, "leader").tolist()]
-    own = np.array(leaders, dtype=object) == np.array(texts(told, "observer"), dtype=object)
-    return select(told, own) if own.any() else told
-
-
 def _sizes(told: pa.Table) -> Ints:
     return np.asarray(pc.list_value_length(array_of(told, "isr")).to_numpy(zero_copy_only=False))
 
@@ -114,7 +94,7 @@ def _restored(told: pa.Table, calm_ns: int, members: int) -> Mask:
 
 def _check(group: Group) -> Findings:
     calm_ns, plan = group.facts.calm_from_ns, group.facts.plan
-    told = _told(group)
+    told = told_by_leaders(group)
     if calm_ns is None or not told.num_rows:
         untold = (f"no broker reported the ISR of {group.place}",)
         return Findings(rows=0, gaps=untold if calm_ns is not None and group.remade else ())
@@ -205,7 +185,7 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    isr, told = numbers_in(found, "isr"), _told(group)
+    isr, told = numbers_in(found, "isr"), told_by_leaders(group)
     leader = leader_of(group, int(ints(told, "leader_epoch").max(initial=NONE)))
     away = [f"n{each}" for each in group.facts.brokers if each not in isr]
     away = [each for each in away if looks_at(group, each)]

@@ -5,16 +5,27 @@
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from checkers.changes import FOUND_LATE_NS, HANDLES, MEMORY, PROCESSOR, deeds, takes_keeper
+from checkers.changes import (
+    FOUND_LATE_NS,
+    HANDLES,
+    MEMORY,
+    NEVER_NS,
+    PROCESSOR,
+    SETTLED_NS,
+    deeds,
+    takes_keeper,
+)
 from checkers.columns import ints, select, texts
 from checkers.disk_losses import LYING, Json, heal_begun_ns, json_object, took_nothing, was_begun
 from checkers.facts import RunFacts
 from checkers.group import Group
 from results.record.clock import NS_PER_S
 from results.record.terms import NO_HANDLE, UNMEASURED
+from results.record.tuning import gives_up_ms
 
 _TAKING = ("wipe", "bit-flip", "power-loss")
 _HINDERING = ("disk-full", "read-only")
@@ -36,10 +47,15 @@ _SHUTTING_OUT = (
 _WANTS = frozenset({HANDLES, PROCESSOR, MEMORY})
 """Resource faults that make a controller answer late or not, so a broker cannot reach it."""
 _STALLS = "stall"
-"""The fault family that keeps a broker from its controllers by stalling links. Each request and
-each response may be stalled once, and a broker's start has many requests."""
-_GIVES_UP_NS = 30 * NS_PER_S
-"""A starting broker waits this long for ZooKeeper, and twice this long for a controller."""
+"""The fault family that does the same through stalling links. Each request and each response may
+take one stall, and a broker's start has many requests."""
+_REGISTERS_NS = 5 * NS_PER_S
+"""A starting broker may wait for so long already when a fault begins to keep it away."""
+_SEEN_LATE_NS = 2 * FOUND_LATE_NS
+"""How long after its last log line a broker is seen to have ended: it exits, and is found late."""
+_TIME = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
+"""The begin of a log line: the broker's own time."""
+_FORMAT = "%Y-%m-%d %H:%M:%S,%f"
 _GIVING_UP = re.compile(
     r"unable to register with the controller quorum|Timed out while waiting for"
     r"|fatal error while waiting for the controller to acknowledge|ZooKeeperClientTimeoutException"
@@ -289,13 +305,82 @@ def _killed_by_kernel(end: End, heal: Json) -> bool:
 
 
 def _shut_out(facts: RunFacts, mine: Sequence[_Fault], faults: Sequence[_Fault], end: End) -> bool:
-    """Return whether a broker gave up its start because a fault kept it from its controllers."""
+    """Return whether a broker gave up its start because faults kept it from its controllers.
+
+    Faults count together if one begins before the broker could register after the other. They must
+    last until it gave up, and for as long as Kafka waits. If the last one was over then, the broker
+    must have had too little time to register.
+    """
     is_old = facts.plan.kept_outside and all(each.is_old for each in faults)
     if end.outside or end.signalled or (end.said and not _gave_up(end, is_old=is_old)):
         return False
-    starting = [each for each in mine if _starts(each, end)]
+    gives_up_ns, span = _gives_up_ns(facts, end.node), _given_up_between(facts, end)
+    starting = [
+        each
+        for each in mine
+        if _starts(each, end) and each.asked_ns + gives_up_ns <= span[1]  # Not started before.
+    ]
     away = [each for each in faults if _keeps_away(each, end, facts)]
-    return any(each is not other for each in starting for other in away)
+    grace_ns = SETTLED_NS if end.said else 0
+    return any(
+        max(from_ns + gives_up_ns - _REGISTERS_NS, span[0]) <= min(until_ns, span[1])
+        for each in starting
+        for from_ns, until_ns in _joined((other for other in away if other is not each), grace_ns)
+    )
+
+
+def _gives_up_ns(facts: RunFacts, node: str) -> int:
+    """Return how long a starting broker waits for ZooKeeper or a controller, by its settings."""
+    settings = {**facts.plan.broker, **facts.plan.node.get(node, {})}
+    return gives_up_ms(settings, kept_outside=facts.plan.kept_outside) * 1_000_000
+
+
+def _given_up_between(facts: RunFacts, end: End) -> tuple[int, int]:
+    """Return the earliest and the latest time at which a broker gave up its start.
+
+    Its own log shows how long it lived on, unless the run shifts clocks.
+    """
+    if not end.said:
+        return end.seen_ns, end.seen_ns
+    lived_ns = None if facts.plan.shifts_clocks else _lived_on_ns(end.said)
+    if lived_ns is None:
+        return end.seen_ns - _GOES_DOWN_NS, end.seen_ns
+    main = facts.milestone("main-ended")  # Afterwards, only a few looks find ended brokers.
+    late_ns = _SEEN_LATE_NS + (max(0, end.seen_ns - main.at_ns) if main is not None else 0)
+    return end.seen_ns - lived_ns - late_ns, end.seen_ns - lived_ns
+
+
+def _lived_on_ns(said: Sequence[str]) -> int | None:
+    """Return the time between the line of giving up and the last line, if both have times."""
+    gave_up = next((at for at, line in enumerate(said) if _GIVING_UP.search(line)), None)
+    if gave_up is None:
+        return None
+    # A line of an exception follows the line that has its time.
+    begun, ended = _last_time(said[: gave_up + 1]), _last_time(said)
+    if begun is None or ended is None or ended < begun:
+        return None
+    return int((ended - begun).total_seconds() * NS_PER_S)
+
+
+def _last_time(lines: Sequence[str]) -> datetime | None:
+    """Return the last time in log lines; its zone is unknown, but the same in all lines."""
+    found = [time[1] for line in lines if (time := _TIME.match(line))]
+    try:
+        return datetime.strptime(found[-1], _FORMAT).replace(tzinfo=UTC) if found else None
+    except ValueError:
+        return None
+
+
+def _joined(faults: Iterable[_Fault], grace_ns: int) -> list[tuple[int, int]]:
+    """Return the times in which any of some faults was in force, or over for less than a grace."""
+    spans: list[tuple[int, int]] = []
+    for each in sorted(faults, key=lambda each: each.asked_ns):
+        until_ns = each.healed_ns + grace_ns if each.healed_ns >= 0 else NEVER_NS
+        if spans and each.asked_ns <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], until_ns))
+        else:
+            spans.append((each.asked_ns, until_ns))
+    return spans
 
 
 def _starts(fault: _Fault, end: End) -> bool:
@@ -310,10 +395,7 @@ def _starts(fault: _Fault, end: End) -> bool:
 
 
 def _keeps_away(fault: _Fault, end: End, facts: RunFacts) -> bool:
-    """Return whether a fault kept a node from its controllers until Kafka gave up a start."""
-    gave_up_ns = end.seen_ns - (_GOES_DOWN_NS if end.said else 0)  # Its words prove that it did.
-    if fault.was_over(gave_up_ns) or fault.asked_ns > end.seen_ns - _GIVES_UP_NS:
-        return False
+    """Return whether a fault may keep a node from its controllers, or make them answer late."""
     slows = fault.family == _LATE or fault.did in _WANTS
     if slows and (end.node in fault.nodes or _hits_controllers(fault, facts)):
         return fault.was_felt(end.seen_ns)

@@ -5,9 +5,14 @@ A broker reports changes of the ISR in order, but perhaps late.
 
 from dataclasses import dataclass
 
-from checkers.columns import equal, present, select
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import equal, ints, present, select, take, texts
 from checkers.group import Group
 from results.record.terms import Source
+
+_ISR_FROM = (Source.ZOOKEEPER, Source.METADATA)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,3 +93,26 @@ def _returns(group: Group) -> tuple[Return, ...]:
         ]
         away.clear()
     return tuple(found)
+
+
+def told_by_leaders(group: Group) -> pa.Table:
+    """Return the reports of the ISR by time, without reports from an outdated epoch.
+
+    Reports of leaders count, of their own partitions. Without such reports, all count.
+    """
+    rows = group.table("leadership")
+    known = present(rows, "isr") & present(rows, "observed_ns")
+    sources = (select(rows, known & equal(rows, "source", name)) for name in _ISR_FROM)
+    told = _of_leaders(next((each for each in sources if each.num_rows), rows.slice(0, 0)))
+    epochs, times = ints(told, "leader_epoch"), ints(told, "observed_ns")
+    order = np.lexsort((epochs, times))
+    ranked = epochs[order]
+    newest = ranked == np.maximum.accumulate(ranked) if len(ranked) else ranked >= 0
+    return take(told, order[newest])
+
+
+def _of_leaders(told: pa.Table) -> pa.Table:
+    """Return what brokers reported of partitions that they lead; without such reports, all."""
+    leaders = [f"n{broker}" for broker in ints(told, "leader").tolist()]
+    own = np.array(leaders, dtype=object) == np.array(texts(told, "observer"), dtype=object)
+    return select(told, own) if own.any() else told

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from results.record.plan import Plan
+from results.record.tuning import KAFKAS_LAG_MS, LAG_TIME, OUR_LAG_MS
 
-LAG_TIME = "replica.lag.time.max.ms"
 SESSION_TIMEOUT_OF_KRAFT = "broker.session.timeout.ms"
 SESSION_TIMEOUT = "zookeeper.session.timeout.ms"
-OURS = {LAG_TIME: "4000", SESSION_TIMEOUT_OF_KRAFT: "3000", SESSION_TIMEOUT: "3000"}
+OURS = {LAG_TIME: str(OUR_LAG_MS), SESSION_TIMEOUT_OF_KRAFT: "3000", SESSION_TIMEOUT: "3000"}
 """The settings of Logquake's own brokers, unless the plan sets others. Faults last only seconds."""
 OUR_SESSION_S = int(OURS[SESSION_TIMEOUT]) / 1000
-KAFKAS = {LAG_TIME: "30000", SESSION_TIMEOUT_OF_KRAFT: "9000"}
+KAFKAS = {LAG_TIME: str(KAFKAS_LAG_MS), SESSION_TIMEOUT_OF_KRAFT: "9000"}
 """Kafka's defaults, which are assumed for brokers that Logquake does not configure."""
 REPORTED_S = 0.5
 """The seconds after a session or lag timeout within which all answering brokers report it."""

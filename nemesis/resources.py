@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from cluster.protocol import CanLimitResources, ClusterError, TellsLastWords
+from cluster.protocol import CanLimitResources, ClusterError, CountsStarts, TellsLastWords
 from nemesis.brokers import GONE, HitBrokers, on_each
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.resource_effects import FreedEffect
@@ -34,6 +34,7 @@ class StarvedBrokers:
         self.hosts: CanLimitResources = site.hosts
         self.brokers = HitBrokers(site, aim.targets)
         self._site, self._targets = site, aim.targets
+        self._lives = {node: _incarnation(site, node) for node in aim.targets}
         self._said: dict[str, tuple[str, ...]] = {}
 
     def undo(self) -> tuple[FreeResources | Restart, ...]:
@@ -56,12 +57,16 @@ class StarvedBrokers:
         return self._site.state_of(self.brokers.before[node]) not in GONE
 
     def said(self, node: str) -> tuple[str, ...]:
-        """Return the last output of a broker that has ended, if it was not started since."""
+        """Return the last output of a broker that has ended, if it was not started since.
+
+        Another fault's heal may start the broker during this call. So only the output of the
+        incarnation that was hit is asked for.
+        """
         cluster = self._site.cluster
         replaced = cluster.process(node) != self.brokers.before[node]
         if replaced or not isinstance(cluster, TellsLastWords):
             return ()
-        return tuple(cluster.complaints(node))
+        return tuple(cluster.complaints(node, life=self._lives[node]))
 
     def free(self, nodes: Iterable[str], give_back: Callable[[str], object]) -> None:
         """Restore the resources of the given brokers, and start all targets that have ended."""
@@ -95,3 +100,9 @@ class StarvedBrokers:
             look = Patience(limit_s=min(LOOK_S, left_s), stop=patience.stop)
             back = self.brokers.wait_back(look)
         return None if back is None else FreedEffect.of(back, kills=kills or {}, said=self._said)
+
+
+def _incarnation(site: Site, node: str) -> int:
+    """Return which start of a node's broker runs; 0 if its cluster does not number them."""
+    cluster = site.cluster
+    return cluster.incarnation(node) if isinstance(cluster, CountsStarts) else 0

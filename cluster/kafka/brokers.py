@@ -61,10 +61,10 @@ class BrokerProcesses:
 
     Args:
         hosts: The machines that run the processes.
-        command: Returns the command line of a node's process.
-        played_by: Returns the node that starts the process in which a given node's broker runs.
-            Nodes that share a process start and stop together, and a repeated start or stop is no
-            error. None means that each node has its own process.
+        command: Returns the command line of a node's process, given the node and the incarnation.
+        played_by: Returns the node that starts the process for a given node's broker. Nodes that
+            share a process start and stop together, and a repeated start or stop is no error. None
+            means that each node has its own process.
         in_order: Whether an end after SIGTERM with an unexpected exit code is reported as a
             failure.
     """
@@ -72,7 +72,7 @@ class BrokerProcesses:
     def __init__(
         self,
         hosts: Hosts,
-        command: Callable[[str], Command],
+        command: Callable[[str, int], Command],
         *,
         played_by: Callable[[str], str] | None = None,
         in_order: bool = False,
@@ -109,9 +109,9 @@ class BrokerProcesses:
             raise ClusterError(f"{called(node)} runs already")
         if before and not before.ended_by_us:
             self._replaced.append(self._ended(node, before))
-        process = self._hosts.spawn(node, self._command(node))
+        incarnation = before.incarnation + 1 if before else 1
+        process = self._hosts.spawn(node, self._command(node, incarnation))
         with self._lock:
-            incarnation = before.incarnation + 1 if before else 1
             self._brokers[node] = _Broker(process, incarnation)
         log.info("%s started (pid %d, incarnation %d)", called(node), process.pid, incarnation)
         return process

@@ -10,11 +10,11 @@ from pathlib import Path
 from cluster.files.properties import properties
 from cluster.nodes import is_controller, node_id
 from cluster.protocol import Endpoint
-from cluster.sessions import LAG_TIME, OURS, SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT
+from cluster.sessions import OURS, SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT
 from results.record.plan import Plan
 from results.record.shares import OF_BROKERS, STATE_COPIES, has_shares
 from results.record.terms import Mode
-from results.record.tuning import ABORT_INTERVAL
+from results.record.tuning import ABORT_INTERVAL, LAG_TIME
 
 CONTROLLER_LISTENER = "CONTROLLER"
 BROKER_LISTENER = "BROKER"
@@ -45,7 +45,7 @@ _SECOND_SCALE_SINCE_2_7 = {
 }
 _SECOND_SCALE_OF_KRAFT = {
     # A stopping broker may have to wait for its next heartbeat. Combined nodes that need not
-    # wait end within 300 ms, and the quorum ends with them.
+    # wait end within 300 ms, and the quorum ends with them. So the interval must be shorter.
     HEARTBEAT_INTERVAL: "100",
     SESSION_TIMEOUT_OF_KRAFT: OURS[SESSION_TIMEOUT_OF_KRAFT],
     "controller.quorum.election.timeout.ms": "1000",
@@ -56,6 +56,7 @@ _SECOND_SCALE_OF_KRAFT = {
 _SECOND_SCALE_OF_KRAFT_SINCE_4_1 = {
     # From 4.1 on also the time in which a controller must answer (KAFKA-19294). In 100 ms, a busy
     # machine does not: a broker then ends itself after a minute, since it could not register.
+    # 250 ms is still shorter than those 300 ms.
     HEARTBEAT_INTERVAL: "250",
 }
 _SECOND_SCALE_OF_ZOOKEEPER = {

@@ -1,7 +1,6 @@
 """Assigns addresses, folders and command lines to the servers of a cluster."""
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -78,8 +77,8 @@ class Layout:
             node: self._endpoint(node, place) for node, place in places.items()
         }
         self._inner_ports = {node: place.controller_port for node, place in places.items()}
-        self._starts = defaultdict[str, list[Mapping[str, int]]](list)
-        """For each node and each start of its server: the sizes of its logs at the start."""
+        self._starts: dict[str, dict[int, list[Mapping[str, int | None]]]] = {}
+        """By node and incarnation: the sizes of its logs at each try to start; None if unknown."""
 
     def played_by(self, node: str) -> str:
         """Return the node whose process runs a given node's broker.
@@ -127,13 +126,19 @@ class Layout:
     def _format(self, nodes: Sequence[str]) -> None:
         self._programs.format([self._seat(node) for node in nodes])
 
-    def command(self, node: str) -> Command:
+    def command(self, node: str, incarnation: int = 1) -> Command:
         """Return the command that starts a node's server, or ZooKeeper on its machine.
 
         The method notes the current log sizes, so that `last_words` skips earlier lines.
+
+        Args:
+            node: The server's node.
+            incarnation: Which start of the server it is. The next try after a failed start has the
+                same number.
         """
         disk, logs = self._logs(node)
-        self._starts[node].append({log: _size(disk, log) for log in logs})
+        tries = self._starts.setdefault(node, {}).setdefault(incarnation, [])
+        tries.append({log: _size(disk, log) for log in logs})
         if node == ZOOKEEPER_MACHINE:
             return self._zookeeper_command(self._java(node))
         seat = self._seat(node)
@@ -175,18 +180,21 @@ class Layout:
             node: The server's node.
             size: How many bytes of each file are returned at most.
             life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+
+        Returns:
+            Nothing of a file whose size at that start, or at the next one, is unknown.
         """
         disk, logs = self._logs(node)
-        starts = self._starts[self.played_by(node)]
-        born, dead = starts[life - 1 : life or None], starts[life : life + 1] if life else []
-        return "\n".join(
-            _tail(
-                disk, log, size,
-                since=born[0].get(log, 0) if born else 0,
-                until=dead[0].get(log) if dead else None,
-            )
+        starts = self._starts.get(self.played_by(node), {})
+        born = starts.get(life or max(starts, default=0), [{}])[-1]
+        next_ = starts.get(life + 1) if life else None
+        said = [
+            _tail(disk, log, size, since=born.get(log, 0))
+            if next_ is None
+            else _part(disk, log, size, since=born.get(log, 0), until=next_[0].get(log))
             for log in logs
-        )  # fmt: skip
+        ]
+        return "\n".join(said)
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:
         """Return the last lines of a server that report an error, and its very last line.
@@ -264,20 +272,34 @@ def _refuse_comma(folder: Path) -> None:
         )
 
 
-def _size(disk: Disk, path: str) -> int:
+def _size(disk: Disk, path: str) -> int | None:
+    """Return the size of a file: 0 if there is none, None if it is unknown."""
     try:
         return disk.size(path)
-    except OSError:
+    except FileNotFoundError:
         return 0
+    except OSError:
+        return None
 
 
-def _tail(disk: Disk, path: str, size: int, *, since: int, until: int | None) -> str:
-    """Return the end of a file between two offsets, or of the whole file if it is now shorter."""
+def _tail(disk: Disk, path: str, size: int, *, since: int | None) -> str:
+    """Return the end of a file behind an offset, or of the whole file if it is now shorter."""
+    written = _size(disk, path)
+    if since is None or written is None:
+        return ""
+    return _read(disk, path, max(0 if since > written else since, written - size), written)
+
+
+def _part(disk: Disk, path: str, size: int, *, since: int | None, until: int | None) -> str:
+    """Return the end of a part of a file; empty if the file does not have the part any more."""
+    written = _size(disk, path)
+    if since is None or until is None or written is None or not since <= until <= written:
+        return ""
+    return _read(disk, path, max(since, until - size), until)
+
+
+def _read(disk: Disk, path: str, start: int, end: int) -> str:
     try:
-        written = disk.size(path)
-        shrank = max(since, until or 0) > written
-        end = written if until is None or shrank else until
-        start = max(0 if shrank else since, end - size)
-        return disk.read(path, at=start)[: end - start].decode("utf-8", errors="replace")
+        return disk.read(path, at=start, size=end - start).decode("utf-8", errors="replace")
     except OSError:
         return ""

@@ -101,7 +101,8 @@ def a_broker_with_little_of_a_core_loses_its_session(record: Record, _spot: Spot
 def a_broker_gives_up_its_start_while_another_gets_little_of_a_core(
     record: Record, _spot: Spot
 ) -> None:
-    """A start waits a minute at most for a controller: that one answers late, or not at all."""
+    """A start waits so long for a controller by the plan: that one answers late, or not at all."""
+    record.plan["broker"] = {"initial.broker.registration.timeout.ms": "30000"}
     (fault,) = record.rows("faults", kind="kill")
     (victim,) = fault["targets"]
     slow = record.add("faults", _wanting(record, "processor", instead_of="isolate"), fault_id=3)

@@ -11,6 +11,8 @@ _GAVE_UP = "ERROR Shutting down because we were unable to register with the cont
 _OF_ZOOKEEPER = "kafka.zookeeper.ZooKeeperClientTimeoutException: Timed out waiting for connection"
 _FAILED = "ERROR Fatal error during KafkaServer startup. Prepare to shutdown"
 _KILLED = ("kill",)
+_WAITS = {"initial.broker.registration.timeout.ms": "30000"}
+"""By default a broker waits for a controller for a minute, for which no base is long enough."""
 
 
 def _start_beside(record: Record, family: str, *, node: str, said: str, **other: object) -> Row:
@@ -24,6 +26,7 @@ def _start_beside(record: Record, family: str, *, node: str, said: str, **other:
     begun_ns, late_ns = record.stone("main") + NS_PER_S, int(kill["requested_ns"]) + 31 * NS_PER_S
     record.plan.pop("faults", None)
     record.plan["nemesis"] = ["kill", "partition", family]
+    record.plan["broker"] = {**record.plan.get("broker", {}), **_WAITS}
     spec = {**json.loads(isolate["spec"]), "kind": "any", "family": family, "links": [], **other}
     fault = record.add("faults", isolate, fault_id=3)
     fault.update(
@@ -82,6 +85,33 @@ def a_broker_gives_up_though_only_one_that_never_votes_wants_for_handles(
 @broken("broker-ended", row="starts", base="log", moments=_KILLED, says="unable to register")
 def a_broker_gives_up_though_no_disk_was_seen_to_be_late(record: Record, _spot: Spot) -> None:
     _start_beside(record, "slow-disks", node="n2", said=_GAVE_UP)["confirmed_ns"] = None
+
+
+def _stall_ends(record: Record, before_s: int, lasts_s: int | None = None) -> None:
+    """Have links stall as who was killed starts; it gave up 20 s before its end was seen."""
+    links = [["n2", "n1"], ["n1", "n2"]]
+    said = f"[2026-01-02 03:04:05,678] {_GAVE_UP}\n[2026-01-02 03:04:25,678] INFO shut down"
+    stall = _start_beside(record, "stall", node="n2", said=said, links=links)
+    (end,) = (each for each in record.milestones if each["name"] == ENDED)
+    stall["healed_ns"] = int(end["at_ns"]) - before_s * NS_PER_S
+    if lasts_s is not None:
+        stall["requested_ns"] = stall["healed_ns"] - lasts_s * NS_PER_S
+        stall["confirmed_ns"] = stall["requested_ns"] + NS_PER_S // 10
+    (kill,) = record.rows("faults", kind="kill")
+    waits_ms = (int(end["at_ns"]) - int(kill["requested_ns"])) // 1_000_000 - 20_000
+    record.plan["broker"]["initial.broker.registration.timeout.ms"] = f"{waits_ms}"
+
+
+@innocent(base="log", moments=_KILLED)
+def a_broker_takes_long_to_end_after_it_has_given_up(record: Record, _spot: Spot) -> None:
+    """Meanwhile its links are as before; what it waits for and a heal do not know of each other."""
+    _stall_ends(record, 20)
+
+
+@broken("broker-ended", row="starts", base="log", moments=_KILLED, says="unable to register")
+def a_broker_gives_up_after_a_cut_that_was_too_short(record: Record, _spot: Spot) -> None:
+    """A second without its controllers must not end a broker."""
+    _stall_ends(record, 20, lasts_s=1)
 
 
 @broken("broker-ended", row="starts", base="log", moments=_KILLED, says="startup")

@@ -15,8 +15,6 @@ from results.record.milestones import Milestone
 from results.record.terms import Mode
 from results.record.verdict import Anomaly
 from tests.checkers.faithful_clients import Row
-from tests.checkers.keyed import NODES, RETENTION_S, logged, told_end
-from tests.checkers.keyed import about as keyed
 from tests.checkers.partition_rows import (
     A,
     B,
@@ -526,25 +524,6 @@ def test_a_marker_that_every_replica_lost_lets_the_last_stable_offset_go_back() 
         about = facts(plan={"workload": "txn"}, disk_losses=lost)
         (anomaly,) = found(REGRESSION, group(about, polls=[given], final_reads=[end])).anomalies
         assert anomaly.excuses == excuses
-
-
-def test_a_leader_that_may_lack_a_marker_may_tell_a_lower_last_stable_offset() -> None:
-    began = next(stone.at_ns for stone in facts().milestones if stone.name == "final-reads")
-    end = {**final_read(1), "isolation": "read_committed"}
-    given = {**polled(A, 2), "isolation": "read_committed", "complete_ns": began}
-    about = keyed(plan={"transaction_timeout_s": 9})
-    for away_s, broken in ((RETENTION_S + 1, ("shown-cause",)), (RETENTION_S, ())):
-        on = group(
-            about,
-            leadership=[leads(1, 0)],
-            polls=[given],
-            final_reads=[end],
-            replica_states=[told_end("n1", 2, 1), told_end("n1", 4, 1 + away_s)]
-            + [state(node, 4, 4) for node in NODES],
-            replica_records=[*logged("n1", [(1, A), (3, C)]), *logged("n2", [(3, C)])],
-        )
-        (anomaly,) = found(REGRESSION, on).anomalies
-        assert anomaly.broken_premises == broken
 
 
 def test_an_unclean_election_and_lost_power_explain_a_lower_end() -> None:

@@ -1,5 +1,6 @@
 """broker-ended and broker-hit-from-outside: who ended a process of the cluster."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -231,14 +232,14 @@ def test_a_disk_that_broke_nothing_of_the_brokers_or_only_cut_it_short_explains_
 
 
 @pytest.mark.parametrize(
-    ("node", "since_s", "explains"), [("n2", 30, True), ("n1", 30, True), ("n2", 31, False)]
+    ("node", "since_s", "explains"), [("n2", 35, True), ("n1", 35, True), ("n2", 36, False)]
 )
 def test_who_starts_on_a_late_disk_may_give_up(node: str, since_s: int, *, explains: bool) -> None:
-    about = facts(milestones=(WATCHED, ended("1")))
+    about = facts(milestones=(WATCHED, ended("1", at_s=90)))
     late: Row = {"kind": "any", "spec": '{"family": "slow-disks"}', "targets": [node],
                  "requested_ns": since_s * S, "confirmed_ns": since_s * S}  # fmt: skip
-    kill: Row = {"kind": "kill", "targets": ["n2"], "requested_ns": 40 * S,
-                 "confirmed_ns": 40 * S}  # fmt: skip
+    kill: Row = {"kind": "kill", "targets": ["n2"], "requested_ns": 30 * S,
+                 "confirmed_ns": 30 * S}  # fmt: skip
     assert (sentences(BY_ITSELF, group(about, faults=[late, kill])) == []) is explains
     unfelt: Row = {**late, "confirmed_ns": None}
     assert sentences(BY_ITSELF, group(about, faults=[unfelt, kill]))
@@ -264,16 +265,26 @@ def test_a_kill_elsewhere_explains_nothing() -> None:
 
 
 def told(
-    code: str, *, other: Row, own: Row, said: str = "", system: str = "kafka:4.3.1"
+    code: str,
+    *,
+    other: Row,
+    own: Row,
+    said: str = "",
+    system: str = "kafka:4.3.1",
+    more: Sequence[Row] = (),
+    plan: Mapping[str, object] | None = None,
+    main_ended_s: int | None = None,
 ) -> list[str]:
-    """Return what is said of an end of n2, at 60 s, while it was to start again, from 20 s on."""
+    """Return what is said of an end of n2, at 90 s, while it was to start again, from 20 s on."""
     rows: list[Row] = [
         {"id": 1, "kind": "kill", "targets": ["n2"], "requested_ns": 20 * S, "healed_ns": None},
         {"id": 2, "kind": "halves", "targets": ["n1"], "requested_ns": 30 * S},
     ]
-    rows = [{**rows[0], **own}, {**rows[1], **other}]
-    stones = (WATCHED, ended(code, said=said))
-    about = facts(milestones=stones, plan={"system": system})
+    rows = [{**rows[0], **own}, {**rows[1], **other}, *more]
+    stones = (WATCHED, ended(code, said=said, at_s=90))
+    if main_ended_s is not None:
+        stones = (*stones, Milestone(name="main-ended", at_ns=main_ended_s * S))
+    about = facts(milestones=stones, plan={"system": system, **(plan or {})})
     return sentences(BY_ITSELF, group(about, faults=rows))
 
 
@@ -282,19 +293,19 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     for words in GIVING_UP:
         assert told("1", other={}, own={}, said=f"ERROR before\n{words}\nINFO last") == []
     assert told("1", other={}, own={}, said="ERROR Error while reading checkpoint file")
-    assert told("1", other={"healed_ns": 60 * S}, own={"healed_ns": 61 * S}) == []
+    assert told("1", other={"healed_ns": 90 * S}, own={"healed_ns": 91 * S}) == []
     assert told("-6", other={}, own={}), "a crash is no way to give up"
-    assert told("1", other={"requested_ns": 30 * S + 1}, own={}), "not for long enough"
+    assert told("1", other={"requested_ns": 35 * S}, own={}) == [], "it had not registered yet"
+    assert told("1", other={"requested_ns": 35 * S + 1}, own={}), "not for long enough"
     assert told("1", other={"requested_ns": 12 * S}, own={}) == []
-    assert told("1", other={"healed_ns": 59 * S}, own={}), "it could join again"
-    late = partial(told, "1", own={}, said=GIVING_UP[0])
-    assert late(other={"requested_ns": 21 * S, "healed_ns": 59 * S}) == [], "it went down by then"
-    assert late(other={"requested_ns": 21 * S, "healed_ns": 29 * S}), "for too long"
-    assert told("1", other={}, own={"healed_ns": 59 * S}), "it had started"
+    assert told("1", other={"healed_ns": 89 * S}, own={}), "it could join again"
+    assert told("1", other={}, own={"requested_ns": 30 * S}) == []
+    assert told("1", other={}, own={"requested_ns": 30 * S + 1}), "it was started too late"
+    assert told("1", other={}, own={"healed_ns": 89 * S}), "it had started"
     assert told("1", other={}, own={"targets": ["n1"]}), "it was not to start"
     assert told("1", other={}, own={"kind": "pause"}), "it had not ended"
-    assert told("1", other={}, own={"requested_ns": 61 * S}), "it came later"
-    assert told("1", other={"requested_ns": 70 * S}, own={}), "nothing else went on"
+    assert told("1", other={}, own={"requested_ns": 91 * S}), "it came later"
+    assert told("1", other={"requested_ns": 95 * S}, own={}), "nothing else went on"
     assert told("1", other={"kind": "clock-offset"}, own={}), "that keeps no controller away"
     assert told("1", other={"kind": "kill"}, own={}) == []
     of_zookeeper = {"kind": "by its family", "spec": '{"family": "keeper"}'}
@@ -302,6 +313,92 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={**of_zookeeper, "spec": '{"family": "clock"}'}, own={})
     killed = {"kind": "by what it did", "effect": '{"kind": "kill"}'}
     assert told("1", other=killed, own=killed) == []
+
+
+@pytest.mark.parametrize(
+    ("system", "waits_s"), [("kafka:4.3.1", 60), ("kafka:3.9.1:zookeeper", 30)]
+)
+def test_a_fault_must_last_until_a_broker_gave_up_and_for_as_long_as_it_waits(
+    system: str, waits_s: int
+) -> None:
+    """The end is seen up to 30 s later; a broker needs 5 s to register, and 10 s after a heal."""
+
+    def excused(from_s: float, to_s: float | None, said: str = GIVING_UP[0]) -> bool:
+        other = {"requested_ns": int(from_s * S), "healed_ns": None if to_s is None else to_s * S}
+        return told("1", other=other, own={}, said=said, system=system) == []
+
+    for length_s in (1, 10):
+        for begin_s in range(21, 90):
+            assert not excused(begin_s, begin_s + length_s), (begin_s, length_s)
+    assert excused(21, 85), "its end was seen later"
+    assert excused(21, 21 + waits_s), "it gave up then"
+    assert excused(81 - waits_s, 66), "after the heal it had too little time"
+    assert not excused(81 - waits_s, 65), "it had time enough"
+    assert excused(95 - waits_s, None)
+    assert not excused(95.1 - waits_s, None), "it gave up too early"
+
+
+def test_faults_that_follow_each_other_keep_a_broker_away_together() -> None:
+    def excused(pause_s: int, *, kind: str = "isolate", said: str = GIVING_UP[0]) -> bool:
+        first: Row = {"requested_ns": 25 * S, "healed_ns": 50 * S}
+        second: Row = {"id": 3, "kind": kind, "targets": ["n3"],
+                       "requested_ns": (50 + pause_s) * S, "healed_ns": 88 * S}  # fmt: skip
+        return told("1", other=first, own={}, said=said, more=[second]) == []
+
+    assert excused(0)
+    assert excused(10), "it needs as long to register"
+    assert not excused(11), "it could register"
+    assert not excused(0, kind="clock-offset")
+    assert not excused(0, said=""), "nothing says that it gave up before the heal"
+
+
+SHIFTS = {"faults": [{"at_s": 1, "kind": "clock-offset", "target": "n1", "hold_s": 1}]}
+
+
+def at(second: int, said: str) -> str:
+    """Return a line of a broker's log."""
+    return f"[2026-01-02 00:{second // 60:02d}:{second % 60:02d},500] {said}"
+
+
+def test_its_own_log_shows_how_long_before_its_end_it_gave_up() -> None:
+    """Found late, and with its exit, an end is seen up to 10 s after the last line."""
+
+    def excused(*said: str, healed_s: int, **more: object) -> bool:
+        other: Row = {"requested_ns": 2 * S, "healed_ns": healed_s * S}
+        return told("1", other=other, own={}, said="\n".join(said), **more) == []  # type: ignore[arg-type]
+
+    words = (at(70, GIVING_UP[0]), at(75, "INFO [BrokerServer id=2] shut down completed"))
+    assert excused(*words, healed_s=65), "it gave up from 75 to 85 s"
+    assert not excused(*words, healed_s=64), "it could have registered"
+    for unknown in (
+        (GIVING_UP[0], words[1]),
+        (at(80, GIVING_UP[0]), words[1]),
+        (f"[2026-13-02 00:01:10,500] {GIVING_UP[0]}", words[1]),
+        (words[0], "[2026-01-02 00:61:10,500] INFO last"),
+    ):
+        assert excused(*unknown, healed_s=60), unknown
+        assert not excused(*unknown, healed_s=49), unknown
+    # An exception has the time of the line before it, and needs no more.
+    assert not excused(at(70, "ERROR Exiting Kafka"), GIVING_UP[3], words[1], healed_s=64)
+    # Shifted clocks tell nothing; and after the main phase, ends are looked for rarely.
+    assert excused(*words, healed_s=64, plan=SHIFTS)
+    assert excused(*words, healed_s=64, main_ended_s=89)
+    assert not excused(*words, healed_s=64, main_ended_s=90)
+
+
+def test_a_plan_may_let_a_broker_give_up_earlier_or_later() -> None:
+    kraft, keeper = "initial.broker.registration.timeout.ms", "zookeeper.connection.timeout.ms"
+    for system, name in (("kafka:4.3.1", kraft), ("kafka:3.9.1:zookeeper", keeper)):
+        for plan, explains in (
+            ({"broker": {name: "20000"}}, True),
+            ({"node": {"n2": {name: "20000"}}}, True),
+            ({"node": {"n1": {name: "20000"}}}, False),
+            ({"broker": {name: "70000"}}, False),
+            ({"broker": {name: "soon"}}, False),
+        ):
+            other: Row = {"requested_ns": 75 * S}
+            left = told("1", other=other, own={}, said=GIVING_UP[0], system=system, plan=plan)
+            assert (left == []) is explains, (system, plan)
 
 
 def test_words_of_any_failed_start_are_those_of_giving_up_if_no_other_names_a_reason() -> None:
@@ -327,7 +424,7 @@ def test_who_starts_while_its_links_to_controllers_stall_may_give_up() -> None:
     assert told("1", other=stall, own={}, said=GIVING_UP[0]) == []
     assert told("1", other=stall, own={}, said="java.lang.IllegalStateException: late request")
     assert told("1", other={**stall, "confirmed_ns": None}, own={}), "none was ever seen"
-    assert told("1", other={**stall, "confirmed_ns": 61 * S}, own={}), "it was seen too late"
+    assert told("1", other={**stall, "confirmed_ns": 91 * S}, own={}), "it was seen too late"
     elsewhere = spec.replace("n2", "n1")
     assert told("1", other={**stall, "spec": elsewhere}, own={}), "its own links did not stall"
     for links in ("[]", "7", '[7, "n2"]'):
@@ -356,7 +453,7 @@ def test_who_starts_while_a_controller_wants_for_something_may_give_up() -> None
             own = {**wanting, "spec": f'{{"begun": true, {life % hit_life}}}'}
             left = told("1", other=wanting, own=own, said=GIVING_UP[0])
             assert (left == []) is ends, "the heal started it"
-            own["healed_ns"] = 59 * S
+            own["healed_ns"] = 89 * S
             assert told("1", other=wanting, own=own, said=GIVING_UP[0]), "it had started"
 
 

@@ -6,13 +6,11 @@ from checkers.facts import DiskLoss, RunFacts
 from checkers.hanging_transaction import CHECKER
 from results.record.milestones import OPEN, Milestone
 from tests.checkers.faithful_clients import Row
-from tests.checkers.keyed import NODES, PLAN, logged
-from tests.checkers.partition_rows import S, elected, facts, found, group, leads, state
+from tests.checkers.partition_rows import S, elected, facts, found, group, leads
 
 TXN: dict[str, object] = {"workload": "txn", "transaction_timeout_s": 9}
 """A transaction may be open for 9 s, 1 s more until anybody looks, and 10 s for the markers."""
 CALM = 100
-RETENTION = "log.cleaner.delete.retention.ms"
 
 
 def about(**changes: object) -> RunFacts:
@@ -185,36 +183,3 @@ def test_what_may_have_cost_a_marker_excuses_it(
     rows = group(on, leadership=[leads(1, 0), *leadership], replica_states=STUCK)
     (anomaly,) = found(CHECKER, rows).anomalies
     assert (anomaly.excuses, anomaly.broken_premises) == labels
-
-
-def late_leader(away_s: int, *, lacking: str = "n2", compacted: bool = True) -> tuple[str, ...]:
-    """Return the broken premises of a hanging transaction whose leader's log stood still before.
-
-    The leader n1 has the record at offset 5, at which the transaction is open. A cleaner removed it
-    from one log.
-    """
-    grew = [
-        {"node": "n1", "log_end_offset": 6, "observed_ns": 10 * S},
-        {"node": "n1", "log_end_offset": 9, "observed_ns": (10 + away_s) * S},
-    ]
-    plan = {**PLAN, **TXN, "workload": "keyed", "broker": {RETENTION: "5000"}}
-    rows = group(
-        about(plan=plan if compacted else TXN),
-        leadership=[leads(1, 0)],
-        replica_states=[*STUCK, *grew, *(state(node, 9, 9) for node in NODES)],
-        replica_records=[
-            row
-            for node in NODES
-            for row in logged(node, [(5, 77), (8, 78)] if node != lacking else [(8, 78)])
-        ],
-    )
-    (anomaly,) = found(CHECKER, rows).anomalies
-    return anomaly.broken_premises
-
-
-def test_a_leader_that_was_away_for_too_long_may_lack_the_marker() -> None:
-    assert late_leader(6) == ("shown-cause",)
-    assert late_leader(5) == (), "markers stay for so long"
-    assert late_leader(6, lacking="") == (), "all logs have the record: its marker stays"
-    assert late_leader(6, lacking="n1") == (), "the leader itself removed it"
-    assert late_leader(6, compacted=False) == (), "nothing removes a marker"

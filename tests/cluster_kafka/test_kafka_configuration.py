@@ -189,3 +189,31 @@ def test_zookeeper_grants_sessions_of_seconds() -> None:
     assert int(settings["maxSessionTimeout"]) >= 60_000
     assert int(settings["tickTime"]) <= 500  # Sessions end at a multiple of it.
     assert (settings["clientPortAddress"], settings["clientPort"]) == ("10.99.0.4", "2181")
+
+
+@pytest.mark.parametrize(
+    ("system", "interval_ms"),
+    [
+        ("kafka:3.3.2", 100),
+        ("kafka:3.9.1", 100),
+        ("kafka:4.0.0", 100),
+        ("kafka:4.1.0", 250),
+        ("kafka:4.3.1", 250),
+        ("kafka:4.4.0", 250),
+    ],
+)
+def test_a_heartbeat_has_time_where_it_limits_the_answer_and_is_short(
+    system: str, interval_ms: int
+) -> None:
+    for plan in (Plan(system=system), Plan(system=f"{system}:controllers")):
+        settings = settings_of(plan, endpoints=WITH_CONTROLLERS)
+        assert settings["broker.heartbeat.interval.ms"] == str(interval_ms)
+        assert interval_ms < 300, "a combined node that stops may wait for as long"
+    of_the_plan = Plan(system=system, broker={"broker.heartbeat.interval.ms": "700"})
+    assert settings_of(of_the_plan)["broker.heartbeat.interval.ms"] == "700"
+
+
+@pytest.mark.parametrize("system", ["kafka:0.11.0.3", "kafka:3.9.1:zookeeper"])
+def test_with_zookeeper_there_is_no_heartbeat(system: str) -> None:
+    settings = settings_of(Plan(system=system), zookeeper=ZOOKEEPER)
+    assert "broker.heartbeat.interval.ms" not in settings

@@ -193,7 +193,7 @@ def stopped(
         ready, at = folder / "ready", folder / "told"
         script = f"trap 'touch {at}; {at_term}' TERM; touch {ready}; while :; do sleep 0.05; done"
         command = Command(argv=["/bin/sh", "-c", script], cwd=folder, log=folder / "out")
-        processes = BrokerProcesses(hosts, lambda _: command, in_order=True)
+        processes = BrokerProcesses(hosts, lambda *_: command, in_order=True)
         process = processes.start("n1")
         wait_until(ready.exists, timeout_s=STOP_S, what="the server")
 

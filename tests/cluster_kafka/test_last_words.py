@@ -1,10 +1,17 @@
 """The last words of a server: what tells why it ended is among them."""
 
-from pathlib import Path
+from contextlib import nullcontext
+from itertools import count
+from pathlib import Path, PurePosixPath
 
+import pytest
+
+from cluster.hosts.disk import LocalDisk
 from cluster.hosts.process import ProcessHosts
+from cluster.kafka.brokers import BrokerProcesses
 from cluster.kafka.layout import MAX_COMPLAINTS, TAIL_BYTES, WIDE_BYTES, Layout
 from cluster.kafka.programs import ReferencePrograms
+from cluster.protocol import Command, ProcessId
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.terms import NO_HANDLE
@@ -54,7 +61,7 @@ def test_it_is_sought_further_back_than_errors(tmp_path: Path) -> None:
 def test_each_life_has_its_own_last_words(tmp_path: Path) -> None:
     made, log = layout(tmp_path), RunPaths(tmp_path).node("n1") / "logs/server.log"
     for number in (1, 2, 3):
-        made.command("n1")
+        made.command("n1", number)
         with log.open("a") as more:
             more.write(f"ERROR of start {number}\nINFO last of start {number}\n")
     said = {life: made.complaints("n1", life=life) for life in (1, 2, 3, 0)}
@@ -64,10 +71,74 @@ def test_each_life_has_its_own_last_words(tmp_path: Path) -> None:
     assert said == expected | {0: expected[3]}
 
 
+def lives(folder: Path) -> tuple[Layout, Path]:
+    """Return a node's place and its log, with what three starts of its server wrote."""
+    made, log = layout(folder), RunPaths(folder).node("n1") / "logs/server.log"
+    for number in (1, 2, 3):
+        made.command("n1", number)
+        with log.open("a") as more:
+            more.write(f"ERROR of start {number}\n")
+    return made, log
+
+
+def test_a_start_that_failed_is_no_life(tmp_path: Path) -> None:
+    class Refusing(ProcessHosts):
+        def spawn(self, node: str, command: Command) -> ProcessId:
+            assert node == "n1"
+            with command.log.with_name("server.log").open("a") as more:
+                more.write(f"ERROR of try {next(tries)}\n")
+            if refuses.pop(0):
+                raise OSError("no process")
+            return ProcessId(pid=2**22 + len(refuses), start_ticks=1)
+
+        def exit_of(self, node: str, process: ProcessId) -> int:
+            assert (node, process.start_ticks) == ("n1", 1)
+            return 1
+
+    tries, refuses = count(1), [False, True, False, False]
+    made, hosts = layout(tmp_path), Refusing(("n1",), RunPaths(tmp_path).processes)
+    processes = BrokerProcesses(hosts, made.command)
+    for refused in tuple(refuses):
+        with pytest.raises(OSError, match="no process") if refused else nullcontext():
+            processes.start("n1")
+    assert processes.incarnation("n1") == 3
+    said = [made.complaints("n1", life=life) for life in (1, 2, 3)]
+    assert said == [["ERROR of try 1"], ["ERROR of try 3"], ["ERROR of try 4"]]
+
+
+class Unsure(LocalDisk):
+    """A disk that tells no size of a file."""
+
+    def size(self, path: PurePosixPath | str) -> int:
+        raise PermissionError(path)
+
+
+def test_a_life_whose_begin_or_end_is_unknown_gets_no_words_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, log = lives(tmp_path)
+    with monkeypatch.context() as unsure:
+        unsure.setattr(LocalDisk, "size", Unsure.size)
+        assert made.complaints("n1") == [], "its end is unknown"
+        made.command("n1", 4)
+    with log.open("a") as more:
+        more.write("ERROR of start 4\n")
+    said = {life: made.complaints("n1", life=life) for life in (1, 2, 3, 4, 0)}
+    first = {number: [f"ERROR of start {number}"] for number in (1, 2)}
+    assert said == first | {3: [], 4: [], 0: []}
+
+
+def test_an_older_life_gets_nothing_of_a_file_that_was_begun_anew(tmp_path: Path) -> None:
+    made, log = lives(tmp_path)
+    log.write_text("ERROR new\n")
+    said = {life: made.complaints("n1", life=life) for life in (1, 2, 3)}
+    assert said == {1: [], 2: [], 3: ["ERROR new"]}, "the file has only the last one's words"
+
+
 def test_nothing_of_an_earlier_life_is_told_of_the_next_one(tmp_path: Path) -> None:
     made, log = layout(tmp_path, WANT, ERROR), RunPaths(tmp_path).node("n1") / "logs/server.log"
     assert made.complaints("n1") == [WANT, ERROR]
-    made.command("n1")
+    made.command("n1", 1)
     assert made.complaints("n1") == []
     with log.open("a") as more:
         more.write("\nERROR Halting: it is new\n")

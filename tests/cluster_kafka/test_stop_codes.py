@@ -30,7 +30,7 @@ def stopped(
     if not at_term:
         script = f"touch {ready}; exec sleep 60"
     command = Command(argv=["/bin/sh", "-c", script], cwd=folder, log=folder / "out")
-    processes = BrokerProcesses(hosts, lambda _: command, in_order=in_order)
+    processes = BrokerProcesses(hosts, lambda *_: command, in_order=in_order)
     processes.start("n1")
     wait_until(ready.exists, timeout_s=STOP_S, what="the server")
     assert processes.stop("n1", STOP_S)

@@ -1,13 +1,18 @@
 """Each end of a broker is one milestone, whenever its exit code became known."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 from rich.console import Console
 
+from checkers.broker_ended import CHECKER
+from cluster.hosts.process import ProcessHosts
 from cluster.kafka.cluster import KafkaCluster
+from cluster.kafka.layout import Layout
+from cluster.kafka.programs import ReferencePrograms
 from cluster.protocol import Ended
 from harness import arena as arenas
 from harness.arena import Arena
@@ -18,6 +23,8 @@ from results.record.clock import RunClock
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import S, facts, group
 from tests.nemesis.broken_disks import FakeFaultyDisks
 from tests.nemesis.conftest import FakeHostsWithoutCuts
 from workloads.crashes import Crash
@@ -103,6 +110,40 @@ def test_an_end_above_a_file_system_that_had_ended_says_so_and_so_does_the_run(
     assert end.detail["disk"] == "gone"
     (trouble,) = arena.troubles
     assert trouble.startswith("Logquake's file system below the data of n2 has ended: what its")
+
+
+CRASH = "ERROR Halting: java.lang.NullPointerException"
+GAVE_UP = "ERROR Shutting down because we were unable to register with the controller quorum."
+
+
+@pytest.mark.parametrize(("own", "next_", "anomalies"), [(CRASH, GAVE_UP, 1), (GAVE_UP, CRASH, 0)])
+def test_a_start_that_was_replaced_at_once_is_judged_by_its_own_words(
+    tmp_path: Path, own: str, next_: str, anomalies: int
+) -> None:
+    """Faults kept it from its controllers for a minute, and a heal started it again."""
+    paths = RunPaths(tmp_path / "kept")
+    hosts = ProcessHosts(("n1",), paths.processes)
+    plan = Plan(system="reference", nodes=1, replication=1, min_insync=1)
+    layout = Layout(plan, hosts, programs=ReferencePrograms(), paths=paths)
+    log = paths.node("n1") / "logs/server.log"
+    log.parent.mkdir(parents=True)
+    for life, said in enumerate(("INFO first", own, next_), start=1):
+        layout.command("n1", life)
+        with log.open("a") as more:
+            more.write(f"{said}\n")
+    cluster = Told(*[[Ended(node="n1", incarnation=2, code=1)]] * 2)
+    cluster.complaints = layout.complaints  # type: ignore[method-assign]
+    arena = arena_in(tmp_path)
+    for _ in range(2):
+        arena.look_for_ends(cast("KafkaCluster", cluster))
+    (stone,) = load_milestones(arena.paths.milestones)
+    assert stone.detail["said"] == own
+    faults: list[Row] = [
+        {"kind": "kill", "targets": ["n1"], "requested_ns": 10 * S},
+        {"kind": "halves", "targets": ["n2"], "requested_ns": 15 * S, "healed_ns": 85 * S},
+    ]
+    about = facts(milestones=(replace(stone, at_ns=90 * S),))
+    assert len(CHECKER.check(group(about, faults=faults)).anomalies) == anomalies
 
 
 def test_a_worker_that_crashes_is_noted_once(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cluster.kafka.configuration import server_properties
 from cluster.protocol import Endpoint
 from cluster.reference.settings import Settings
-from cluster.sessions import LAG_TIME, OURS
+from cluster.sessions import OURS
 from cluster.systems.registry import system_of
 from harness.another_system import moved
 from harness.drawing import with_drawn
@@ -23,7 +23,7 @@ from harness.swarm import Said, misfits, split
 from harness.swarm_rows import Row, Value
 from harness.swarm_table import ROWS
 from results.record.plan import Plan, PlanError, dump_plan, plan_from
-from results.record.tuning import number_of, tunes_a_broker, tunes_a_client
+from results.record.tuning import LAG_TIME, number_of, tunes_a_broker, tunes_a_client
 from workloads.clients.java.settings import (
     producer_settings,
     refuse_java_settings,

@@ -68,6 +68,8 @@ class Servers(Sleepers):
         self.does, self._limited = does, limited
         self._ports = dict(zip(self.nodes, free_ports(2), strict=True))
         self._starts = dict.fromkeys(self.nodes, 0)
+        self.asked_of: list[tuple[str, int]] = []
+        """Whose last words were asked for: nodes, and which start of each."""
 
     def start_node(self, node: str) -> ProcessId:
         argv = [sys.executable, "-c", SERVER, f"{self._ports[node]}", self.does]
@@ -99,7 +101,8 @@ class Servers(Sleepers):
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
 
-    def complaints(self, node: str) -> list[str]:
+    def complaints(self, node: str, *, life: int = 0) -> list[str]:
+        self.asked_of.append((node, life))
         return (self._folder / f"{node}.log").read_text().splitlines()[-3:]
 
 

@@ -95,6 +95,7 @@ def test_one_that_halts_for_want_of_handles_is_started_again_and_its_words_are_k
         assert healed.pid_before == {"n2": first.pid}
         assert healed.told == "its limits are as before; n2 had ended and was started again"
         assert cluster.process("n2") != first
+        assert {*cluster.asked_of} == {("n2", 1)}, "never those of the next start"
 
 
 def test_one_that_halts_before_anybody_looks_says_itself_what_it_lacked(

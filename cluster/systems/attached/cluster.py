@@ -246,6 +246,6 @@ class AttachedCluster:
                 )
 
 
-def _by_the_users(node: str) -> Command:
+def _by_the_users(node: str, _incarnation: int) -> Command:
     """Return an empty command: the hosts run the user's own start command."""
     return Command(argv=(), log=Path(node), cwd=Path())
