@@ -82,7 +82,7 @@ def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> in
     end is posted to that address.
     """
     if dry_run:
-        print_preview(suite_named(suite_file), store, console_of())
+        print_preview(suite_named(suite_file), store, _log_console())
         return VALID
     return lead_night(("suite", "run"), suite_file, store, mode)
 
@@ -119,7 +119,7 @@ def lead_night(
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-        return _conclude(lead, state, console_of())
+        return _conclude(lead, state, _log_console())
 
 
 @suite.command()
@@ -134,7 +134,7 @@ def status(*, suite_file: Path, store: Path, night: str | None, name: str | None
     On a terminal, the view is updated while the night is played; Ctrl-C ends the view.
     """
     folder = _night(name or load_suite(suite_file).name, store, night)
-    console = console_of()
+    console = _log_console()
     shown = status_of(store, folder, now_s=unix_s())
     if not (console.is_terminal and shown.led and not shown.state.ended):
         console.print(shown)
@@ -150,15 +150,15 @@ def status(*, suite_file: Path, store: Path, night: str | None, name: str | None
     return exit_code(shown.state)
 
 
-def console_of() -> Console:
-    """Return the console; a nightly job's log is wide, as its width is not known."""
+def _log_console() -> Console:
+    """Return the console; in a nightly job's log, it is wide enough for the table."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=LOG_COLUMNS)
 
 
 def _progress_of() -> Console:
     """Return the console of what is said before the night's end; it says nothing if quiet."""
-    return Console(quiet=True) if is_quiet() else console_of()
+    return Console(quiet=True) if is_quiet() else _log_console()
 
 
 def _night(suite: str, store: Path, night: str | None) -> NightFolder:
