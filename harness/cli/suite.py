@@ -19,6 +19,7 @@ from harness.cli.options import JAVA, STORE
 from harness.cli.output import NO_COLOR, is_quiet, output_options
 from harness.exit_codes import VALID
 from harness.next_steps import after_night, print_next
+from harness.progress import redraws
 from harness.suites.conductor import Change
 from harness.suites.expansion import suite_named
 from harness.suites.journal import CutShort, Judged, LeftOut, Line, Reached, Unplayed
@@ -136,7 +137,7 @@ def status(*, suite_file: Path, store: Path, night: str | None, name: str | None
     folder = _night(name or load_suite(suite_file).name, store, night)
     console = _log_console()
     shown = status_of(store, folder, now_s=unix_s())
-    if not (console.is_terminal and shown.led and not shown.state.ended):
+    if not (redraws(console) and shown.led and not shown.state.ended):
         console.print(shown)
         return exit_code(shown.state)
     try:
