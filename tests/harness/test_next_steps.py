@@ -121,6 +121,16 @@ def test_quiet_leaves_the_verdicts_sentences(
     assert "there is no run 'nonsense'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["doctor"], ["suite", "status", "a.toml"]])
+def test_a_command_without_a_verdict_refuses_quiet(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(["--quiet", *words]) == 254
+    said = capsys.readouterr()
+    assert (said.out, "leave out --quiet" in said.err) == ("", True)
+    assert exit_code(["--quiet", words[0], "-h"]) == (254 if len(words) == 1 else 0)
+
+
 def test_no_color_holds_for_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
     stored(Path("runs"), "loss-acks-1")
     monkeypatch.delenv("NO_COLOR", raising=False)
