@@ -60,7 +60,7 @@ def serve(*, port: int, host: str, store: Path) -> int:
 @click.option("--no-browser", is_flag=True, help="Only serve it; open no browser.")
 @click.option(
     "--build", "folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False),
-    help="Write the pages into a folder instead; open its index.html, or publish it.",
+    help="Write the pages into an empty folder instead; open its index.html, or publish it.",
 )  # fmt: skip
 def docs(*, port: int, no_browser: bool, folder: Path | None) -> int:
     """Read the documentation in a browser; Ctrl-C ends it.
@@ -69,6 +69,8 @@ def docs(*, port: int, no_browser: bool, folder: Path | None) -> int:
     seconds.
     """
     if folder is not None:
+        if folder.is_dir() and any(not each.name.startswith(".") for each in folder.iterdir()):
+            raise UserError(f"{folder} is not empty; name a new folder, or empty it")
         build_site(folder)
         click.echo(f"wrote the documentation; open {folder / 'index.html'}")
         return 0

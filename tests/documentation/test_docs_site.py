@@ -11,7 +11,7 @@ import pytest
 from checkers.registry import CHECKERS
 from cluster.protocol import UserError
 from harness import manual
-from harness.cli import exit_code
+from harness.cli import exit_code, serving
 from harness.documentation import anomalies, commands, faults, plan_keys, record
 from harness.documentation.generated import PAGES
 from harness.documentation.includes import TABLES, filled
@@ -192,6 +192,19 @@ def test_the_site_in_the_cache_is_of_these_sources(
     monkeypatch.setattr(manual, "fingerprint", lambda: "other")
     assert built_site(lambda _: None).name == "other"
     assert not first.exists()
+
+
+def test_a_folder_with_foreign_files_is_not_built_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serving, "build_site", lambda folder: (folder / "index.html").touch())
+    (tmp_path / ".git").mkdir()
+    assert exit_code(["docs", "--build", str(tmp_path)]) == 0
+    foreign = tmp_path / "notes.txt"
+    foreign.touch()
+    assert exit_code(["docs", "--build", str(tmp_path)]) == 254
+    assert f"{tmp_path} is not empty" in capsys.readouterr().err
+    assert foreign.exists()
 
 
 @pytest.mark.everything
