@@ -76,14 +76,15 @@ def docs(*, port: int, no_browser: bool, folder: Path | None) -> int:
         return 0
     from results import site  # noqa: PLC0415 - Flask is for these commands only
 
-    pages = built_site(lambda said: click.echo(said, err=True))
-
     def ready(url: str) -> None:
         click.echo(f"serving the documentation at {url} (Ctrl-C ends it)")
         if not no_browser:
             webbrowser.open(url)
 
-    with contextlib.suppress(KeyboardInterrupt):
+    with (
+        built_site(lambda said: click.echo(said, err=True)) as pages,
+        contextlib.suppress(KeyboardInterrupt),
+    ):
         site.serve_manual(pages, host="127.0.0.1", port=port, ready=ready)
     return 0
 

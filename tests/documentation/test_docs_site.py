@@ -186,11 +186,19 @@ def test_the_site_in_the_cache_is_of_these_sources(
         folder.mkdir()
 
     monkeypatch.setattr(manual, "build_site", build)
-    first = built_site(lambda _: None)
-    assert built_site(lambda _: None) == first
+    def folder() -> Path:
+        with built_site(lambda _: None) as found:
+            return found
+
+    first = folder()
+    assert folder() == first
     assert (first.name, len(built)) == (fingerprint(), 1)
-    monkeypatch.setattr(manual, "fingerprint", lambda: "other")
-    assert built_site(lambda _: None).name == "other"
+    with built_site(lambda _: None):
+        monkeypatch.setattr(manual, "fingerprint", lambda: "other")
+        assert folder().name == "other"
+        assert first.exists(), "it is being served"
+    monkeypatch.setattr(manual, "fingerprint", lambda: "third")
+    assert folder().name == "third"
     assert not first.exists()
 
 
