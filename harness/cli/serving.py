@@ -1,6 +1,8 @@
 """`logquake serve`, `docs` and `reindex`: the site over a store, the manual, and the index."""
 
 import contextlib
+import os
+import threading
 import webbrowser
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from results.wording.plural import many
 
 _PORT = 8420
 _PORT_OF_DOCS = 8421
+_BROWSERS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+"""Without these variables, `webbrowser` opens a text browser in the same terminal."""
 
 
 @click.command()
@@ -79,7 +83,7 @@ def docs(*, port: int, no_browser: bool, folder: Path | None) -> int:
     def ready(url: str) -> None:
         click.echo(f"serving the documentation at {url} (Ctrl-C ends it)")
         if not no_browser:
-            webbrowser.open(url)
+            _show(url)
 
     with (
         built_site(lambda said: click.echo(said, err=True)) as pages,
@@ -87,6 +91,12 @@ def docs(*, port: int, no_browser: bool, folder: Path | None) -> int:
     ):
         site.serve_manual(pages, host="127.0.0.1", port=port, ready=ready)
     return 0
+
+
+def _show(url: str) -> None:
+    """Open a graphical browser, or the user's own, without waiting for it."""
+    if any(os.environ.get(name) for name in _BROWSERS):
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
 @click.command()
