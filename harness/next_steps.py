@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from nemesis.levels import LEVELS
@@ -154,9 +154,10 @@ def print_next(steps: Sequence[NextStep], console: Console) -> None:
         return
     say(console, "")
     say(console, "next:", style="bold")
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(style="dim")
-    for each in steps:
-        table.add_row(Text(f"  {inert(each.command)}"), Text(inert(each.does)))
-    console.print(table)
+    commands = [f"  {inert(each.command)}" for each in steps]
+    column = 2 + max(map(cell_len, commands))
+    fits = all(column + cell_len(inert(each.does)) <= console.width for each in steps)
+    for command, each in zip(commands, steps, strict=True):
+        gap = " " * (column - cell_len(command)) if fits else "\n      "
+        text = Text.assemble(command, gap, (inert(each.does), "dim"))
+        console.print(text, soft_wrap=True)  # A command that is cut or broken cannot be copied.

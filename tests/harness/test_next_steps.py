@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from harness.cli import exit_code
-from harness.next_steps import after_night, named, next_steps
+from harness.next_steps import after_night, named, next_steps, print_next
 from results.print_table import say_page
 from results.record.paths import RunPaths
 from results.record.plan import Plan, load_plan, plan_from
@@ -64,6 +64,20 @@ def test_after_an_unknown_verdict_the_reason_decides_what_to_change() -> None:
     )
     cut = dataclasses.replace(short, stats={"interrupted_at_s": 3.0})
     assert next_steps(cut, plan, paths)[0].command == "logquake run runs/latest/plan.toml"
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_each_command_is_whole_on_one_line(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width)
+    steps = after_night([], Path("a folder/" * 12))
+    print_next(steps, console)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert lines[-2:] == [f"  {steps[0].command}", f"      {steps[0].does}"]
+    wide = Console(file=io.StringIO(), width=400)
+    print_next(steps, wide)
+    assert isinstance(wide.file, io.StringIO)
+    assert wide.file.getvalue().splitlines()[-1] == f"  {steps[0].command}  {steps[0].does}"
 
 
 def test_after_a_valid_run_there_is_a_harder_one() -> None:
