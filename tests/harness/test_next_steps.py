@@ -3,10 +3,12 @@
 import dataclasses
 import io
 import os
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
+import tomli_w
 from rich.console import Console
 
 from harness.cli import exit_code
@@ -64,6 +66,44 @@ def test_after_an_unknown_verdict_the_reason_decides_what_to_change() -> None:
     )
     cut = dataclasses.replace(short, stats={"interrupted_at_s": 3.0})
     assert next_steps(cut, plan, paths)[0].command == "logquake run runs/latest/plan.toml"
+
+
+@pytest.mark.parametrize(
+    ("reason", "values", "command"),
+    [
+        ("not-enough-traffic: 3", {"time_limit_s": 400_000.0}, "--time-limit 604800"),
+        ("not-enough-traffic: 3", {"time_limit_s": 604_800.0}, None),
+        ("final-read-incomplete: 1", {"rate": 20.0}, "--rate 10"),
+        ("final-read-incomplete: 1", {"rate": 0.0}, None),
+    ],
+)
+def test_a_remedy_changes_something_and_is_taken(
+    reason: str, values: dict[str, float], command: str | None
+) -> None:
+    paths = stored(Path("runs"), "valid")
+    verdict, plan = judged(paths)
+    verdict = dataclasses.replace(verdict, valid=Validity.UNKNOWN, unknown_because=(reason,))
+    plan = plan.model_copy(update=values)
+    steps = [each.command for each in next_steps(verdict, plan, paths)]
+    runs = [each for each in steps if each.startswith("logquake run ")]
+    assert runs == ([f"logquake run runs/latest/plan.toml {command}"] if command else [])
+
+
+@pytest.mark.parametrize("key", ["hosts", "image", "clients", "system"])
+@pytest.mark.parametrize("valid", [*Validity])
+def test_what_a_run_reached_beyond_itself_is_said_again(key: str, valid: Validity) -> None:
+    paths = stored(Path("runs"), "valid")
+    verdict, _ = judged(paths)
+    value = {
+        "hosts": "ssh:a lab.toml", "image": "mine", "clients": "prod", "system": "kafka:/my kafka",
+    }[key]  # fmt: skip
+    values = load_plan(paths.plan) | {key: value, "faults": None, "nemesis": ["kill"], "level": 2}
+    paths.plan.write_text(tomli_w.dumps({k: v for k, v in values.items() if v is not None}))
+    verdict = dataclasses.replace(verdict, valid=valid)
+    for each in (*next_steps(verdict, plan_from(values), paths), *after_night([paths], Path())):
+        words = shlex.split(each.command)
+        assert (f"--{key}" in words) is (words[1] in {"run", "repro"}), each
+        assert words[1] not in {"run", "repro"} or value in words
 
 
 @pytest.mark.parametrize("width", [20, 80])
