@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -50,14 +51,17 @@ def _folder() -> Path:
 
 
 @contextmanager
-def locked(path: Path, progress: Callable[[str], None]) -> Iterator[None]:
-    """Hold a file lock, so that only one of several runs downloads at a time.
+def locked(
+    path: Path, progress: Callable[[str], None], *, doing: str = "fetching"
+) -> Iterator[None]:
+    """Hold a file lock, so that only one of several processes downloads or builds at a time.
 
     The kernel releases the lock when the process ends, even after a crash.
 
     Args:
         path: The lock file. This function creates the file and never deletes it.
         progress: Called with a message if another process holds the lock.
+        doing: What the other process is doing, for this message.
 
     Raises:
         UserError: The lock file cannot be created, or another process holds the lock for longer
@@ -68,7 +72,7 @@ def locked(path: Path, progress: Callable[[str], None]) -> Iterator[None]:
         file = path.open("w")
     with file:
         if not _try_lock(file.fileno()):
-            progress("waiting for another Logquake that is fetching")
+            progress(f"waiting for another Logquake that is {doing}")
             try:
                 wait_until(
                     lambda: _try_lock(file.fileno()), timeout_s=LOCK_TIMEOUT_S, what="its lock"
@@ -92,6 +96,27 @@ def locked_if_free(path: Path) -> Iterator[bool]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         yield _try_lock(file.fileno())
+
+
+@contextmanager
+def in_use(folder: Path) -> Iterator[None]:
+    """Keep other processes from removing a folder by `remove_unused`."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_unused(folder: Path) -> None:
+    """Remove a folder, unless a process has it `in_use`."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if _try_lock(descriptor):
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -7,14 +7,13 @@ from the code.
 
 import hashlib
 import logging
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from cluster.cache import cache_folder, locked
+from cluster.cache import cache_folder, in_use, locked, remove_unused
 from cluster.protocol import UserError
 
 CONFIG = "mkdocs.yml"
@@ -66,10 +65,12 @@ def build_site(folder: Path, *, strict: bool = False) -> None:
         raise UserError(f"the documentation cannot be built: {failed}") from failed
 
 
-def built_site(say: Callable[[str], None]) -> Path:
-    """Return the folder of the built site; build the site at its first use.
+@contextmanager
+def built_site(say: Callable[[str], None]) -> Iterator[Path]:
+    """Yield the folder of the built site; build it at its first use.
 
-    The folder is in the user's cache. Its name depends on the current sources and code.
+    The folder is in the user's cache, and belongs to one state of the sources and of the code.
+    Folders of other states are removed, unless another process uses them.
 
     Args:
         say: Prints a message when the site is built, which takes some seconds.
@@ -79,18 +80,20 @@ def built_site(say: Callable[[str], None]) -> Path:
     """
     home = cache_folder() / "docs"
     folder = home / fingerprint()
-    with locked(home / "lock", say):
-        if not folder.is_dir():
-            say("building the documentation (once for each version)")
-            _build_whole(home, folder)
-    return folder
+    with ExitStack() as used:
+        with locked(home / "lock", say, doing="building the documentation"):
+            if not folder.is_dir():
+                say("building the documentation (once for each version)")
+                _build_whole(home, folder)
+            used.enter_context(in_use(folder))
+        yield folder
 
 
 def _build_whole(home: Path, folder: Path) -> None:
     """Build in a temporary folder and rename it, so that an interrupted build leaves no folder."""
     for old in home.iterdir():
         if old.is_dir():
-            shutil.rmtree(old, ignore_errors=True)
+            remove_unused(old)
     with tempfile.TemporaryDirectory(dir=home) as beside:
         build_site(Path(beside) / "site")
         (Path(beside) / "site").rename(folder)

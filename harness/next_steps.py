@@ -2,18 +2,21 @@
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from harness.reaching import reaching
 from nemesis.levels import LEVELS
 from results.print_table import say
+from results.record.atomic import StoreError
 from results.record.level import level_refusal
 from results.record.paths import RunPaths
-from results.record.plan import Plan
+from results.record.plan import MAX_TIME_LIMIT_S, Plan, PlanError, load_plan, plan_from
 from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.samples import is_sample
@@ -23,11 +26,11 @@ from results.wording.reasons import heaviest_reason
 
 _LONGER_S = 120
 _REMEDIES = (
-    ("not-enough-traffic", "--time-limit {longer}", "gives clients more time"),
-    ("fault-without-effect", "--time-limit {longer}", "gives faults more time to take effect"),
-    ("there was nothing to check for fault-without-effect", "--time-limit {longer}",
+    ("not-enough-traffic", "--time-limit", "gives clients more time"),
+    ("fault-without-effect", "--time-limit", "gives faults more time to take effect"),
+    ("there was nothing to check for fault-without-effect", "--time-limit",
      "is long enough for faults"),
-    ("final-read-incomplete", "--rate 100", "leaves less to read at the end"),
+    ("final-read-incomplete", "--rate", "leaves less to read at the end"),
 )  # fmt: skip
 """For a reason's first words: the option that avoids the reason, and the option's effect."""
 
@@ -69,7 +72,7 @@ def next_steps(verdict: Verdict, plan: Plan, paths: RunPaths) -> list[NextStep]:
     """
     match verdict.valid:
         case Validity.INVALID:
-            return _after_failure(paths)
+            return _after_failure(plan, paths)
         case Validity.UNKNOWN:
             return _after_unknown(verdict, plan, paths)
         case Validity.VALID:
@@ -83,23 +86,21 @@ def after_night(failed: Sequence[RunPaths], store: Path) -> list[NextStep]:
         failed: The runs of this night with the verdict `invalid`.
         store: The folder of runs.
     """
-    run = next((typed(each) for each in failed), "")
-    if not run:
+    if not failed:
         return [serving(store)]
-    return [
-        NextStep(command=f"logquake show {run}", does="shows the first failure's evidence"),
-        NextStep(command=f"logquake repro {run}", does="reruns it, to see how often it fails"),
-        serving(store),
-    ]
+    run = typed(failed[0])
+    steps = [NextStep(command=f"logquake show {run}", does="shows the first failure's evidence")]
+    with suppress(PlanError, StoreError):
+        plan = plan_from(load_plan(failed[0].plan))
+        steps.append(_rerun(run, plan, "reruns it, to see how often it fails"))
+    return [*steps, serving(store)]
 
 
-def _after_failure(paths: RunPaths) -> list[NextStep]:
+def _after_failure(plan: Plan, paths: RunPaths) -> list[NextStep]:
     run = named(paths)
     return [
         NextStep(command=f"logquake show {run}", does="shows the evidence, step by step"),
-        NextStep(
-            command=f"logquake repro {run}", does="reruns it 10 times, to see how often it fails"
-        ),
+        _rerun(run, plan, "reruns it 10 times, to see how often it fails"),
         *([] if is_sample(paths) else [serving(paths.root.parent.parent)]),
     ]
 
@@ -107,18 +108,26 @@ def _after_failure(paths: RunPaths) -> list[NextStep]:
 def _after_unknown(verdict: Verdict, plan: Plan, paths: RunPaths) -> list[NextStep]:
     run, reason = named(paths), heaviest_reason(verdict)
     steps = [NextStep(command=f"logquake show {run}", does="shows all reasons, and the faults")]
-    longer = max(_LONGER_S, round(2 * plan.time_limit_s))
     if "interrupted_at_s" in verdict.stats:
-        again = NextStep(command=_again(paths), does="plays it again, to its end")
+        again = NextStep(command=_again(plan, paths), does="plays it again, to its end")
         return [again, *steps]
     for start, option, does in _REMEDIES:
-        if plan.scenario is None and reason.startswith(start):
-            command = f"{_again(paths)} {option.format(longer=longer)}"
+        value = _milder(option, plan)
+        if plan.scenario is None and reason.startswith(start) and value:
+            command = f"{_again(plan, paths)} {option} {value:g}"
             return [NextStep(command=command, does=does), *steps]
     if "host-not-restored" in reason:
         heal = NextStep(command="logquake heal", does="undoes what was left behind")
         return [heal, *steps]
-    return [*steps, NextStep(command=f"logquake repro {run}", does="shows if it recurs")]
+    return [*steps, _rerun(run, plan, "shows if it recurs")]
+
+
+def _milder(option: str, plan: Plan) -> float:
+    """Return the value for an option that may avoid the reason; 0: there is none."""
+    if option == "--rate":
+        return plan.rate / 2
+    longer = min(max(_LONGER_S, round(2 * plan.time_limit_s)), MAX_TIME_LIMIT_S)
+    return longer if longer > plan.time_limit_s else 0
 
 
 def _after_valid(plan: Plan, paths: RunPaths) -> list[NextStep]:
@@ -129,9 +138,9 @@ def _after_valid(plan: Plan, paths: RunPaths) -> list[NextStep]:
     at_level = plan.model_copy(update={"level": harder})
     steps = []
     if harder < len(LEVELS) and plan.nemesis and not level_refusal(at_level):
-        command = f"{_again(paths)} --level {harder}"
+        command = f"{_again(plan, paths)} --level {harder}"
         steps.append(NextStep(command=command, does="deals harder faults"))
-        climbs = f"{_again(paths)} --escalate"
+        climbs = f"{_again(plan, paths)} --escalate"
         steps.append(NextStep(command=climbs, does="goes on, level by level, until one fails"))
     shown = NextStep(
         command=f"logquake show {named(paths)}", does="shows what the verdict rests on"
@@ -139,13 +148,22 @@ def _after_valid(plan: Plan, paths: RunPaths) -> list[NextStep]:
     return [*steps, shown]
 
 
-def _again(paths: RunPaths) -> str:
+def _rerun(run: str, plan: Plan, does: str) -> NextStep:
+    return NextStep(command=f"logquake repro {run}{_reached(plan)}", does=does)
+
+
+def _reached(plan: Plan) -> str:
+    """Return the options that say again what a plan reaches beyond its run."""
+    return "".join(f" --{key} {shlex.quote(value)}" for key, value in reaching(plan).items())
+
+
+def _again(plan: Plan, paths: RunPaths) -> str:
     root = paths.root.resolve()
     run = named(paths)
     folder = DEFAULT_STORE / LATEST if run == LATEST else root
     if folder.is_absolute() and folder.is_relative_to(Path.cwd()):
         folder = folder.relative_to(Path.cwd())
-    return f"logquake run {shlex.quote(str(folder / paths.plan.name))}"
+    return f"logquake run {shlex.quote(str(folder / paths.plan.name))}{_reached(plan)}"
 
 
 def print_next(steps: Sequence[NextStep], console: Console) -> None:
@@ -154,9 +172,10 @@ def print_next(steps: Sequence[NextStep], console: Console) -> None:
         return
     say(console, "")
     say(console, "next:", style="bold")
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(style="dim")
-    for each in steps:
-        table.add_row(Text(f"  {inert(each.command)}"), Text(inert(each.does)))
-    console.print(table)
+    commands = [f"  {inert(each.command)}" for each in steps]
+    column = 2 + max(map(cell_len, commands))
+    fits = all(column + cell_len(inert(each.does)) <= console.width for each in steps)
+    for command, each in zip(commands, steps, strict=True):
+        gap = " " * (column - cell_len(command)) if fits else "\n      "
+        text = Text.assemble(command, gap, (inert(each.does), "dim"))
+        console.print(text, soft_wrap=True)  # A command that is cut or broken cannot be copied.

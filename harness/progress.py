@@ -43,6 +43,11 @@ class Snapshot:
     leaders: tuple[str, ...] = ()
 
 
+def redraws(console: Console) -> bool:
+    """Tell whether a console can draw over what it has drawn; with TERM=dumb it cannot."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
 class Progress:
     """The progress display of one run.
 
@@ -93,7 +98,7 @@ class Progress:
         self._console.print(Text(f"  {sentence}"), highlight=False)
 
     def _draw(self) -> None:
-        if not self._console.is_terminal:
+        if not redraws(self._console):
             self._print_lines()
             return
         with Live(console=self._console, transient=True, auto_refresh=False) as live:
@@ -125,9 +130,9 @@ class Progress:
         bar = Table.grid(padding=(0, 2))
         bar.add_row(self._bar(), Text(self._left()))
         grid = Table.grid(padding=(0, 2))
+        grid.add_row(Text("  clients", style="dim"), Text(_rates(shown)))  # A low terminal has it.
         grid.add_row(Text("  phase", style="dim"), Text(self._phase))
         grid.add_row("", bar)
-        grid.add_row(Text("  clients", style="dim"), Text(_rates(shown)))
         for sentence in shown.faults or ("none",):
             grid.add_row(Text("  fault", style="dim"), Text(sentence, style="yellow"))
         for leader in shown.leaders:

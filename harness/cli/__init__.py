@@ -12,13 +12,11 @@ import sys
 
 import click
 
+from harness.cli.completing import COMPLETE, complete
 from harness.cli.lazy import LazyGroup
 from harness.cli.output import output_options
 from harness.exit_codes import BISECT_INTERRUPTED, UNKNOWN
 from results.trust import closed_to_others
-
-_COMPLETE = "_LOGQUAKE_COMPLETE"
-"""The environment variable by which a shell asks for completions."""
 
 
 @click.group(
@@ -61,11 +59,9 @@ logquake.modules = {
 
 
 def main() -> None:
-    """Run the command line and exit. SIGTERM and SIGHUP end the command as Ctrl-C does."""
-    if _COMPLETE in os.environ:
-        from harness.cli.completing import complete  # noqa: PLC0415 - for shells alone
-
-        sys.exit(complete(os.environ[_COMPLETE]))
+    """Run the command line and exit; SIGTERM ends it as Ctrl-C does, and so does SIGHUP."""
+    if COMPLETE in os.environ:
+        sys.exit(complete(os.environ[COMPLETE]))
     from harness.interrupt import SIGNALS  # noqa: PLC0415 - completion does without
 
     for number in (signal.SIGTERM, signal.SIGHUP):

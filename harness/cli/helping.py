@@ -42,9 +42,7 @@ def completion(*, shell: str, install: bool) -> int:
     place.write_text(script(shell), encoding="utf-8")
     click.echo(f"wrote {place}")
     settings, line = _settings(shell, place)
-    if settings is not None and line not in _lines(settings):
-        with settings.open("a", encoding="utf-8") as file:
-            file.write(f"{line}\n")
+    if settings is not None and _added(os.fsencode(line), settings):
         click.echo(f"added a line to {settings} that reads it")
     click.echo(f"open a new {shell} to use it, or type: source {shlex.quote(str(place))}")
     return 0
@@ -70,7 +68,8 @@ def _settings(shell: str, place: Path) -> tuple[Path | None, str]:
     the package bash-completion, which is not on all machines. Loading the script twice does no
     harm.
     """
-    source = f"source {shlex.quote(str(place))}"
+    file = shlex.quote(str(place))
+    source = f"[ -r {file} ] && source {file}"
     if shell == "bash":
         return Path.home() / ".bashrc", f'[ -n "$BASH_VERSION" ] && {source}'
     if shell == "zsh":
@@ -80,5 +79,11 @@ def _settings(shell: str, place: Path) -> tuple[Path | None, str]:
     return None, ""
 
 
-def _lines(settings: Path) -> list[str]:
-    return settings.read_text(encoding="utf-8").splitlines() if settings.exists() else []
+def _added(line: bytes, settings: Path) -> bool:
+    """Add a line to a file of any encoding, which may lack its last newline; False: it is there."""
+    there = settings.read_bytes() if settings.exists() else b""
+    if line in there.splitlines():
+        return False
+    with settings.open("ab") as file:
+        file.write((b"" if there.endswith(b"\n") or not there else b"\n") + line + b"\n")
+    return True

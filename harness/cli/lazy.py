@@ -11,6 +11,7 @@ from keyword import iskeyword
 import click
 
 from harness.cli.completing import stored
+from harness.cli.output import is_quiet
 
 _BUILT_IN = ("help",)
 
@@ -45,3 +46,19 @@ class LazyGroup(click.Group):
         command = getattr(import_module(f"harness.cli.{self.modules[cmd_name]}"), name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is meant.
+
+        Raises:
+            click.UsageError: There is none, or it does not heed the `--quiet` before it.
+        """
+        found = _, leaf, rest = super().resolve_command(ctx, args)
+        words = iter(rest)
+        while isinstance(leaf, click.Group):
+            leaf = leaf.get_command(ctx, next(words, ""))
+        if is_quiet() and leaf and not any("--quiet" in each.opts for each in leaf.params):
+            raise click.UsageError(f"{leaf.name} prints no verdict, so leave out --quiet", ctx)
+        return found

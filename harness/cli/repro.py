@@ -21,6 +21,7 @@ from harness.cli.scenarios import choice_options, choices_given
 from harness.exit_codes import BISECT_INTERRUPTED, BISECT_SKIP, UNKNOWN, VALID
 from harness.interrupt import Answer, at_once
 from harness.plans import completed_plan, refuse_what_does_not_tune
+from harness.progress import redraws
 from harness.reaching import said_again
 from harness.repro import (
     AsExpected,
@@ -102,12 +103,12 @@ class _Display:
     def answer(self, sentence: str) -> None:
         """Answer a signal in its handler; the live table shows the answer in half a second."""
         self.answered = sentence
-        if self.console.quiet or not self.console.is_terminal:
+        if self.console.quiet or not redraws(self.console):
             at_once(console_of(stderr=True) if self.console.quiet else self.console)(sentence)
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        if self.console.quiet or not self.console.is_terminal:
+        if self.console.quiet or not redraws(self.console):
             yield
             return
         with Live(self, console=self.console, refresh_per_second=2):
@@ -118,7 +119,7 @@ class _Display:
         tally = self.tallies[self.playing]
         tally = replace(tally, repeats=(*tally.repeats, repeated))
         self.tallies[self.playing] = tally
-        if not self.console.is_terminal:
+        if not redraws(self.console):
             number, last = len(tally.repeats), tally.repeats[-1]
             same = "; ".join(last.differs) or "the same"
             where = f" on {tally.system}" if tally.system else ""

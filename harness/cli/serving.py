@@ -1,6 +1,8 @@
 """`logquake serve`, `docs` and `reindex`: show a store's pages, the manual, rebuild the index."""
 
 import contextlib
+import os
+import threading
 import webbrowser
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from results.wording.plural import many
 
 _PORT = 8420
 _PORT_OF_DOCS = 8421
+_BROWSERS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+"""Without these variables, `webbrowser` opens a text browser in the same terminal."""
 
 
 @click.command()
@@ -60,7 +64,7 @@ def serve(*, port: int, host: str, store: Path) -> int:
 @click.option("--no-browser", is_flag=True, help="Only serve it; open no browser.")
 @click.option(
     "--build", "folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False),
-    help="Write the pages into a folder instead; open its index.html, or publish it.",
+    help="Write the pages into an empty folder instead; open its index.html, or publish it.",
 )  # fmt: skip
 def docs(*, port: int, no_browser: bool, folder: Path | None) -> int:
     """Read the documentation in a browser; Ctrl-C ends it.
@@ -69,21 +73,30 @@ def docs(*, port: int, no_browser: bool, folder: Path | None) -> int:
     seconds.
     """
     if folder is not None:
+        if folder.is_dir() and any(not each.name.startswith(".") for each in folder.iterdir()):
+            raise UserError(f"{folder} is not empty; name a new folder, or empty it")
         build_site(folder)
         click.echo(f"wrote the documentation; open {folder / 'index.html'}")
         return 0
     from results import site  # noqa: PLC0415 - Flask is for these commands only
 
-    pages = built_site(lambda said: click.echo(said, err=True))
-
     def ready(url: str) -> None:
         click.echo(f"serving the documentation at {url} (Ctrl-C ends it)")
         if not no_browser:
-            webbrowser.open(url)
+            _show(url)
 
-    with contextlib.suppress(KeyboardInterrupt):
+    with (
+        built_site(lambda said: click.echo(said, err=True)) as pages,
+        contextlib.suppress(KeyboardInterrupt),
+    ):
         site.serve_manual(pages, host="127.0.0.1", port=port, ready=ready)
     return 0
+
+
+def _show(url: str) -> None:
+    """Open a graphical browser, or the user's own, without waiting for it."""
+    if any(os.environ.get(name) for name in _BROWSERS):
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
 @click.command()

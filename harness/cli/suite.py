@@ -19,6 +19,7 @@ from harness.cli.options import JAVA, STORE
 from harness.cli.output import NO_COLOR, is_quiet, output_options
 from harness.exit_codes import VALID
 from harness.next_steps import after_night, print_next
+from harness.progress import redraws
 from harness.suites.conductor import Change
 from harness.suites.expansion import suite_named
 from harness.suites.journal import CutShort, Judged, LeftOut, Line, Reached, Unplayed
@@ -82,7 +83,7 @@ def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> in
     LOGQUAKE_WEBHOOK is set, the result is posted to that address.
     """
     if dry_run:
-        print_preview(suite_named(suite_file), store, console_of())
+        print_preview(suite_named(suite_file), store, _log_console())
         return VALID
     return lead_night(("suite", "run"), suite_file, store, mode)
 
@@ -119,7 +120,7 @@ def lead_night(
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-        return _conclude(lead, state, console_of())
+        return _conclude(lead, state, _log_console())
 
 
 @suite.command()
@@ -135,9 +136,9 @@ def status(*, suite_file: Path, store: Path, night: str | None, name: str | None
     night.
     """
     folder = _night(name or load_suite(suite_file).name, store, night)
-    console = console_of()
+    console = _log_console()
     shown = status_of(store, folder, now_s=unix_s())
-    if not (console.is_terminal and shown.led and not shown.state.ended):
+    if not (redraws(console) and shown.led and not shown.state.ended):
         console.print(shown)
         return exit_code(shown.state)
     try:
@@ -151,18 +152,15 @@ def status(*, suite_file: Path, store: Path, night: str | None, name: str | None
     return exit_code(shown.state)
 
 
-def console_of() -> Console:
-    """Return the console.
-
-    Without a terminal its lines are wide, because a log has no known width.
-    """
+def _log_console() -> Console:
+    """Return the console; in a nightly job's log, it is wide enough for the table."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=LOG_COLUMNS)
 
 
 def _progress_of() -> Console:
-    """Return the console for messages before the night's end; with `--quiet` it prints nothing."""
-    return Console(quiet=True) if is_quiet() else console_of()
+    """Return the console of what is said before the night's end; it says nothing if quiet."""
+    return Console(quiet=True) if is_quiet() else _log_console()
 
 
 def _night(suite: str, store: Path, night: str | None) -> NightFolder:

@@ -48,6 +48,7 @@ NEMESIS_KINDS = (
     "client-connections", "resources", "slow-disks", "disk-errors", "lost-flushes")  # fmt: skip
 """The fault families. In a plan's `nemesis`, `all` means every family that works on its hosts."""
 ALL = "all"
+MAX_TIME_LIMIT_S = 7 * 86_400
 
 
 class PlanError(ValueError):
@@ -102,7 +103,7 @@ class Plan(Part):
     nemesis: tuple[str, ...] = ("partition", "kill", "pause")
     nemesis_interval_s: float = Field(default=6, gt=0)
     warmup_s: float = Field(default=5, ge=0)
-    time_limit_s: float = Field(default=60, gt=0, le=7 * 86_400)
+    time_limit_s: float = Field(default=60, gt=0, le=MAX_TIME_LIMIT_S)
     load: Load = Load.LIGHT
     """Decides the defaults for the rate and amount of sends, and for the number of senders."""
     rate: float = Field(default=500, ge=0)

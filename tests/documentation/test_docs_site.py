@@ -1,7 +1,12 @@
 """The documentation's site builds without a warning, and is whole."""
 
+import queue
 import re
+import threading
+import webbrowser
 from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -11,7 +16,7 @@ import pytest
 from checkers.registry import CHECKERS
 from cluster.protocol import UserError
 from harness import manual
-from harness.cli import exit_code
+from harness.cli import exit_code, serving
 from harness.documentation import anomalies, commands, faults, plan_keys, record
 from harness.documentation.generated import PAGES
 from harness.documentation.includes import TABLES, filled
@@ -186,12 +191,59 @@ def test_the_site_in_the_cache_is_of_these_sources(
         folder.mkdir()
 
     monkeypatch.setattr(manual, "build_site", build)
-    first = built_site(lambda _: None)
-    assert built_site(lambda _: None) == first
+
+    def folder() -> Path:
+        with built_site(lambda _: None) as found:
+            return found
+
+    first = folder()
+    assert folder() == first
     assert (first.name, len(built)) == (fingerprint(), 1)
-    monkeypatch.setattr(manual, "fingerprint", lambda: "other")
-    assert built_site(lambda _: None).name == "other"
+    with built_site(lambda _: None):
+        monkeypatch.setattr(manual, "fingerprint", lambda: "other")
+        assert folder().name == "other"
+        assert first.exists(), "it is being served"
+    monkeypatch.setattr(manual, "fingerprint", lambda: "third")
+    assert folder().name == "third"
     assert not first.exists()
+
+
+def test_a_folder_with_foreign_files_is_not_built_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serving, "build_site", lambda folder: (folder / "index.html").touch())
+    (tmp_path / ".git").mkdir()
+    assert exit_code(["docs", "--build", str(tmp_path)]) == 0
+    foreign = tmp_path / "notes.txt"
+    foreign.touch()
+    assert exit_code(["docs", "--build", str(tmp_path)]) == 254
+    assert f"{tmp_path} is not empty" in capsys.readouterr().err
+    assert foreign.exists()
+
+
+@pytest.mark.parametrize(("variable", "opened"), [("DISPLAY", [":url"]), ("NONE", [])])
+def test_the_site_is_served_while_a_graphical_browser_opens(
+    variable: str, opened: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, ":0")
+    served, seen = threading.Event(), queue.SimpleQueue[str]()
+
+    def browse(url: str) -> None:
+        seen.put(url)
+        assert served.wait(10)
+
+    def serve(_folder: Path, *, ready: Callable[[str], None], **_said: object) -> None:
+        ready(":url")
+        served.set()
+
+    monkeypatch.setattr(webbrowser, "open", browse)
+    monkeypatch.setattr(serving, "built_site", lambda _say: nullcontext(tmp_path))
+    monkeypatch.setattr("results.site.serve_manual", serve)
+    assert exit_code(["docs"]) == 0
+    assert [seen.get(timeout=30) for _ in opened] == opened
+    assert seen.empty()
 
 
 @pytest.mark.everything

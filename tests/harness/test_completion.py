@@ -118,6 +118,21 @@ def test_a_real_shell_completes_after_one_command(
         typed.shows("/logquake help")
 
 
+@pytest.mark.parametrize("name", ["bash", "zsh"])
+def test_settings_stay_as_they_are_before_the_line(name: str, home: Path) -> None:
+    """They may end without a newline, and hold any bytes; the script may be removed later."""
+    settings, mine = home / f".{name}rc", b"export EDITOR=vi # \xe9"
+    settings.write_bytes(mine)
+    assert exit_code(["completion", name, "--install"]) == 0
+    first, line = settings.read_text(encoding="latin-1").splitlines()
+    assert first == mine.decode("latin-1")
+    script = line.rpartition("source ")[2]
+    assert f"[ -r {script} ] && source {script}" in line
+    Path(script).unlink()
+    done = subprocess.run(["bash", settings], capture_output=True, text=True, check=False)
+    assert script not in done.stderr
+
+
 def test_fish_finds_the_script_by_itself(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(["completion", "fish", "--install"]) == 0
     script = home / ".config" / "fish" / "completions" / "logquake.fish"

@@ -3,14 +3,16 @@
 import dataclasses
 import io
 import os
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
+import tomli_w
 from rich.console import Console
 
 from harness.cli import exit_code
-from harness.next_steps import after_night, named, next_steps
+from harness.next_steps import after_night, named, next_steps, print_next
 from results.print_table import say_page
 from results.record.paths import RunPaths
 from results.record.plan import Plan, load_plan, plan_from
@@ -66,6 +68,58 @@ def test_after_an_unknown_verdict_the_reason_decides_what_to_change() -> None:
     assert next_steps(cut, plan, paths)[0].command == "logquake run runs/latest/plan.toml"
 
 
+@pytest.mark.parametrize(
+    ("reason", "values", "command"),
+    [
+        ("not-enough-traffic: 3", {"time_limit_s": 400_000.0}, "--time-limit 604800"),
+        ("not-enough-traffic: 3", {"time_limit_s": 604_800.0}, None),
+        ("final-read-incomplete: 1", {"rate": 20.0}, "--rate 10"),
+        ("final-read-incomplete: 1", {"rate": 0.0}, None),
+    ],
+)
+def test_a_remedy_changes_something_and_is_taken(
+    reason: str, values: dict[str, float], command: str | None
+) -> None:
+    paths = stored(Path("runs"), "valid")
+    verdict, plan = judged(paths)
+    verdict = dataclasses.replace(verdict, valid=Validity.UNKNOWN, unknown_because=(reason,))
+    plan = plan.model_copy(update=values)
+    steps = [each.command for each in next_steps(verdict, plan, paths)]
+    runs = [each for each in steps if each.startswith("logquake run ")]
+    assert runs == ([f"logquake run runs/latest/plan.toml {command}"] if command else [])
+
+
+@pytest.mark.parametrize("key", ["hosts", "image", "clients", "system"])
+@pytest.mark.parametrize("valid", [*Validity])
+def test_what_a_run_reached_beyond_itself_is_said_again(key: str, valid: Validity) -> None:
+    paths = stored(Path("runs"), "valid")
+    verdict, _ = judged(paths)
+    value = {
+        "hosts": "ssh:a lab.toml", "image": "mine", "clients": "prod", "system": "kafka:/my kafka",
+    }[key]  # fmt: skip
+    values = load_plan(paths.plan) | {key: value, "faults": None, "nemesis": ["kill"], "level": 2}
+    paths.plan.write_text(tomli_w.dumps({k: v for k, v in values.items() if v is not None}))
+    verdict = dataclasses.replace(verdict, valid=valid)
+    for each in (*next_steps(verdict, plan_from(values), paths), *after_night([paths], Path())):
+        words = shlex.split(each.command)
+        assert (f"--{key}" in words) is (words[1] in {"run", "repro"}), each
+        assert words[1] not in {"run", "repro"} or value in words
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_each_command_is_whole_on_one_line(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width)
+    steps = after_night([], Path("a folder/" * 12))
+    print_next(steps, console)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert lines[-2:] == [f"  {steps[0].command}", f"      {steps[0].does}"]
+    wide = Console(file=io.StringIO(), width=400)
+    print_next(steps, wide)
+    assert isinstance(wide.file, io.StringIO)
+    assert wide.file.getvalue().splitlines()[-1] == f"  {steps[0].command}  {steps[0].does}"
+
+
 def test_after_a_valid_run_there_is_a_harder_one() -> None:
     paths = stored(Path("runs"), "valid")
     verdict, plan = judged(paths)
@@ -119,6 +173,16 @@ def test_quiet_leaves_the_verdicts_sentences(
     assert all(line.startswith(("Value log-0-0:", "Besides: ")) for line in others)
     assert exit_code(["--quiet", "show", "nonsense"]) == 254
     assert "there is no run 'nonsense'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["suite", "status", "a.toml"]])
+def test_a_command_without_a_verdict_refuses_quiet(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(["--quiet", *words]) == 254
+    said = capsys.readouterr()
+    assert (said.out, "leave out --quiet" in said.err) == ("", True)
+    assert exit_code(["--quiet", words[0], "-h"]) == (254 if len(words) == 1 else 0)
 
 
 def test_no_color_holds_for_one_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,19 @@ def test_a_terminal_shows_a_bar_with_what_is_under_way() -> None:
         assert text in shown(console)
 
 
-def test_a_log_gets_lines_without_a_bar_or_control_characters() -> None:
-    console = Console(file=io.StringIO(), force_terminal=False, width=200)
+def test_the_rates_fit_on_a_low_terminal() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, height=2)
+    with Progress(console, lambda: BUSY) as under_way:
+        under_way.phase("main phase", lasts_s=600)
+        wait_until(lambda: "480 ops/s" in shown(console), timeout_s=10, what="the rates")
+
+
+@pytest.mark.parametrize("terminal", [False, True], ids=["log", "dumb-terminal"])
+def test_what_cannot_redraw_gets_lines_without_a_bar_or_control_characters(
+    monkeypatch: pytest.MonkeyPatch, *, terminal: bool
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=200, color_system=None)
     with Progress(console, lambda: BUSY) as under_way:
         under_way.phase("main phase", lasts_s=600)
         wait_until(lambda: "in force" in shown(console), timeout_s=30, what="a line")
