@@ -29,7 +29,7 @@ _OF_ALL = (
     (BAD_ARGUMENTS, "You can fix the error. One sentence names it."),
     (INTERNAL_ERROR, "A bug of Logquake."),
 )
-_JUDGING = frozenset({
+JUDGING = frozenset({
     "check", "hunt", "repro", "report", "run", "scenario run", "suite run", "suite status",
 })  # fmt: skip
 """The commands whose exit code is the code of a verdict."""
@@ -110,7 +110,7 @@ def _default(option: click.Option) -> str:
 
 def exit_codes(name: str) -> tuple[tuple[int, str], ...]:
     """Return the exit codes of a command, each with its meaning."""
-    own: tuple[tuple[int, str], ...] = _OF_A_VERDICT if name in _JUDGING else _OF_OTHERS
+    own: tuple[tuple[int, str], ...] = _OF_A_VERDICT if name in JUDGING else _OF_OTHERS
     if name == "heal":
         own = _OF_HEAL
     return (*own, *_OF_ALL)

@@ -13,7 +13,8 @@ _HEADS = {
     "Yields": "It yields",
 }  # fmt: skip
 _SECTION = re.compile(rf"^({'|'.join(_HEADS)}):$", re.MULTILINE)
-_ENTRY = re.compile(r"^(\*{0,2}[\w.]+): ", re.MULTILINE)
+_ENTRY = re.compile(r"^(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*): ", re.MULTILINE)
+"""The name of an entry, or several: `judge, engine: …`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +45,9 @@ def parsed(text: str | None) -> Docstring:
 
 def _entries(block: str) -> dict[str, str]:
     _, *parts = _ENTRY.split(block)
-    names, texts = parts[::2], parts[1::2]
-    return {name: " ".join(text.split()) for name, text in zip(names, texts, strict=True)} or {
-        "": " ".join(block.split())
-    }
+    return {
+        name: " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2], strict=True)
+    } or {"": " ".join(block.split())}
 
 
 def markdown(docstring: Docstring) -> str:
@@ -57,9 +57,14 @@ def markdown(docstring: Docstring) -> str:
         if "" in entries:
             parts.append(f"{_HEADS[name]}: {entries['']}")
         else:
-            rows = ((code(each), text) for each, text in entries.items())
+            rows = ((names(each), text) for each, text in entries.items())
             parts.append(table((_HEADS[name], "What it is"), rows))
     return "\n\n".join(parts)
+
+
+def names(entry: str) -> str:
+    """Return the name of an entry, or its names, as code."""
+    return ", ".join(map(code, entry.split(", ")))
 
 
 def labelled(text: str) -> str:

@@ -26,7 +26,8 @@ class Words:
     A check's own module defines these texts, and `verdict.json` carries them to every page.
 
     Attributes:
-        one, many: The event in singular and plural, without the number.
+        one: The event in the singular, without the number.
+        many: The event in the plural, without the number.
         means: Meaning of the anomaly, as a full sentence.
         promise: The broken promise of the system, or of Logquake itself, as a sentence.
         uncounted: Text without a number, if the number has no meaning; else empty.
@@ -80,7 +81,20 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """An anomaly as `verdict.json` stores it, with the judge's decision."""
+    """An anomaly as `verdict.json` stores it, with the judge's decision.
+
+    Attributes:
+        sentence: Description for people: the event, its place, and who observed it.
+        evidence: The facts behind the sentence: op ids, nodes, offsets, epochs, times.
+        topic: Topic of the anomaly; empty for a whole run.
+        topic_id: Id of the topic; empty for a whole run.
+        partition: Number of the partition; -1 for a whole run.
+        offset: The offset of the first record concerned; -1 if there is none.
+        allowed: Whether the judge allows it.
+        trusted: Whether the premises of its check held.
+        why: Reason why it is allowed or not trusted; else empty.
+        cause: Cause in one sentence without a capital letter; empty if unknown.
+    """
 
     sentence: str
     evidence: Evidence
@@ -96,7 +110,15 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalySummary:
-    """All anomalies of one name: their number, the number allowed, and the number trusted."""
+    """All anomalies of one name.
+
+    Attributes:
+        anomaly_class: Safety, liveness, or Logquake's own.
+        count: Number of anomalies.
+        allowed: Number of anomalies that the judge allows.
+        trusted: Number of anomalies for which the premises of the check held.
+        examples: Those that decide the verdict come first, then by place and offset.
+    """
 
     anomaly_class: AnomalyClass
     count: int
@@ -113,7 +135,8 @@ class Compared:
         check: Name of the check.
         rows: Number of comparisons that could have failed.
         what: Noun for the compared objects: `polled records`.
-        from_ns, to_ns: Time span of the compared objects; -1 if unknown.
+        from_ns: Start of the compared objects' time span; -1 if unknown.
+        to_ns: End of that time span; -1 if unknown.
     """
 
     check: str
@@ -152,7 +175,8 @@ class Verdict:
     Attributes:
         run_id: Id of the run.
         valid: The verdict.
-        judge, engine: Names of the judge and of the engine.
+        judge: Name of the judge.
+        engine: Name of the engine that ran the checks.
         anomalies: Anomalies by name.
         unknown_because: Full sentences with reasons why the verdict cannot be `valid`.
         guarantees: The promises that follow from the plan's configuration, in sentences.

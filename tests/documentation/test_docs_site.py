@@ -13,22 +13,15 @@ from urllib.request import urlopen
 
 import pytest
 
-from checkers.registry import CHECKERS
 from cluster.protocol import UserError
 from harness import manual
 from harness.cli import exit_code, serving
-from harness.documentation import anomalies, commands, faults, plan_keys, record
 from harness.documentation.generated import PAGES
 from harness.documentation.includes import TABLES, filled
 from harness.documentation.navigation import expanded
 from harness.documentation.outside import with_links
 from harness.examples import about, example_plans, example_suites
 from harness.manual import build_site, built_site, fingerprint, outside_pages
-from harness.suites.suite import Suite
-from nemesis.registry import KINDS
-from results.record.plan import Plan
-from results.record.tables import LIVE
-from results.record.tables import TABLES as RECORDED
 from tests.results.browser import NARROW, WIDE, Reader
 from tests.results.serving import listening
 
@@ -116,52 +109,6 @@ def test_links_lead_to_pages_of_the_site_and_code_becomes_text() -> None:
     assert with_links("```\n[c](a.py)\n```", page="a.md", origin="docs/a.md", pages=pages) == (
         "```\n[c](a.py)\n```"
     )
-
-
-def test_each_key_of_a_plan_and_of_a_suite_has_a_text() -> None:
-    for top in (Plan, Suite):
-        written = plan_keys.page() if top is Plan else plan_keys.suite_page()
-        for table, model in plan_keys.models(top):
-            tables = {name.strip("[]") for name, _ in plan_keys.models(top)}
-            missing = [
-                key
-                for key, text in plan_keys.texts(model).items()
-                if not text and key not in {*tables, "schema_version"}
-            ]
-            assert not missing, table
-            assert table in written
-
-
-def test_each_command_and_option_has_a_text() -> None:
-    page = commands.page()
-    for name, command in commands.all_commands():
-        assert command.help, name
-        assert f"## `logquake {name}`" in page
-        for option in command.params:
-            said = getattr(option, "help", None)
-            assert option.param_type_name == "argument" or said, (name, option.name)
-
-
-def test_each_anomaly_has_a_definition_and_its_reasons() -> None:
-    page = anomalies.page()
-    for checker in CHECKERS:
-        assert f"### `{checker.name}`" in page
-        text = anomalies.definition(anomalies.module_of(checker))
-        assert re.search(r"Why .* proves something", text), checker.name
-        assert "What would not prove it" in text, checker.name
-
-
-def test_each_fault_has_a_text() -> None:
-    page = faults.page()
-    for name, kind in KINDS.items():
-        assert f"### `{name}`" in page
-        assert len(faults.described(kind)) > 40, name
-
-
-def test_each_table_of_a_record_has_a_text() -> None:
-    page = record.page()
-    assert set(record.ABOUT) == {*RECORDED, *LIVE}
-    assert not [name for name in record.ABOUT if f"# `{name}`" not in page]
 
 
 def test_examples_are_called_by_their_names(

@@ -4,13 +4,17 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from results.record.clock import wait_until
 
 WAIT_S = 120
+PROGRAM = (
+    sys.executable, "-c",
+    "import sys; from harness.cli import main; sys.argv[0] = 'logquake'; main()",
+)  # fmt: skip
 ADDRESS = re.compile(r"http://([0-9.]+|\[[0-9a-f:]+\]):[0-9]+")
 
 
@@ -22,17 +26,18 @@ def served(store: Path, log: Path, *options: str) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def listening(log: Path, *words: str) -> Iterator[tuple[str, int]]:
+def listening(
+    log: Path, *words: str, program: Sequence[str] = PROGRAM, env: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, int]]:
     """Start a command that serves pages, and return its URL, as `served` does."""
-    command = "import sys; from harness.cli import main; sys.argv[0] = 'logquake'; main()"
     with log.open("wb") as file:
         server = subprocess.Popen(
             [
                 # What starts tests in the background may have them ignore Ctrl-C.
                 "env", "--default-signal=INT",
-                sys.executable, "-c", command, *words,
+                *program, *words,
             ],
-            stdout=file, stderr=subprocess.STDOUT,
+            stdout=file, stderr=subprocess.STDOUT, env=env,
         )  # fmt: skip
     try:
         wait_until(

@@ -1,0 +1,188 @@
+"""Descriptions of the record's tables and columns, for the reference.
+
+`tables.py` declares the columns. A column means the same in most tables, so it has one description
+here. A key `TABLE.COLUMN` describes a column that has another meaning in that table.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from results.record.contents import HEADERS, KEY, PAYLOAD, TIME
+from results.record.terms import (
+    AssignmentKind,
+    Decision,
+    F,
+    GroupAct,
+    Isolation,
+    Outcome,
+    Phase,
+    ShareAct,
+    Source,
+    TransactionOutcome,
+)
+
+TABLES: Mapping[str, str] = {
+    "ops": "One row for each operation of a client.",
+    "sends": "One row for each message that an operation sent.",
+    "polls": "One row for each message that an operation read.",
+    "arrivals": "What the plan's rate offered in each 100 ms, and what found no free process.",
+    "availability": "How many sends each partition was given, and how many of them succeeded,"
+    " window by window.",
+    "assignments": "Which partitions a consumer was assigned, lost, or was moved on.",
+    "commits": "One row for each commit of a group's position, and for each question for it.",
+    "transactions": "One row for each transaction, with its decision and its outcome.",
+    "final_reads": "How far each final read of a partition went.",
+    "reservations": "Which values each worker may write.",
+    "faults": "One row for each fault: when it was requested, confirmed and healed, and what was"
+    " measured.",
+    "leadership": "What observers were told about the leaders of partitions.",
+    "replica_records": "Every record in the log of every replica, read from the brokers' files.",
+    "replica_states": "Where each replica's log began and ended, and its high watermark.",
+    "truncations": "Each truncation of a replica's log.",
+    "quorum_states": "What each voter of the controllers' quorum said of itself.",
+    "kept_commits": "Positions of groups, read from the brokers' files.",
+    "transforms": "Which input of a pipeline became which output.",
+    "shared": "What became of each record that a share group delivered.",
+    "op_invocations": "The beginning of each operation.",
+    "op_completions": "The end of each operation.",
+    "send_invocations": "Each message, before it was handed to the producer.",
+    "send_completions": "What became of each message.",
+    "polled": "Each message that was read, as soon as it was read.",
+}
+"""What each table and each stream holds."""
+
+COLUMNS: Mapping[str, str] = {
+    "act": "The request, or what happened to the record.",
+    "acked": "Whether the broker acknowledged the message.",
+    "acks": "The producer's `acks` setting: `0`, `1` or `all`.",
+    "acquired_after_ns": "The member acquired the record after this time. Null for an"
+    " acknowledgement.",
+    "asked_ns": "When the client sent the request.",
+    "assignments.offset": "Where the consumer starts to read. Null for the beginning; in a group,"
+    " for the committed offset.",
+    "assignments.op_id": "The operation in which the client heard of it.",
+    "attempted": "Sends under way in the window.",
+    "commits.offset": "The committed position. Null if the group has none, or if no answer came.",
+    "commits.op_id": "The operation that committed, or that asked for the position.",
+    "committed_by": "The operation that committed the position, from the commit's metadata. Null if"
+    " unknown.",
+    "complete": "Whether the read reached its target.",
+    "complete_ns": "When the operation ended. Null if it never ended.",
+    "confirmed_ns": "When a measurement showed the fault's effect. Null if none did.",
+    "control": "Whether it is a control record, such as a transaction marker.",
+    "damage": "The fields that differ from the message sent, as a sum:"
+    f" payload {PAYLOAD}, key {KEY}, headers {HEADERS}, time stamp {TIME}. 0 for an intact record,"
+    " null for an unchecked one.",
+    "decision": "What the client decided about its transaction.",
+    "delivery_count": "How often the group has delivered the record, this time included. Null for"
+    " an acknowledgement.",
+    "effect": "The measured effect of the fault, as JSON.",
+    "epoch": "The epoch of the quorum.",
+    "epochs": "The replica's leader epochs, each with the offset where it starts.",
+    "error": "The error's name and message. Null if there was no error.",
+    "f": "The type of the operation, Jepsen's `f`.",
+    "fault_id": "The number of the fault in the run.",
+    "faults.kind": "The kind of fault.",
+    "from_offset": "The new end of the log: records from this offset on were removed.",
+    "group_id": "The consumer group.",
+    "heal_effect": "The measured effect of the heal, as JSON.",
+    "healed_ns": "When a measurement showed that the fault is undone. Null if none did.",
+    "high_watermark": "The high watermark. Null if unknown.",
+    "high_watermark_ns": "When the high watermark was read.",
+    "high_watermark_source": "`fetch`: the broker answered it. `checkpoint`: it is from a file.",
+    "incarnation": "1 for the node's first start, 2 for its second. 0 for a row from a file.",
+    "invoke_ns": "When the operation began.",
+    "isolation": "The isolation level of the consumer.",
+    "isr": "The in-sync replicas, as broker ids. Null if unknown.",
+    "kept_commits.offset": "The committed position. Null if the commit was deleted.",
+    "kept_commits.log_offset": "The offset of the commit in `__consumer_offsets`.",
+    "kind": "How the consumer got or lost the partition.",
+    "last_stable_offset": "The end of what a reader of committed records may read.",
+    "leader": "The leader's id. -1 or null: none.",
+    "leader_epoch": "The leader epoch. Null if unknown.",
+    "leadership.asked_ns": "When the observer sent its question. Null for a row from a file.",
+    "leadership.log_offset": "The row's offset in the metadata log. It orders rows of the source"
+    " `metadata-log`.",
+    "log_end_offset": "The end of the log: the offset of the next record.",
+    "log_partition": "The partition of `__consumer_offsets` that holds the commit.",
+    "log_start_offset": "The start of the log: the smallest offset that it may still hold.",
+    "messages": "How many messages the operation sent, read or acknowledged. In a transaction: how"
+    " many it sent.",
+    "missed": "Operations that found no free process.",
+    "mop": "The place of the micro-operation in its operation, from 0.",
+    "node": "The node.",
+    "observed_ns": "When the answer came. Null for a row from a file.",
+    "observer": "The node that reported it.",
+    "offered": "Operations that the rate offered in the window.",
+    "offset": "The message's offset. Null if the client does not know it.",
+    "ok": "Sends that succeeded in the window.",
+    "op_id": "The operation, unique in the run.",
+    "outcome": "How it ended. `fail`: certainly without effect. `info`: the effect is unknown.",
+    "partition": "The number of the partition.",
+    "phase": "The phase of the run in which the operation began.",
+    "pos": "The place of the message in what the poll returned, from 0.",
+    "process": "The logical client. After an operation that ends as `info`, its number changes.",
+    "producer_epoch": "The producer epoch. Null if unknown, -1 if there is none.",
+    "producer_id": "The producer id. Null if unknown, -1 if there is none.",
+    "reached": "The position that the read reached.",
+    "reason": "The reason that the broker logged.",
+    "record_hash": "A hash of key, value, headers and time stamp. Equal records have equal hashes.",
+    "replica_records.offset": "The record's offset.",
+    "requested_ns": "When the fault was requested.",
+    "result": "The value that the pipeline sent for the input.",
+    "role": "The node's role in the quorum. Null for a row that only reports a vote.",
+    "run_id": "The run: `NAME/TIME-SEED`.",
+    "sequence": "The producer's sequence number. -1 if there is none.",
+    "snapshot": "The step, or the moment, at which the row was collected. Null for a row that was"
+    " observed while the run went on.",
+    "source": "Where the row comes from.",
+    "spec": "The fault as scheduled, with what became of it, as JSON.",
+    "target_end": "The offset to reach.",
+    "targets": "The nodes that the fault hit.",
+    "time_ns": "When the client heard of it.",
+    "to_offset": "The old end of the log. Null if the broker did not log it.",
+    "told_ns": "When the client got the answer. Null if none came.",
+    "topic": "The topic.",
+    "topic_id": "The id of the topic. A topic that is deleted and made again gets a new one.",
+    "transactional_id": "The transactional id. Null without a transaction.",
+    "transactions.outcome": "What the coordinator answered.",
+    "transforms.value": "The value of the input.",
+    "truncations.source": "The log file that reports it: `server-log` or `state-change-log`.",
+    "txn_id": "The transaction: the number of its operation. Null without a transaction.",
+    "unclean": "Whether the leader was outside of both the ISR and the eligible leader replicas"
+    " (KIP-966). Null if the source does not show it.",
+    "value": "The message's value, unique in the run. Null for a record that is not Logquake's.",
+    "value_from": "The first value of the range.",
+    "value_to": "The end of the range, which is no longer in it.",
+    "voted_directory": "The log directory id of the candidate that the node voted for (KIP-853).",
+    "voted_for": "The candidate that the node voted for. Null without a vote.",
+    "whole": "Whether that log has no gap from offset 0 on, so that it was not compacted.",
+    "window_ns": "The start of the window.",
+    "worker": "The number of the worker: the operating system's process that runs the client.",
+}
+"""What each column holds. `TABLE.COLUMN` wins over `COLUMN`."""
+
+TERMS: Mapping[str, type[StrEnum]] = {
+    "commits.act": GroupAct,
+    "decision": Decision,
+    "f": F,
+    "isolation": Isolation,
+    "assignments.kind": AssignmentKind,
+    "leadership.source": Source,
+    "outcome": Outcome,
+    "phase": Phase,
+    "shared.act": ShareAct,
+    "transactions.outcome": TransactionOutcome,
+}
+"""The terms that a column may contain, if it is a closed set."""
+
+
+def column_description(table: str, column: str) -> str:
+    """Return what a column of a table holds; empty if no text describes it."""
+    return COLUMNS.get(f"{table}.{column}") or COLUMNS.get(column, "")
+
+
+def terms_of(table: str, column: str) -> tuple[str, ...]:
+    """Return the terms that a column of a table may contain; empty if it is no closed set."""
+    terms = TERMS.get(f"{table}.{column}") or TERMS.get(column)
+    return tuple(each.value for each in terms) if terms else ()
