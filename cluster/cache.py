@@ -30,8 +30,9 @@ def cache_folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     if others := others_of(folder):
         raise UserError(
-            f"{others} can put any program into the cache {folder}; set XDG_CACHE_HOME to a folder"
-            " of yours, or make it and the folders above it yours (chown -R, chmod -R go-w)"
+            f"{others} can put any program into the cache {folder}; set XDG_CACHE_HOME to a"
+            " folder that only you can write, or make the cache and its parent folders yours"
+            " (chown -R, chmod -R go-w)"
         )
     return folder
 
@@ -68,14 +69,15 @@ def locked(path: Path, progress: Callable[[str], None]) -> Iterator[None]:
         file = path.open("w")
     with file:
         if not _try_lock(file.fileno()):
-            progress("waiting for another Logquake that is fetching")
+            progress("waiting for a download by another Logquake process")
             try:
                 wait_until(
                     lambda: _try_lock(file.fileno()), timeout_s=LOCK_TIMEOUT_S, what="its lock"
                 )
             except WaitTimeoutError as held:
                 raise UserError(
-                    f"another process has held {path} for {LOCK_TIMEOUT_S:g} s; end it, run again"
+                    f"another process has held {path} for {LOCK_TIMEOUT_S:g} s; end that process"
+                    " and run again"
                 ) from held
         yield
 
@@ -111,14 +113,17 @@ def _complaint(error: OSError, folder: Path) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk of {folder} is full"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{folder} may not be written"
+        return f"{folder} is not writable"
     return f"{folder} cannot be used ({error.strerror or error})"
 
 
 def _remedy(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "make room (a version of Kafka takes 50 MB) or set XDG_CACHE_HOME to another disk"
-    return "set XDG_CACHE_HOME to a folder that can be written"
+        return (
+            "free some space (a version of Kafka takes 50 MB), or set XDG_CACHE_HOME to"
+            " another disk"
+        )
+    return "set XDG_CACHE_HOME to a writable folder"
 
 
 def _try_lock(descriptor: int) -> bool:

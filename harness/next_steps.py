@@ -109,16 +109,16 @@ def _after_unknown(verdict: Verdict, plan: Plan, paths: RunPaths) -> list[NextSt
     steps = [NextStep(command=f"logquake show {run}", does="shows all reasons, and the faults")]
     longer = max(_LONGER_S, round(2 * plan.time_limit_s))
     if "interrupted_at_s" in verdict.stats:
-        again = NextStep(command=_again(paths), does="plays it again, to its end")
+        again = NextStep(command=_again(paths), does="reruns it to its end")
         return [again, *steps]
     for start, option, does in _REMEDIES:
         if plan.scenario is None and reason.startswith(start):
             command = f"{_again(paths)} {option.format(longer=longer)}"
             return [NextStep(command=command, does=does), *steps]
     if "host-not-restored" in reason:
-        heal = NextStep(command="logquake heal", does="undoes what was left behind")
+        heal = NextStep(command="logquake heal", does="undoes the remaining changes on hosts")
         return [heal, *steps]
-    return [*steps, NextStep(command=f"logquake repro {run}", does="shows if it recurs")]
+    return [*steps, NextStep(command=f"logquake repro {run}", does="shows whether it recurs")]
 
 
 def _after_valid(plan: Plan, paths: RunPaths) -> list[NextStep]:
@@ -130,11 +130,11 @@ def _after_valid(plan: Plan, paths: RunPaths) -> list[NextStep]:
     steps = []
     if harder < len(LEVELS) and plan.nemesis and not level_refusal(at_level):
         command = f"{_again(paths)} --level {harder}"
-        steps.append(NextStep(command=command, does="deals harder faults"))
+        steps.append(NextStep(command=command, does="schedules harder faults"))
         climbs = f"{_again(paths)} --escalate"
-        steps.append(NextStep(command=climbs, does="goes on, level by level, until one fails"))
+        steps.append(NextStep(command=climbs, does="continues with higher levels until one fails"))
     shown = NextStep(
-        command=f"logquake show {named(paths)}", does="shows what the verdict rests on"
+        command=f"logquake show {named(paths)}", does="shows the comparisons behind the verdict"
     )
     return [*steps, shown]
 

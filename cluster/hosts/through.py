@@ -121,7 +121,7 @@ class Faults:
                 return
             self._broken = None
             if not self._lock.wait_for(lambda: not self._under_way, timeout=CLEAR_S):
-                raise TimeoutError(f"{self._under_way} requests are still being broken")
+                raise TimeoutError(f"{self._under_way} failing requests are still in progress")
 
     def told(self) -> Answer:
         """Return how often each fault took effect, and how much of each segment stayed on disk."""

@@ -28,7 +28,9 @@ def help_(context: click.Context, *, topic: tuple[str, ...]) -> int:
 
 @click.command()
 @click.argument("shell", type=click.Choice([*SHELLS]))
-@click.option("--install", is_flag=True, help="Write the script where the shell finds it.")
+@click.option(
+    "--install", is_flag=True, help=("Write the script to the place from which the shell loads it.")
+)
 def completion(*, shell: str, install: bool) -> int:
     """Print or install the script for Tab completion in a shell.
 
@@ -45,8 +47,8 @@ def completion(*, shell: str, install: bool) -> int:
     if settings is not None and line not in _lines(settings):
         with settings.open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
-        click.echo(f"added a line to {settings} that reads it")
-    click.echo(f"open a new {shell} to use it, or type: source {shlex.quote(str(place))}")
+        click.echo(f"added a line to {settings} that loads the script")
+    click.echo(f"open a new {shell} to use completion, or type: source {shlex.quote(str(place))}")
     return 0
 
 

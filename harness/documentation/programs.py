@@ -12,7 +12,7 @@ from harness.documentation.prose import markdown, parsed
 _TOP = """\
 # Python API
 
-What `from logquake import …` gives you. [From a program](../api.md) has examples.
+The names that `from logquake import …` provides. [From a program](../api.md) has examples.
 """
 _QUALIFIED = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
 """The modules before a type's name."""

@@ -17,35 +17,35 @@ ABOUT = {
     "sends": "One row for each message that an operation sent.",
     "polls": "One row for each message that an operation read.",
     "arrivals": "What the plan's rate offered in each 100 ms, and what found no free process.",
-    "availability": "How many sends each partition was given, and how many of them succeeded,"
-    " window by window.",
-    "assignments": "Which partitions a consumer was assigned, lost, or was moved on.",
+    "availability": "The number of sends to each partition, and of successful sends, in each time"
+    " window.",
+    "assignments": "The partitions that a consumer was assigned or lost, and its seeks.",
     "commits": "One row for each commit of a group's position.",
     "transactions": "One row for each transaction, with its decision and its outcome.",
-    "final_reads": "How far each final read of a partition went.",
-    "reservations": "Which values each worker may write.",
+    "final_reads": "The end of each final read of a partition.",
+    "reservations": "The values that each worker may write.",
     "faults": "One row for each fault: when it was requested, confirmed and healed, and what was"
     " measured.",
-    "leadership": "What observers were told about the leaders of partitions.",
+    "leadership": "The leaders of partitions, as brokers reported them to observers.",
     "replica_records": "Every record in the log of every replica, read from the brokers' files.",
-    "replica_states": "Where each replica's log began and ended, and its high watermark.",
+    "replica_states": "The start and end of each replica's log, and its high watermark.",
     "truncations": "Each truncation of a replica's log.",
-    "quorum_states": "What each voter of the controllers' quorum said of itself.",
+    "quorum_states": "The states of each voter of the controllers' quorum, as it reported them.",
     "kept_commits": "Positions of groups, read from the brokers' files.",
-    "transforms": "Which input of a pipeline became which output.",
-    "shared": "What became of each record that a share group delivered.",
+    "transforms": "The input and the output records of a pipeline.",
+    "shared": "The deliveries and acknowledgements of each record of a share group.",
     "op_invocations": "The beginning of each operation.",
     "op_completions": "The end of each operation.",
     "send_invocations": "Each message, before it was handed to the producer.",
-    "send_completions": "What became of each message.",
-    "polled": "Each message that was read, as soon as it was read.",
+    "send_completions": "The result of each message.",
+    "polled": "Each message, when it was read.",
 }
 """What each table and each stream holds."""
 _UNITS = {"_ns": "nanoseconds", "_s": "seconds", "_ms": "milliseconds", "_bytes": "bytes"}
 _STREAMS = """\
 ## Live streams
 
-While a run is under way, each process writes streams to `record/live/`. These differ from the
+During a run, each process writes streams to `record/live/`. These differ from the
 tables: an operation's invocation and its completion are rows of their own.
 """
 

@@ -151,7 +151,7 @@ class SimulatedWorker:
 
     def obituary(self) -> str:
         """Return why the worker ended. An error in a worker ends the whole simulation earlier."""
-        return f"worker {self.number} ended by itself"
+        return f"worker {self.number} exited by itself"
 
     def exit_code(self) -> None:
         """Return None, because the worker has no process."""

@@ -20,7 +20,7 @@ from workloads.protocol import Batch, Key
 
 _COMMIT_S = 10.0
 """Seconds to wait for the answer to acknowledgements; the same as librdkafka's request timeout."""
-_NO_ANSWER = "no broker confirmed it"
+_NO_ANSWER = "no broker confirmed the acknowledgements"
 _SET_S = 30.0
 _REFUSED = (KafkaException, RuntimeError)
 """Errors that a handle raises. Older versions lack `IllegalStateException`, a RuntimeError."""
