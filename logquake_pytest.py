@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="SUITE.toml",
-        help="play the entries of a suite as items; may be given more than once",
+        help="run the entries of a suite as test items; repeatable",
     )
     group.addoption(
         "--logquake-store", default="runs", metavar="DIR", help="the folder of runs (default: runs)"
@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--logquake-new",
         action="store_true",
-        help="begin a new night even if one was left unfinished",
+        help="start a new night even if an unfinished night exists",
     )
 
 
@@ -89,9 +89,9 @@ def _import_ours() -> None:
             found = importlib.import_module(name).__file__
             if found is None or Path(found).resolve().parent != _ROOT / name:
                 raise pytest.UsageError(
-                    f"--logquake: this session has imported a package {name} that is not"
-                    f" Logquake's ({found}): play the suite in a session of its own, with"
-                    " --noconftest"
+                    f"--logquake: this pytest session has already imported a package {name} that"
+                    f" is not Logquake's ({found}): run the suite in a separate pytest session,"
+                    " with --noconftest"
                 )
     finally:
         sys.path.remove(str(_ROOT))

@@ -116,9 +116,12 @@ def _check(group: Group) -> Findings:
         lambda read: _describe(group, read),
         lambda read: _labels(group, read),
     )
-    why = "no send failed, so an aborted read could not show"
+    why = "no send failed, so an aborted read could not be detected"
     if group.facts.plan.transactional:
-        why = "no send failed and no transaction was aborted, so an aborted read could not show"
+        why = (
+            "no send failed and no transaction was aborted, so an aborted read could not be"
+            " detected"
+        )
     return could_not_show(found, why, given=bool(group.table("polls").num_rows))
 
 
@@ -163,7 +166,7 @@ def _why(group: Group, found: Anomaly) -> str:
         producer, _, sequence = written_by(log, at)
         under = f" as sequence {sequence} of producer {producer}" if producer >= 0 else ""
         return (
-            f"{failed}, and {leader_of(group, int(log.epochs[at]))} stored it all the same{under}:"
+            f"{failed}, although {leader_of(group, int(log.epochs[at]))} stored it{under}:"
             f" {hold(nodes_at(group, offset, value))} it"
         )
     reads = reads_of(group, offset, [value])
@@ -173,13 +176,11 @@ def _why(group: Group, found: Anomaly) -> str:
     why_not = doubt(group, offset, mine.sent_ns if mine else NONE)
     if stood < 0 or why_not:
         also = f"; {why_not}" if why_not else ""
-        return (
-            f"{failed}, and no log that was read holds it: {who} or the client gave it away{also}"
-        )
+        return f"{failed}, and no log that was read holds it: {who} or the client returned it{also}"
     right = others(reads_of(group, offset, [stood]), NONE, what="that").replace("other ", "")
     return Proved(
-        f"{who} or the client gave it to {to}: the logs hold {group.facts.name_of(stood)} there"
-        f"{f', and {right}' if right else ''}; no log was cut there"
+        f"{who} or the client returned it to {to}: the logs hold {group.facts.name_of(stood)} at"
+        f" this offset{f', and {right}' if right else ''}; no log was truncated there"
     )
 
 
@@ -187,7 +188,7 @@ def _error(group: Group, value: int) -> str:
     sends = group.table("sends")
     rows = np.flatnonzero(ints(sends, "value") == value)
     error = texts(sends.slice(int(rows[0]), 1), "error")[0] if len(rows) else ""
-    return error or "that it failed"
+    return error or "that the send failed"
 
 
 def _why_aborted(group: Group, found: Anomaly) -> str:
@@ -211,13 +212,13 @@ def _why_aborted(group: Group, found: Anomaly) -> str:
         who = server(group, value, {op: ended for op, ended in given.items() if op in got})
         many = "one other read" if without == 1 else f"{without} other reads"
         return (
-            f"{who} or the client gave it away as committed: {many} (read_committed) went past it"
-            f" without it{_knew_aborted(group, min(got, default=NONE))}{ends}"
+            f"{who} or the client returned it as committed: {many} (read_committed) skipped"
+            f" it{_knew_aborted(group, min(got, default=NONE))}{ends}"
         )
     return (
-        "its producer never asked for a commit, and no read_committed read went past it without it:"
-        f" {_coordinator(group, value, got)} ended it as committed, or all who served it took it"
-        f" for that{ends}"
+        "its producer never asked for a commit, and no read_committed read skipped the record:"
+        f" {_coordinator(group, value, got)} ended the transaction as committed, or each broker"
+        f" that served the record wrongly treated it as committed{ends}"
     )
 
 
@@ -253,8 +254,8 @@ def _knew_aborted(group: Group, op_id: int) -> str:
     out = left_out_aborted(group, op_id)
     if out is None:
         return ""
-    who = f"op {op_id} itself" if out[0] == op_id else f"its client, in op {out[0]},"
-    return f", and {who} left out the aborted record at {out[1]}"
+    who = f"op {op_id} itself" if out[0] == op_id else f"the same client, in op {out[0]},"
+    return f", and {who} skipped the aborted record at offset {out[1]}"
 
 
 CHECKER = Checker(
@@ -265,18 +266,18 @@ CHECKER = Checker(
         many="failed or aborted writes were read",
         means="A reader got a value whose send failed, or whose transaction was aborted.",
         promise="Values of failed or aborted sends are never read.",
-        explains={"precommitted-read": "a record that is shown too early may be the reader's own"},
+        explains={"precommitted-read": "a record that is read too early may be the reader's own"},
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "assignments", "final_reads", "leadership", "replica_records",
             "replica_states", "truncations"),
     check=_check,
     promise=Promise.LOG,
-    compares="failed sends, looked for among what was read",
+    compares="failed sends, searched for in the polled records",
     chapter=Chapter.TRANSACTIONS,
     of_histories=True,
-    looks_for="values of failed sends among all polls: any reader counts for a plain send, and"
-              " read_committed readers for a send of an aborted transaction",
+    looks_for="values of failed sends in all polls; values of aborted transactions in the polls"
+              " of read_committed readers",
     meanwhile=Proof.TOLD,
     excuses=TAKES_RECORDS,
 )  # fmt: skip

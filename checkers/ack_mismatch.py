@@ -140,13 +140,14 @@ def _describe(group: Group, places: _Places, row: int) -> Anomaly:
         ["duplicate"] if len({*there, *_polled(group).of(value)}) > 1 else []
     )
     name_of = group.facts.name_of
-    held = f"which holds {name_of(instead)}" if instead is not None else "where no value stands"
-    same = f" (the same is told as {' and '.join(also)})" if also else ""
+    held = f"which holds {name_of(instead)}" if instead is not None else "which holds no value"
+    same = f" (also reported as {' and '.join(also)})" if also else ""
     return anomaly_at(
         group,
         NAME,
         sentence=f"{name_of(value)}, sent by op {op_id}, was acknowledged at offset {offset} of"
-        f" {group.place}, {held}; it stands at offset {' and '.join(map(str, there))}{same}",
+        f" {group.place}, {held}; the value is at offset"
+        f" {' and '.join(map(str, there))}{same}",
         evidence={
             "value": value,
             "op_id": op_id,
@@ -193,8 +194,11 @@ CHECKER = Checker(
         means="The acknowledged offset does not hold the value, and another offset does.",
         promise="A record is at the offset that its acknowledgement names.",
         explains={
-            "inconsistent-offsets": "the offset that the answer named holds another value",
-            **dict.fromkeys(OF_WRITERS, "an answer that names a wrong offset puts it out of order"),
+            "inconsistent-offsets": "the acknowledged offset holds another value",
+            **dict.fromkeys(
+                OF_WRITERS,
+                ("with a wrong offset in its acknowledgement, a message seems out of order"),
+            ),
         },
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -206,7 +210,8 @@ CHECKER = Checker(
     chapter=Chapter.ORDER,
     of_histories=True,
     looks_for="each acknowledgement that names an offset, compared with the offset of its value"
-    " in the last leader's log; without that log, with the offset where readers got it",
-    waits="the record may still be truncated, and then it is a lost-write",
+    " in the last leader's log; if that log is missing, with the offset at which"
+    " readers got the value",
+    waits="the record may still be truncated; the anomaly is then lost-write",
     excuses=TAKES_ACKNOWLEDGED,
 )

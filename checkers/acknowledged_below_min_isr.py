@@ -127,8 +127,8 @@ def _check(group: Group) -> Findings:
     found = findings(tried, list(_accepted(group)), lambda each: _describe(group, each))
     lasting_s = (2 * SLACK_NS + LASTING_NS) // NS_PER_S
     why = (
-        f"no client sent while an ISR was too small for longer than {lasting_s} s, so an"
-        " acknowledgement with too few replicas could not show"
+        f"no client sent a message while an ISR was too small for more than {lasting_s} s, so an"
+        " acknowledgement with too few replicas could not be detected"
     )
     return could_not_show(found, why, given=bool(strong.num_rows and told_isrs(group)))
 
@@ -139,9 +139,9 @@ def _describe(group: Group, each: Accepted) -> Anomaly:
         group,
         NAME,
         sentence=f"{group.place} acknowledged {each.count} sends with acks=all from"
-        f" {seconds(each.from_ns)} to {seconds(each.to_ns)}, though from"
+        f" {seconds(each.from_ns)} to {seconds(each.to_ns)}, although from"
         f" {seconds(each.low_from_ns)} to {seconds(each.low_to_ns)} every broker"
-        f" reported an ISR of less than min.insync.replicas, {needed}, at last"
+        f" reported an ISR smaller than min.insync.replicas ({needed}), last"
         f" {list(each.isr)}",
         evidence={
             "acknowledged": each.count,
@@ -165,21 +165,23 @@ def _why(group: Group, found: Anomaly) -> str:
     took = _taken_in(group, from_ns, to_ns)
     leaders = {epoch: leader_of(group, epoch) for epoch in took}
     known = {epoch: node for epoch, node in leaders.items() if node}
-    who = [f"{node}, leader of epoch {epoch}, took {took[epoch]}" for epoch, node in known.items()]
+    who = [
+        f"{node}, leader of epoch {epoch}, accepted {took[epoch]}" for epoch, node in known.items()
+    ]
     led = led_between(group, from_ns, to_ns)
     # The final log lost all these sends.
     if not took and len(led) == 1 and led[0].broker >= 0 and led[0].epoch >= 0:
         took, known = {led[0].epoch: 0}, {led[0].epoch: led[0].node}
-        who = [f"{led[0].text}, took all"]
+        who = [f"{led[0].text}, accepted all"]
     if not known:
-        return "the record does not show which leader acknowledged them"
+        return "the run's record does not show which leader acknowledged them"
     own = all(_told_itself(group, node, epoch, (low_ns, high_ns)) for epoch, node in known.items())
     its = "their" if len(known) > 1 else "its"
-    itself = f", though {its} own metadata named such an ISR" if own else ""
+    itself = f", although {its} own metadata reported such an ISR" if own else ""
     odd = _undecided(group, set(took), (low_ns, high_ns))
-    log = f"; the controllers' log has no ISR {' or '.join(odd)}" if odd else ""
+    log = f"; the controllers' log does not have the ISR {' or '.join(odd)}" if odd else ""
     log += ", so brokers may have reported a wrong ISR" if odd else ""
-    return Proved(f"{listed(who)} of them without NOT_ENOUGH_REPLICAS{itself}{log}")
+    return Proved(f"{listed(who)} of them and did not answer NOT_ENOUGH_REPLICAS{itself}{log}")
 
 
 def _taken_in(group: Group, from_ns: int, to_ns: int) -> dict[int, int]:
@@ -239,10 +241,13 @@ CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="time in which acks=all was acknowledged with too few replicas in sync",
-        many="times in which acks=all was acknowledged with too few replicas in sync",
-        means="A leader took messages though fewer replicas than min.insync.replicas were in sync.",
-        promise="acks=all is refused while too few replicas are in sync.",
+        one="period in which acks=all sends were acknowledged with too few replicas in sync",
+        many="periods in which acks=all sends were acknowledged with too few replicas in sync",
+        means=(
+            "A leader accepted messages although fewer replicas than min.insync.replicas were"
+            " in sync."
+        ),
+        promise="A leader refuses acks=all sends while too few replicas are in sync.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "leadership", "replica_records", "replica_states"),

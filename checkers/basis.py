@@ -88,7 +88,7 @@ def _not_looked_for(facts: RunFacts, promise: Promise) -> Iterator[str]:
     names = sorted({each.name for each in _blind(facts) if each.promise is promise})
     if names:
         what = unseen_by(facts, promise=promise)
-        yield f"{listed(names)} could not show: the system does not show {in_words(what)}"
+        yield f"{listed(names)} could not be detected: the system does not show {in_words(what)}"
 
 
 def says_why(results: Mapping[Place, Sequence[CheckResult]], name: str) -> bool:

@@ -83,10 +83,10 @@ def ends(facts: RunFacts) -> list[End]:
         if each.name == ENDED:
             how, outside, signalled = _how(each.detail.get("code", ""))
             if disk_failed := each.detail.get("disk") == GONE:
-                how = f"{how} after Logquake's file system below its data had failed"
+                how = f"{how} after Logquake's file system under its data directory had failed"
                 outside = True
             told = "told" in each.detail
-            how += " when it was told to stop" if told else ""
+            how += " when it was asked to stop" if told else ""
             said = tuple(line for line in each.detail.get("said", "").split("\n") if line)
             node = each.detail.get("node", "")
             found.append(
@@ -112,7 +112,7 @@ def _how(code: str) -> tuple[str, bool, bool]:
     try:
         number = int(code)
     except ValueError:
-        return "ended in a way that was not seen", True, False
+        return "ended in a way that was not observed", True, False
     number = _BY_SIGNAL - number if number > _BY_SIGNAL else number
     if number >= 0:
         return f"ended with exit code {number}", False, False
@@ -137,11 +137,11 @@ def _check(group: Group, *, outside: bool) -> Findings:
 
 def _describe(group: Group, end: End, name: str) -> Anomaly:
     bad = [line for line in end.said if " INFO " not in line] or end.said
-    last = f"; it said: {bad[-1]}" if bad else ""
+    last = f"; its last output: {bad[-1]}" if bad else ""
     return anomaly_at(
         group,
         name,
-        sentence=f"{end.node} {end.how}, and no fault had done that (found at"
+        sentence=f"{end.node} {end.how}, and no fault had caused this (detected at"
         f" {seconds(end.seen_ns)}){last}",
         evidence={"node": end.node, "how": end.how, "seen_ns": end.seen_ns, "said": list(end.said)},
     )
@@ -160,19 +160,20 @@ def _why(group: Group, found: Anomaly) -> str:
     node, seen_ns = str(found.evidence.get("node")), number_in(found, "seen_ns")
     plan = group.facts.plan
     if _HEAP in said:
-        what = f"its Java heap, {plan.heap_mb} MB by the plan, was full, and its JVM exits then"
+        what = f"its Java heap ({plan.heap_mb} MB by the plan) was full, so its JVM exited"
     elif "OutOfMemoryError" in said:
-        what = "its JVM could get no more memory of the kind that it names, and exits then"
+        what = "its JVM ran out of the kind of memory that its error names, and exited"
     elif "was ended by" in how:
-        what = "a crash raises that signal: its JVM failed, or native code in it did"
+        what = "such a signal comes from a crash: its JVM, or native code in the JVM, failed"
     elif "alting" in said:
         what = (
-            "it halted itself: Kafka does where it cannot go on, and its last words give the reason"
+            "it halted itself, as Kafka does when it cannot continue; its last output has the"
+            " reason"
         )
     elif said:
-        what = "it exited by itself; its last words are all that is recorded of the reason"
+        what = "it exited by itself; only its last output shows the reason"
     else:
-        what = "it exited by itself and left no last words: its own log would have the reason"
+        what = "it exited by itself and without any output: its own log would show the reason"
     return f"{what}; {_last_fault(group, node, seen_ns)}{_led(group.facts, node, seen_ns)}"
 
 
@@ -185,7 +186,7 @@ def _led(facts: RunFacts, node: str, at_ns: int) -> str:
         return ""
     led = [f"{topic}-{at}" for (topic, at), each in then.items() if each[0].node == node]
     more = " and more" if len(led) > _NAMED else ""
-    return f"; it led {', '.join(led[:_NAMED]) or 'no partition of the run'}{more} then"
+    return f"; at that time it led {', '.join(led[:_NAMED]) or 'no partition of the run'}{more}"
 
 
 def _last_fault(group: Group, node: str, seen_ns: int) -> str:
@@ -199,9 +200,9 @@ def _last_fault(group: Group, node: str, seen_ns: int) -> str:
         return f"no fault had hit {node} before"
     last = max(hits, key=lambda each: each.confirmed_ns)
     if last.ended_ns >= seen_ns:
-        what = "does not explain that" if last.kind in STARVING else "a broker is to survive"
+        what = "does not explain the end" if last.kind in STARVING else "a broker must survive"
         return f"{last.kind} of {node} was in force, which {what}"
-    return f"the last fault that hit {node}, {last.kind}, was over at {seconds(last.ended_ns)}"
+    return f"the last fault that hit {node}, {last.kind}, ended at {seconds(last.ended_ns)}"
 
 
 CHECKER = Checker(
@@ -211,8 +212,8 @@ CHECKER = Checker(
         one="broker ended by itself",
         many="brokers ended by themselves",
         means=(
-            "It exited or crashed, though nothing had asked it to stop and no fault of its disk"
-            " or its resources explains that."
+            "It exited or crashed, although nothing had asked it to stop and no fault of its disk"
+            " or its resources explains the end."
         ),
         promise="A broker runs until it is asked to stop.",
     ),
@@ -227,7 +228,7 @@ CHECKER = Checker(
     compares="server processes watched",
     chapter=Chapter.LIVENESS,
     looks_for="at any time a server exits by itself, or a crash ends it (SIGSEGV, SIGABRT …),"
-    " though nothing had asked it to stop. The evidence has the last errors that it"
+    " although nothing had asked it to stop. The evidence has the last errors that it"
     " logged",
     meanwhile=Proof.OBSERVED,
 )
@@ -238,20 +239,22 @@ def _why_outside(group: Group, found: Anomaly) -> str:
     fault = _last_fault(group, node, number_in(found, "seen_ns"))
     if "SIGSTOP" in how:
         return (
-            "neither the kernel nor a broker stops a process so: something outside of the run sent"
-            f" SIGSTOP, as job control or a debugger does; {fault}"
+            "neither the kernel nor a broker sends SIGSTOP: something outside of the run did,"
+            f" such as job control or a debugger; {fault}"
         )
     if "SIGKILL" in how:
         return (
-            "no program sends itself SIGKILL by accident: the kernel's OOM killer did (its log on"
-            f" the host tells), or something outside of the run; {fault}"
+            "no program sends SIGKILL to itself by accident: the kernel's OOM killer did (see the"
+            f" kernel's log on the host), or something outside of the run did; {fault}"
         )
     if "was ended by" in how:
         return (
-            "no broker and no OOM killer sends that signal: something outside of the run did;"
-            f" {fault}"
+            "neither a broker nor the OOM killer sends this signal: something outside of the run"
+            f" did; {fault}"
         )
-    return f"its exit code was not seen, so the record does not show what ended it; {fault}"
+    return (
+        f"its exit code was not observed, so the run's record does not show what ended it; {fault}"
+    )
 
 
 OUTSIDE_CHECKER = Checker(
@@ -260,7 +263,10 @@ OUTSIDE_CHECKER = Checker(
     words=Words(
         one="broker was hit from outside of the run",
         many="brokers were hit from outside of the run",
-        means="Something outside of the run ended or paused it, or its end was not seen.",
+        means=(
+            "Something outside of the run ended or paused the broker, or the end of the broker"
+            " was not observed."
+        ),
         promise="Only the run ends or pauses its brokers.",
     ),
     anomaly_class=AnomalyClass.HARNESS,
@@ -273,6 +279,6 @@ OUTSIDE_CHECKER = Checker(
     compares="server processes watched",
     chapter=Chapter.HARNESS,
     looks_for="a process of the cluster was ended by a signal that no fault of the plan sent and"
-    " no crash raises (SIGKILL of the kernel's OOM killer, SIGTERM). Or it was paused"
-    " (SIGSTOP), or its end was not seen",
+    " no crash raises (SIGKILL of the kernel's OOM killer, SIGTERM). Or the process was"
+    " paused (SIGSTOP), or its end was not observed",
 )

@@ -57,8 +57,8 @@ from checkers.witnesses import truncations_of
 _NS_PER_S = 1_000_000_000
 BEFELL = {
     "kill": "was killed", "stop": "was stopped", "pause": "was paused",
-    "power-loss": "lost power", "wipe": "lost its disk", "disk-full": "ran out of disk",
-    "read-only": "could not write any more",
+    "power-loss": "lost power", "wipe": "lost its disk", "disk-full": "ran out of disk space",
+    "read-only": "could no longer write",
     "isolate": "was cut off", "halves": "was cut off",
     "one-way-in": "could not receive from the others",
     "one-way-out": "could not send to the others",
@@ -70,16 +70,16 @@ BEFELL = {
 A fault is listed only if it hits all its targets at once.
 """
 _DOUBTFUL = {
-    Excuse.UNCONFIRMED.value: "a fault that was never confirmed may have taken it",
-    Excuse.LAST_COPIES.value: "a fault may have taken its only copies",
+    Excuse.UNCONFIRMED.value: "an unconfirmed fault may have removed it",
+    Excuse.LAST_COPIES.value: "a fault may have removed its only copies",
 }
 """Phrases for disk losses that are possible but not proven."""
 _MEANWHILE = {
     "isolate": "while it was cut off", "halves": "while it was cut off",
     "one-way-in": "while it could not receive from the others",
     "one-way-out": "while it could not send to the others",
-    "stall": "while connections of its own stalled",
-    "connections": "while connections of its own were reset or blocked",
+    "stall": "while its connections stalled",
+    "connections": "while its connections were reset or blocked",
 }  # fmt: skip
 """Phrases for faults during which a leader can still acknowledge records."""
 _FOLLOWED = re.compile(r"follower of broker (\d+)\b")
@@ -104,12 +104,18 @@ def cause_of_loss(
     acks = "acks=1" if record.weak else "acks=all"
     nodes = list(dict.fromkeys(each.node for each in sorted(by, key=lambda one: one.broker < 0)))
     if not nodes:
-        return f"no leader was seen, so the record does not show who {record.took} {what}"
+        return (
+            "no leader was observed, so the run's record does not show which broker"
+            f" {record.took} {what}"
+        )
     told = f"{' or '.join(nodes)} {record.took} {what} ({acks})"
     if len(nodes) > 1 or by[0].broker < 0:
-        return f"{told}; the record does not show who it was, and so not why it is gone"
+        return (
+            f"{told}; the run's record does not show which broker it was, so the reason for"
+            " the loss is unknown"
+        )
     if by[0].epoch < 0:
-        return f"{told}; these brokers report no epochs, so the record does not show why it is gone"
+        return f"{told}; these brokers report no epochs, so the reason for the loss is unknown"
     if (
         how := _on_disks(group, record)
         or _below_the_starts(group, record)
@@ -128,8 +134,8 @@ def _on_disks(group: Group, record: Acked) -> str:
         return ""
     doubtful = [_DOUBTFUL[each] for each in disks if each in _DOUBTFUL]
     if doubtful:
-        return f"; {doubtful[0]}, and the record does not show whether it did"
-    return f", and faults cut each replica's log off below it ({', '.join(disks)})" * bool(disks)
+        return f"; {doubtful[0]}, but the run's record does not show whether it did"
+    return f", and faults removed it from each replica's log ({', '.join(disks)})" * bool(disks)
 
 
 def _below_the_starts(group: Group, record: Acked) -> str:
@@ -182,9 +188,9 @@ def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
         return ""
     shown = taken(group, record.value)
     return (
-        f" as the leader of epoch {epoch}, and another record of that epoch has its offset: the"
-        " leader dropped it while it led, or never wrote it"
-        f"{f'; {shown.text}' if shown and shown.epoch == epoch else ''}"
+        f" as the leader of epoch {epoch}, and another record of that epoch is at its offset: the"
+        " leader dropped the message during that epoch, or never wrote"
+        f" it{f'; {shown.text}' if shown and shown.epoch == epoch else ''}"
     )
 
 
@@ -214,10 +220,15 @@ def _at_stop(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
     clean = noted and set(lost) <= group.facts.clean_nodes
     stop = ("its clean stop" if len(lost) == 1 else "their clean stops") if clean else "the stop"
     ends = sorted({logs[node].read_end for node in lost})
-    led = " and led last" if sure else f"; {last.node} led last, and still gave it to op {op_id}"
+    led = (
+        " and led last"
+        if sure
+        else (f"; {last.node} was the last leader, and still returned it to op {op_id}")
+    )
     return (
-        f"{led}; {listed(lost)} still ended behind it at {seconds(seen_ns)}, at the last look, and"
-        f" at {' or '.join(map(str, ends))} after {stop}: the end was lost in between"
+        f"{led}; {listed(lost)} still had a log end offset above it in the last observation, at"
+        f" {seconds(seen_ns)}, but {' or '.join(map(str, ends))} after {stop}: the end of the log"
+        " was lost in between"
     )
 
 
@@ -240,7 +251,7 @@ def _by_election(
     notes = [*fault.notes]
     if passed:
         giver, op_id = passed
-        clauses.append(f"{giver.text}, still gave it to op {op_id}")
+        clauses.append(f"{giver.text}, still returned it to op {op_id}")
     if then is not None:
         led = elected(group, record, passed[0] if passed else first, then)
         again = passed is not None and then.broker == passed[0].broker
@@ -249,12 +260,14 @@ def _by_election(
         known_ns = fault.away_until_ns
         notes += [*_truncated(group, record, first, then, until_ns=known_ns)]
     elif len(by) > 1 and any(next_leader(group, record, [each]) for each in by):
-        notes.append("the record does not show in which epoch, and so not which election took it")
+        notes.append(
+            "the run's record does not show in which epoch, so the election that lost it is unknown"
+        )
     else:
         lacks = _goes_on_without(group, record)
         later = _later_led(group, passed[0].epoch if passed else max(each.epoch for each in by))
-        none = "no later leader is known to lack it" if later else "no later leader was seen"
-        notes.append(f"{none}{lacks}, so the record does not show what took it")
+        none = "no later leader is known to lack it" if later else "no later leader was observed"
+        notes.append(f"{none}{lacks}, so the reason for the loss is unknown")
     *most, last = clauses
     return "; ".join([f"{only}{', '.join(most)}, and {last}", *notes])
 
@@ -271,9 +284,7 @@ def _goes_on_without(group: Group, record: Acked) -> str:
     hole = (
         log is not None and log.start <= record.offset < log.end and log.at(record.offset) is None
     )
-    return (
-        f", and {log.node}'s log has nothing there, and goes on behind it" if log and hole else ""
-    )
+    return f", and {log.node}'s log has a gap at this offset" if log and hole else ""
 
 
 def _isr_around(group: Group, record: Acked, leader: Acknowledger) -> set[int]:
@@ -358,7 +369,9 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
         early = f"that election may have come before {leader.node} {BEFELL[_word(fault)]}"
         return _Befell(clauses=(words,), notes=(early,))
     over = fault.ended_ns <= then.not_before_ns
-    notes = ("that fault was over before the next election, whose reason the record does not show",)
+    notes = (
+        ("that fault was over before the next election; the reason for that election is unknown"),
+    )
     return _Befell(clauses=(words,), notes=notes if over else (), away_until_ns=away_until_ns)
 
 
@@ -386,7 +399,7 @@ def _when(group: Group, record: Acked, fault: Disturbance) -> str:
     asked = "before" if fault.begun_ns <= record.sent_ns else "during"
     words = BEFELL[_word(fault)]
     by = "by" if words.startswith("was ") else "in"
-    return f"{words} {by} a fault asked for {asked} the send"
+    return f"{words} {by} a fault that was requested {asked} the send"
 
 
 def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:
@@ -416,7 +429,7 @@ def _holders(group: Group, record: Acked, leader: Acknowledger, then: Next) -> I
         elif isr is not None and then.broker in isr:
             yield f"{too}, and it was in the ISR as well: either could be elected"
         else:
-            yield f"{too}, and the record does not show why {then.node} led instead"
+            yield f"{too}, and the run's record does not show why {then.node} led instead"
 
 
 def _later(group: Group, record: Acked, node: str, then: Next) -> bool:

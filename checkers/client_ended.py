@@ -41,11 +41,11 @@ def _describe(group: Group, crash: Milestone) -> Anomaly:
     who = f"worker {crash.detail.get('worker', '')}"
     how = f"was ended by {crash.detail.get('signal', '')}"
     said = [line for line in crash.detail.get("said", "").split("\n") if line]
-    last = f"; it said: {said[-1]}" if said else ""
+    last = f"; its last output: {said[-1]}" if said else ""
     return anomaly_at(
         group,
         NAME,
-        sentence=f"{who}, a process of {_clients(group.facts)}, {how} (found at"
+        sentence=f"{who}, a process of {_clients(group.facts)}, {how} (detected at"
         f" {seconds(crash.at_ns)}){last}",
         evidence={"node": who, "how": how, "seen_ns": crash.at_ns, "said": said},
     )
@@ -60,10 +60,13 @@ def _clients(facts: RunFacts) -> str:
 
 def _why(group: Group, found: Anomaly) -> str:
     if _LIBRARY in " ".join(texts_in(found, "said")):
-        return "its last words are librdkafka's own: the client library failed, and no broker did"
+        return "its last output comes from librdkafka: the client library failed, not a broker"
     java = group.facts.plan.wants_java
     code = "native code in it" if java else "librdkafka, or other native code in it,"
-    return f"a crash raises that signal: {code} failed, and no broker did; its log has no more"
+    return (
+        f"such a signal comes from a crash: {code} failed, not a broker; the worker's log"
+        " shows nothing more"
+    )
 
 
 CHECKER = Checker(
@@ -72,7 +75,7 @@ CHECKER = Checker(
     words=Words(
         one="process of clients crashed",
         many="processes of clients crashed",
-        means="Native code in it failed. Clients are to blame, and brokers are not.",
+        means="Native code in the process failed. The clients are to blame, not the brokers.",
         promise="A client library reports what goes wrong. It does not end its program.",
     ),
     anomaly_class=AnomalyClass.LIVENESS,

@@ -149,7 +149,7 @@ def doubt(group: Group, offset: int, since_ns: int) -> str:
     if len(logs) < group.facts.plan.replication:
         return "not every replica's log was read" if logs else "no replica's log was read"
     if moved(group):
-        return "replicas were copied anew in this run"
+        return "replicas were recreated in this run"
     return next(
         filter(None, (_doubt_of(group, log, record) for _, log in sorted(logs.items()))), ""
     )
@@ -159,12 +159,12 @@ def _doubt_of(group: Group, log: ReplicaLog, record: Acked) -> str:
     if not (log.whole and read_whole(group, log.node)):
         return f"the log of {log.node} was not read to its end"
     if log.start > record.offset:
-        return f"the log of {log.node} begins above it"
+        return f"the log of {log.node} begins above this offset"
     cut = cut_at(group, record, log.node)
     if cut is not None:
         return f"{log.node} may have lost its log from offset {cut} on"
     if shrank(group, record, log.node):
-        return f"the log of {log.node} was seen to end above it, and later below"
+        return f"the log of {log.node} ended above this offset, and later below it"
     return ""
 
 
@@ -187,7 +187,7 @@ def marker_doubt(group: Group, offset: int, since_ns: int, *, below: int = _LAST
     for log in [own] if own else final_logs(group):
         for (_, one), (at_ns, two) in pairwise(looks_at(group, log.node)):
             if one > max(two, offset + 1) and two <= below and at_ns >= since_ns:
-                return f"the log of {log.node} was seen to end at {one}, and later at {two}"
+                return f"the log end offset of {log.node} was {one}, and later {two}"
     return ""
 
 
@@ -343,28 +343,27 @@ def misplaced(group: Group, value: int, offset: int, there: int) -> str:
     led = acknowledgers(group, record) if once else ()
     if not led or any(_first_told_ns(group, each.epoch) > acked_ns for each in led):
         led = led_between(group, sent_ns, acked_ns)  # Its leader may have led too late.
-    wrong = f"{in_words(led, otherwise='its leader')} or {LIBRARY} named offset {offset}"
+    wrong = f"{in_words(led, otherwise='its leader')} or {LIBRARY} reported offset {offset}"
     why_not = doubt(group, offset, sent_ns)
     readers = reads_of(group, offset, [value])
     if readers and why_not and not once:
         return (
-            f"op {min(readers)} read {name} at offset {offset}: it was cut off there, and another"
-            f" try of its send was kept at {there}"
+            f"op {min(readers)} read {name} at offset {offset}: the message was truncated there,"
+            f" and a retry of its send was kept at offset {there}"
         )
     if once or not why_not:
         within_ms = (acked_ns - sent_ns) // 1_000_000 + 1
         single = f"it was sent only once, within {within_ms} ms"
-        why = single if why_not else "no log was cut there"
+        why = single if why_not else "no log was truncated there"
         instead = _instead(group, offset, mine, there=there, why=why)
-        held = f"{hold(holders)} {name} at {there}{instead}"
+        held = f"{hold(holders)} {name} at offset {there}{instead}"
         if readers:  # Both answers were wrong, or the logs are.
-            return f"{wrong}, and op {min(readers)} read it there, too, though {held}"
+            return f"{wrong}, and op {min(readers)} also read the message there, although {held}"
         return Proved(f"{wrong} wrongly: {held}{cut_alike(group, offset, sent_ns)}")
     cuts = which_cut(truncations_of(group, offset, since_ns=sent_ns), offset)
-    what = f"; {cuts}" if cuts else f", as {why_not}"
     return (
-        f"{wrong} wrongly, or {name} was cut off there and another try of its send was kept at"
-        f" {there}{what}"
+        f"{wrong} wrongly, or {name} was truncated there and a retry of its send was kept at"
+        f" offset {there}; {cuts or why_not}"
     )
 
 
@@ -385,19 +384,19 @@ def _instead(group: Group, offset: int, mine: Sent | None, *, there: int, why: s
         why: Why that record was never at `offset`.
     """
     if never_reached(group, offset) and not doubt(group, offset, mine.sent_ns if mine else NONE):
-        return f"; no log ever reached {offset}"
+        return f"; no log ever reached offset {offset}"
     log = next((each for each in final_logs(group) if each.at(offset) is not None), None)
     at = log.at(offset) if log is not None else None
     if log is None or at is None:
-        return f" and nothing at {offset}; {why}"
+        return f" and nothing at offset {offset}; {why}"
     if log.controls[at]:
-        return f" and {_whose_marker(log, at, there)} at {offset}; {why}"
+        return f" and {_whose_marker(log, at, there)} at offset {offset}; {why}"
     instead = sent(group, int(log.values[at]))
     since = ""
     if instead and mine and instead.acked and instead.offset == offset:
         before = 0 <= instead.acked_ns < mine.sent_ns
-        since = " (acknowledged before this one was sent)" * before
-    return f" and {held_at(group, offset)}{since} at {offset}; {why}"
+        since = " (acknowledged before this message was sent)" * before
+    return f" and {held_at(group, offset)}{since} at offset {offset}; {why}"
 
 
 def _whose_marker(log: ReplicaLog, at: int, there: int) -> str:
@@ -454,12 +453,12 @@ def marker_behind(group: Group, offset: int, value: int) -> str:
         op_id, its = next_[0]
         lost = marker_doubt(group, offset, mine.sent_ns, below=its)
         return (
-            f"no marker ends its transaction: the next one of its producer, at {place}, stands"
-            f" behind op {op_id}'s record{_gave_up(group, op_id)} and decides for both;"
-            f" {marker_before(log, at)}"
-            f"{_who_ends(group, mine.op_id, offset)}{f', or it was lost: {lost}' if lost else ''}"
+            f"no marker ends its transaction: the next marker of its producer, at offset {place},"
+            f" follows op {op_id}'s record{_gave_up(group, op_id)} and ends both transactions;"
+            f" {marker_before(log, at)}{_who_ends(group, mine.op_id, offset)}"
+            f"{f', or the marker was lost: {lost}' if lost else ''}"
         )
-    return f"its transaction's marker stands at {place}"
+    return f"its transaction's marker is at offset {place}"
 
 
 def _gave_up(group: Group, op_id: int) -> str:
@@ -476,8 +475,9 @@ def _who_ends(group: Group, op_id: int, offset: int) -> str:
     leader = served_by(group, span, offset).replace("its leader", f"leader of {group.place}")
     coordinator = f"{as_leaders(by)}," if len(by) == 1 else "its coordinator"
     if len(by) == 1 and leader.startswith(f"{by[0].node},"):
-        return f"{coordinator[:-1]} and{leader.removeprefix(by[0].node)[1:]}, wrote none"
-    return f"{coordinator} sent none, or {f'{leader},' if leader else 'the leader'} appended none"
+        return f"{coordinator[:-1]} and{leader.removeprefix(by[0].node)[1:]}, wrote no marker"
+    leader = f"{leader}," if leader else "the leader"
+    return f"{coordinator} sent no marker, or {leader} appended none"
 
 
 def written_by(log: ReplicaLog, at: int) -> tuple[int, int, int]:

@@ -45,13 +45,15 @@ def _labels(facts: RunFacts) -> Labels:
 def _describe(group: Group, answer: Answer) -> Anomaly:
     most = "no member had tried to commit any offset"
     if answer.most >= 0:
-        most = f"no member had tried to commit more than {answer.most} (op {answer.most_op_id})"
+        most = (
+            f"no member had tried to commit an offset above {answer.most} (op {answer.most_op_id})"
+        )
     return anomaly_at(
         group,
         NAME,
-        sentence=f"process {answer.process} was told at {seconds(answer.told_ns)}, in op"
-        f" {answer.op_id}, that group {answer.group_id} had committed offset {answer.offset} of"
-        f" {group.place}; {most}",
+        sentence=f"op {answer.op_id} of process {answer.process} got the answer at"
+        f" {seconds(answer.told_ns)} that group {answer.group_id} had committed offset"
+        f" {answer.offset} of {group.place}; {most}",
         evidence={
             "group": answer.group_id,
             "process": answer.process,
@@ -81,26 +83,31 @@ def _why(group: Group, found: Anomaly) -> str:
     if by >= 0 and positions:
         off = offset - max(positions)
         said = (
-            f"the answer carries the mark of op {by}, which committed {max(positions)} here:"
-            f" nothing was mixed up; {named} or {LIBRARY} stored or reported that position {off}"
-            " too high"
+            f"the answer has the commit metadata of op {by}, which committed {max(positions)}"
+            f" here, so nothing was mixed up: {named} or {LIBRARY} stored or reported a position"
+            f" that is {off} too high"
         )
     elif by >= 0 and own:
-        said = f"the answer carries the mark of op {by}, of another group: {named} mixed up groups"
+        said = (
+            f"the answer has the commit metadata of op {by}, which belongs to another group:"
+            f" {named} mixed up groups"
+        )
     elif by >= 0:
         said = (
-            f"the answer carries the mark of op {by}, which committed nothing of {group.place}:"
-            f" {named} or {LIBRARY} mixed up partitions"
+            f"the answer has the commit metadata of op {by}, which committed nothing of"
+            f" {group.place}: {named} or {LIBRARY} mixed up partitions"
         )
     else:
         said = (
-            f"the answer carries no member's mark, so it is no commit of ours: {named} or {LIBRARY}"
-            " made it up"
+            f"the answer has no member's commit metadata, so it is no commit of this run: {named}"
+            f" or {LIBRARY} made it up"
         )
     if who:
         return Proved(said)
     missing = (
-        "more than one broker may have been that" if told else f"who led {GROUPS} is not recorded"
+        "more than one broker may have been the coordinator"
+        if told
+        else f"the leader of {GROUPS} is not recorded"
     )
     return f"{said}; {missing}"
 
@@ -126,8 +133,8 @@ CHECKER = Checker(
     check=_check,
     applies=applies,
     promise=Promise.GROUPS,
-    compares="positions that members were given",
+    compares="positions that members received",
     chapter=Chapter.GROUPS,
-    looks_for="the answer is more than any member had tried to commit by then",
+    looks_for="a position above all offsets that members had tried to commit by then",
     waits=Waits.BEFORE,
 )

@@ -55,7 +55,7 @@ def _check(group: Group) -> Findings:
     )
     why = (
         "no member asked for its group's position after a commit was acknowledged, so a forgotten"
-        " one could not show"
+        " position could not be detected"
     )
     return could_not_show(found, why, given=bool(told))
 
@@ -75,9 +75,10 @@ def _describe_gone(group: Group, gone: Gone) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"process {gone.process} committed offset {gone.offset} of {group.place} for group"
-        f" {gone.group_id} in op {gone.op_id}, acknowledged at {seconds(gone.acknowledged_ns)}; no"
-        f" log of {OFFSETS} has that commit after the stop ({', '.join(gone.looked_on)})",
+        sentence=f"process {gone.process} committed offset {gone.offset} of {group.place} for"
+        f" group {gone.group_id} in op {gone.op_id}, acknowledged at"
+        f" {seconds(gone.acknowledged_ns)}; after the stop no log of {OFFSETS} has that"
+        f" commit ({', '.join(gone.looked_on)})",
         evidence={
             "group": gone.group_id,
             "process": gone.process,
@@ -97,10 +98,10 @@ def _describe_answer(group: Group, answer: Answer) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"process {answer.process} was told at {seconds(answer.told_ns)}, in op"
-        f" {answer.op_id}, that group {answer.group_id} had committed {said} of {group.place};"
-        f" after the last commit that was acknowledged before ({last}) it can be no less than"
-        f" {answer.least}",
+        sentence=f"op {answer.op_id} of process {answer.process} got the answer at"
+        f" {seconds(answer.told_ns)} that group {answer.group_id} had committed {said}"
+        f" of {group.place}; after the last acknowledged commit before that answer"
+        f" ({last}) the position must be {answer.least} or higher",
         evidence={
             "group": answer.group_id,
             "process": answer.process,
@@ -128,14 +129,18 @@ def _why(group: Group, found: Anomaly) -> str:
 
 def _why_gone(group: Group, found: Anomaly) -> str:
     if Premise.READABLE_LOGS.value in found.broken_premises:
-        return "a log that could not be read may have it"
+        return "a log that could not be read may have the commit"
     span = number_in(found, "asked_ns"), number_in(found, "acknowledged_ns")
     acked = coordinators(group.facts, GROUPS, str(found.evidence.get("group")), span)
     if len(acked) != 1:
-        doubt = "an election was close" if acked else f"the record does not have who led {GROUPS}"
-        return f"{doubt}, so it does not show which broker acknowledged it"
+        doubt = (
+            "an election happened at about that time"
+            if acked
+            else (f"the run's record does not have the leader of {GROUPS}")
+        )
+        return f"{doubt}, so the broker that acknowledged the commit is unknown"
     hit = _hit(group, acked[0].node, span[1], NEVER_NS)
-    return Proved(f"{as_leaders(acked)}, acknowledged it{hit}{_was_cut(group, acked[0])}")
+    return Proved(f"{as_leaders(acked)}, acknowledged the commit{hit}{_was_cut(group, acked[0])}")
 
 
 def _why_told(group: Group, found: Anomaly) -> str:
@@ -150,25 +155,29 @@ def _why_told(group: Group, found: Anomaly) -> str:
     told = coordinators(group.facts, GROUPS, name, (asked_ns, told_ns))
     if not acked or not told:
         return (
-            f"the coordinator had acknowledged op {last}, and answered with {answer}; the record"
-            f" does not have who led {GROUPS}, so it does not show which broker that was"
+            f"the coordinator had acknowledged op {last}, and answered with {answer}; the run's"
+            f" record does not have the leader of {GROUPS}, so the coordinator's broker is"
+            " unknown"
         )
     kept = _kept(group, found)
     hit = _hit(group, acked[0].node, acked_ns, told_ns)
     if len(acked) == 1 and acked == told:
         later_s = max(0, told_ns - acked_ns) / NS_PER_S
         return Proved(
-            f"{as_leaders(acked)}, coordinated the group all along: it acknowledged op {last}"
-            f"{hit}, and {later_s:.1f} s later it answered with"
-            f" {answer}, without an election in between{kept}"
+            f"{as_leaders(acked)}, was the coordinator during the whole time: it acknowledged op"
+            f" {last}{hit}, and {later_s:.1f} s later it answered with {answer}, without an"
+            f" election in between{kept}"
         )
     if len(acked) > 1 or len(told) > 1:
-        doubt = ": an election was close, and the record does not show which of them it was"
+        doubt = (
+            ": an election happened at about that time, and the run's record does not show"
+            " which broker answered"
+        )
         return (
             f"{as_leaders(acked)}, acknowledged op {last}, and {as_leaders(told)}, answered with"
             f" {answer}{doubt}{kept}"
         )
-    lost = "" if kept else ": it lacked what had been acknowledged, or had not loaded it"
+    lost = "" if kept else ": it lacked the acknowledged commit, or had not loaded it"
     return (
         f"{as_leaders(acked)}, acknowledged op {last}{hit}, and"
         f" {told[0].node}, elected later (epoch"
@@ -186,7 +195,14 @@ def _kept(group: Group, found: Anomaly) -> str:
         and each.asked_ns > number_in(found, "told_ns")
         and each.committed_by == last >= 0
     ]
-    return f"; at {seconds(min(later))} it was given again, so it was stored" if later else ""
+    return (
+        (
+            f"; at {seconds(min(later))} another answer had this position, so the commit had been"
+            " stored"
+        )
+        if later
+        else ""
+    )
 
 
 def _hit(group: Group, node: str, acked_ns: int, missed_ns: int) -> str:
@@ -208,7 +224,7 @@ def _was_cut(group: Group, reign: Reign) -> str:
     ]
     told = ", or from ".join(str(start) for start in sorted({*starts}))
     untimed = "at a time that is not recorded"
-    return f"; {reign.node} cut its copy from offset {told} on, {untimed}" if starts else ""
+    return f"; {reign.node} truncated its copy from offset {told} on, {untimed}" if starts else ""
 
 
 CHECKER = Checker(
@@ -218,19 +234,18 @@ CHECKER = Checker(
         one="position of a group was forgotten",
         many="positions of groups were forgotten",
         means="A committed offset of a group is lost, so the next member reads records again.",
-        promise="A group that asks for its position gets what it committed.",
+        promise="A group that asks for its position gets the position that it committed.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=TABLES,
     check=_check,
     applies=applies,
     promise=Promise.GROUPS,
-    compares="positions that members got after a commit was acknowledged, and acknowledged"
-    " commits, looked for in the brokers' logs",
+    compares="positions that members got after a commit was acknowledged; acknowledged commits,"
+    " searched for in the brokers' logs",
     chapter=Chapter.GROUPS,
     looks_for=(
-        "an answer lower than the lowest offset that can be committed there; a commit that"
-        " no log has"
+        "an answer below the lowest offset that can be the committed one; a commit that no log has"
     ),
     waits=Waits.BEFORE,
     excuses=TAKES_RECORDS,

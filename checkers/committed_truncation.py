@@ -286,7 +286,7 @@ _SUFFERED = {
     Excuse.POWER.value: "had lost power",
     Excuse.WIPE.value: "had been wiped",
     Excuse.FLIP.value: "had a bit flipped",
-    Excuse.UNCONFIRMED.value: "may have lost records by a fault that was not confirmed",
+    Excuse.UNCONFIRMED.value: "may have lost records through an unconfirmed fault",
 }
 
 
@@ -348,8 +348,8 @@ def _describe(group: Group, dropped: Dropped) -> Anomaly:
     if dropped.count > 1:
         what = f"{dropped.count} offsets from {dropped.first} to {dropped.last}"
     when = "" if dropped.after in {FINAL, CRASH} else f" at the end of {dropped.after}"
-    held = f"broker {announced.broker} led and held it"
-    had = f"as a leader, {node} held it"
+    held = f"broker {announced.broker} was the leader and had it"
+    had = f"as the leader, {node} had it"
     if dropped.had is not None:
         had = f"{holds(group, dropped.had.log, dropped.first)} at the end of {dropped.had.snapshot}"
         had = f"{had}, and {held}"
@@ -406,7 +406,7 @@ def _why(group: Group, found: Anomaly) -> str:
             told[-1] += ", as followers did before records had leader epochs (KIP-101)"
     elif not told and after == FINAL:
         still = stood_still(group, node, first)
-        stood = f"{node}'s log was seen to end at {first}" if still else ""
+        stood = f"{node}'s log end offset was {first}" if still else ""
         when = f" from {seconds(still[0])} to {seconds(still[1])}" if still else ""
         told += filter(None, [fate(group, node, first) or f"{stood}{when}"])
         told += _above_the_end(group, node, log.read_end if log is not None else first)
@@ -416,8 +416,8 @@ def _why(group: Group, found: Anomaly) -> str:
         words = "; ".join(told)
         return Proved(words) if not cuts or (sure and len(cuts) == 1) else words
     return (
-        f"no truncation of {node} was recorded there, and no fault hit its disk after it held them,"
-        " so the record does not show what made it drop them"
+        f"no truncation of {node}'s log was recorded at these offsets, and no fault hit its disk"
+        " after it had the records, so the run's record does not show why they were dropped"
     )
 
 
@@ -430,26 +430,33 @@ def _above_the_end(group: Group, node: str, end: int) -> list[str]:
     if not above:
         return []
     epoch, start = above[-1]
-    return [f"its checkpoint still has epoch {epoch} from {start} on, which a truncation removes"]
+    return [
+        (
+            f"its checkpoint still has epoch {epoch} from offset {start} on, although a"
+            " truncation removes such an entry"
+        )
+    ]
 
 
 CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="committed record was cut off a replica",
-        many="committed records were cut off replicas",
+        one="committed record was dropped by a replica",
+        many="committed records were dropped by replicas",
         means="A replica dropped a record from its log that a leader had announced as committed.",
         promise="Records that were announced as committed are never truncated.",
         explains={
             **OF_A_LOST_END,
             "log-divergence": (
-                "a replica that cut it off and got another record differs from a"
-                " replica that kept it"
+                "a replica that dropped the record and got another one differs from a replica"
+                " that kept it"
             ),
-            "incomplete-leader": "a replica that cut it off leads without it",
-            "log-end-regression": "for a while the log of the replica that cut it off was shorter",
-            "epoch-mismatch": "it was read, and another record was written in its place",
+            "incomplete-leader": "a replica that dropped the record leads without it",
+            "log-end-regression": (
+                "for a while the log of the replica that dropped the record was shorter"
+            ),
+            "epoch-mismatch": "the record was read, and another record was written in its place",
             "high-watermark-regression": LACKING,
         },
     ),
@@ -460,10 +467,10 @@ CHECKER = Checker(
     premises=(),
     applies=announces,
     promise=Promise.STORED,
-    compares="records of replicas, compared with what was announced as committed",
+    compares="records of replicas, compared with the records that were announced as committed",
     chapter=Chapter.REPLICAS,
     looks_for="each copy of a replica's log, compared with the next copy; and each log, compared"
     " with what its own broker had announced as a leader",
-    waits="log-end-regression finds it as soon as a broker reports it",
+    waits="log-end-regression finds this as soon as a broker reports the shorter log",
     excuses=TAKES_RECORDS,
 )

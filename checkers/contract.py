@@ -14,18 +14,19 @@ from checkers.registry import CHECKERS, JEPSENS
 from results.record.terms import AnomalyClass, Judge
 
 _DISKS = (
-    "faults took it from each replica that had it: power lost before it was flushed, a disk"
-    " emptied, or a bit flipped (Kafka's documentation of log.flush.interval.messages)"
+    "faults removed the record from each replica that had it: power was lost before a flush, a"
+    " disk was emptied, or a bit was flipped (Kafka's documentation of"
+    " log.flush.interval.messages)"
 )
 REASONS: Mapping[str, str] = {
-    Excuse.ALWAYS: ("no system promises that it does not happen"),
+    Excuse.ALWAYS: ("no system promises to prevent this"),
     Excuse.ACKS: (
         "with acks=0 or 1 no client waits until a follower has a message, so the message may be"
         " lost with its leader (Kafka's documentation of acks)"
     ),
     Excuse.UNCLEAN: (
-        "a leader came from outside of the in-sync replicas, as the plan or a fault asked, and"
-        " lacks the records that it had not fetched (Kafka's documentation of"
+        "the plan or a fault allowed a leader from outside of the in-sync replicas, and this"
+        " leader lacks the records that it had not fetched (Kafka's documentation of"
         " unclean.leader.election.enable)"
     ),
     Excuse.RETRIES: (
@@ -37,12 +38,12 @@ REASONS: Mapping[str, str] = {
         " recognise a resent message only within one producer epoch (librdkafka#4953, KIP-360)"
     ),
     Excuse.SEQUENCE: (
-        "its client went on after a timeout, and librdkafka used one sequence number twice in a"
-        " producer epoch; a broker takes the second record for a copy (KIP-98)"
+        "its client continued after a timeout, and librdkafka used one sequence number twice in a"
+        " producer epoch; a broker treats the second record as a copy (KIP-98)"
     ),
     **dict.fromkeys(DISK_EXCUSES, _DISKS),
     Excuse.REUSED: (
-        "without broker epochs, a leader that is back before its session ends continues in its"
+        "without broker epochs, a leader that returns before its session ends continues in its"
         " old leader epoch (before KIP-380)"
     ),
     Excuse.REBALANCE: (

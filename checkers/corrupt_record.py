@@ -144,18 +144,18 @@ def _describe(group: Group, found: Corrupt) -> Anomaly:
     parts = " and ".join(found.parts)
     told = []
     if found.polls:
-        more = f" ({found.polls} polled records are)" if found.polls > 1 else ""
-        told.append(f"op {found.op_id} read it so at {seconds(found.read_ns)}{more}")
+        more = f" ({found.polls} polled records in all)" if found.polls > 1 else ""
+        told.append(f"op {found.op_id} read the changed record at {seconds(found.read_ns)}{more}")
     if found.nodes:
         logs = f"logs of {', '.join(found.nodes)} hold" if found.nodes[1:] else (
             f"log of {found.nodes[0]} holds"
         )  # fmt: skip
-        told.append(f"the {logs} it so")
+        told.append(f"the {logs} the changed record")
     return anomaly_at(
         group,
         NAME,
-        sentence=f"{group.facts.name_of(found.value)} at offset {found.offset} of {group.place} has"
-        f" not the {parts} that its writer sent: {', and '.join(told)}",
+        sentence=f"{group.facts.name_of(found.value)} at offset {found.offset} of {group.place}"
+        f" does not have the {parts} that its writer sent: {', and '.join(told)}",
         evidence={
             "value": found.value,
             "differs": found.parts,
@@ -178,30 +178,37 @@ def _why(group: Group, found: Anomaly) -> str:
     intact = [node for node in nodes_at(group, offset, value) if node not in nodes]
     whole = f"; {hold(intact)} it intact" if intact else ""
     if Excuse.FLIP in found.excuses:
-        return "a fault flipped a bit of that log, and a cleaner copies records without their sums"
+        return (
+            "a fault flipped a bit of that log, and a log cleaner copies a record with a new"
+            " checksum"
+        )
     if not nodes:
         return _changed_when_served(group, found, intact)
     there = log_with(group, offset, value)
     leader = leader_of(group, int(there[0].epochs[there[1]]) if there else NONE)
     if len(nodes) > 1:
         seen = _read_intact(group, offset, value)
-        so = f"{hold(nodes)} it so behind a right sum{whole}{seen}"
+        so = f"{hold(nodes)} the changed record with a correct checksum{whole}{seen}"
         if intact or seen:
             return (
-                f"{so}: it was changed in one of them, or on its way there, and copied from there"
+                f"{so}: it was changed on one of these nodes, or on its way to that node, and"
+                " then copied from that node"
             )
         if not any(leader.startswith(f"{node},") for node in nodes):
-            return f"{so}: it was changed before it was replicated, or in one and copied from there"
+            return (
+                f"{so}: it was changed before replication, or on one replica and then copied"
+                " from that replica"
+            )
         return (
-            f"{so}: it was changed before it was replicated, by {leader} or by {LIBRARY} before it"
-            " summed the batch"
+            f"{so}: it was changed before replication, by {leader} or by {LIBRARY} before the"
+            " library computed the batch's checksum"
         )
     led = leader.startswith(f"{nodes[0]},")
-    role = (", which led" if led else ", a follower") + " when it was written,"
-    other = "" if led else ", or on its way there"
+    role = (", which led" if led else ", a follower") + " when the record was written,"
+    other = "" if led else ", or on its way to this node"
     return (
-        f"the copy of {nodes[0]}{role if leader.startswith('n') else ''} was changed there{other},"
-        f" behind a right sum{whole}"
+        f"the copy of {nodes[0]}{role if leader.startswith('n') else ''} was changed on this"
+        f" node{other}, and has a correct checksum{whole}"
     )
 
 
@@ -222,14 +229,16 @@ def _changed_when_served(group: Group, found: Anomaly, intact: list[str]) -> str
     damaged = {first: reads.get(first, NONE)} if count == 1 else reads
     who = server(group, value, damaged)
     if not intact:
-        return "no log that was read holds it so: it was changed on its way to the reader"
+        return (
+            "no log that was read holds the changed record: it was changed on its way to the reader"
+        )
     if count == 1 and reads.keys() - {number_in(found, "op_id")}:
         other = others(reads, number_in(found, "op_id"), what="it intact")
         return f"{hold(intact)} it intact, and {other}: {who} or the client of that read changed it"
     if count == len(reads) > 1:
         return (
-            f"{hold(intact)} it intact, and each of the {count} reads of it got it so: {who} or the"
-            " library that readers share changed it"
+            f"{hold(intact)} it intact, and each of its {count} reads got the changed record:"
+            f" {who} or the library that all readers use changed it"
         )
     return f"{hold(intact)} it intact: {who} or the client changed it"
 
@@ -238,10 +247,12 @@ CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="record is not what was sent",
-        many="records are not what was sent",
-        means="Payload, key, headers or time stamp of a message changed on their way, or in a log.",
-        promise="A record is read, and kept, as it was sent, byte by byte.",
+        one="record differs from the sent message",
+        many="records differ from the sent messages",
+        means=(
+            "The payload, key, headers or timestamp of a message changed in transit or in a log."
+        ),
+        promise="A record is stored and read exactly as it was sent, byte by byte.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("polls", "sends", "assignments", "leadership", "replica_records", "replica_states"),
@@ -252,7 +263,7 @@ CHECKER = Checker(
     compares="polled records and copies, compared with what was sent",
     chapter=Chapter.CLIENTS,
     looks_for="a polled record, or a copy in a final log, with a value that was sent to this"
-    " partition and another payload, key, headers or time stamp",
+    " partition, but with a different payload, key, headers or timestamp",
     meanwhile=Proof.COPIED,
     excuses=frozenset({Excuse.FLIP}),
 )

@@ -54,8 +54,8 @@ def cut_off(group: Group, record: Acked) -> str:
     cuts = may_have_dropped(group, record)
     known = nodes_that_had(group, record) if cuts else set()
     if mine := [cut for cut in cuts if cut.node in known]:
-        return f"was cut off: {which_cut(mine, record.offset)}"
-    return f"may have been cut off: {which_cut(cuts, record.offset)}" if cuts else ""
+        return f"was truncated: {which_cut(mine, record.offset)}"
+    return f"may have been truncated: {which_cut(cuts, record.offset)}" if cuts else ""
 
 
 def told_cuts(group: Group, record: Acked) -> list[str]:

@@ -100,7 +100,7 @@ class Edge:
         if self.server >= 0:
             who = f"n{self.server}, leader of {self.place} in epoch {self.server_epoch},"
         rest = f" without {self.rest} of the same transaction" if self.rest >= 0 else ""
-        return f"{who} gave op {self.target} offset {self.offset}{rest}"
+        return f"{who} returned offset {self.offset} to op {self.target}{rest}"
 
     @property
     def text(self) -> str:
@@ -113,7 +113,7 @@ class Edge:
         wrote = f"op {self.source} wrote value {self.value} at offset {self.offset} of {self.place}"
         if self.kind == _WORDS[WR]:
             return f"{wrote}, which op {self.target} read"
-        return f"{wrote}, and op {self.target} the next one, at offset {self.next_offset}"
+        return f"{wrote}, and op {self.target} wrote the next value, at offset {self.next_offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,7 +308,7 @@ def _check(name: str, group: Group) -> Findings:
         lambda cycle: ((Excuse.ALWAYS.value,) if _excused(group.facts, cycle) else (), ()),
     )
     did = "wrote behind" if through == WW else "read"
-    why = f"no op {did} what another one had written, so a cycle could not show"
+    why = f"no op {did} what another op had written, so a cycle could not be detected"
     return could_not_show(found, why, given=bool(group.derived["participants"].num_rows))
 
 
@@ -351,16 +351,19 @@ def _why(_group: Group, found: Anomaly) -> str:
     if early:
         return Proved(early[0])
     if edges == {_WORDS[WW]}:
-        return "Kafka puts the writes of concurrent transactions into each log as they come"
+        return (
+            "Kafka appends the writes of concurrent transactions to each log in the order in"
+            " which they arrive"
+        )
     if _WORDS[WW] in edges:
         return (
-            "a record of a later transaction lies before one of an earlier: transactions were"
-            " concurrent, a log was cut back, or an answer named a wrong offset"
+            "a record of a later transaction is before a record of an earlier one: the"
+            " transactions were concurrent, a log was truncated, or an answer had a wrong offset"
         )
     if edges - {_WORDS[WR]}:
         return (
-            "a broker served a record of an op that the order of a process, or the clock, puts"
-            " behind its reader"
+            "a broker served a record of an op that comes after its reader in the order of a"
+            " process or by the clock"
         )
     served = "; or ".join(texts_in(found, "served")[:_SERVED])
     return f"a record was served before its transaction was committed: {served}"
@@ -381,15 +384,19 @@ _WIDER = {
 def _words(name: str) -> Words:
     kind, dash, order = name.partition("-")
     what = "writes" if kind == "G0" else "reads and writes"
-    step = "Each wrote before the next" if kind == "G0" else "Each came before the next"
+    step = (
+        "Each transaction wrote before the next one"
+        if kind == "G0"
+        else "Each transaction came before the next one"
+    )
     suffix = f"{dash}{order}"
     return Words(
         one=f"cycle of transactions by {what}{_BY[suffix]}",
         many=f"cycles of transactions by {what}{_BY[suffix]}",
-        means=f"{step}, and the last before the first.",
+        means=f"{step}, and the last one before the first.",
         promise="Transactions can be put in an order that agrees with what all clients saw.",
         explains={
-            f"{kind}{wider}": "a cycle remains a cycle if more orders are considered"
+            f"{kind}{wider}": "the same cycle also exists when more orders are considered"
             for wider in _WIDER[suffix]
         },
     )

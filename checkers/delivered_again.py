@@ -63,8 +63,8 @@ def _check(group: Group) -> Findings:
     )
     return could_not_show(
         found,
-        "nothing was certainly acquired after every broker knew a leader that had confirmed an"
-        " acceptance, so a record that is delivered again could not show",
+        "no record was certainly acquired after every broker knew a leader that had confirmed an"
+        " acceptance, so a repeated delivery could not be detected",
     )
 
 
@@ -81,10 +81,10 @@ def _describe(group: Group, done: pa.Table, given: pa.Table) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"process {member} was confirmed at {seconds(told_ns)} that it"
-        f" {act}ed offset {offset} of {group.place}; process"
-        f" {other}, which acquired it after {seconds(since_ns)}, was delivered it again at"
-        f" {seconds(given_ns)} (delivery {number(given, 'delivery_count')})",
+        sentence=f"process {member} got the confirmation at {seconds(told_ns)} that it had"
+        f" {act}ed offset {offset} of {group.place}; process {other}, which acquired the"
+        f" record after {seconds(since_ns)}, got it again at {seconds(given_ns)}"
+        f" (delivery {number(given, 'delivery_count')})",
         evidence={
             "value": number(given, "value"),
             "act": act,
@@ -104,9 +104,9 @@ def _why(group: Group, found: Anomaly) -> str:
     first = served_by(group, (number_in(found, "asked_ns"), confirmed_ns))
     then = served_by(group, (number_in(found, "acquired_after_ns"), given_ns))
     return (
-        f"{f'{first},' if first else 'a broker'} confirmed it, and {then or 'a broker'} gave the"
-        " record out again;"
-        " the record does not have what the share coordinator kept"
+        f"{f'{first},' if first else 'a broker'} confirmed this, and {then or 'a broker'}"
+        " delivered the record again; the run's record does not show what the share coordinator"
+        " stored"
     )
 
 
@@ -120,7 +120,10 @@ CHECKER = Checker(
             "A broker confirmed that the record was accepted or rejected, and its share group"
             " delivered it again."
         ),
-        promise="A share group does not deliver again what it confirmed as accepted or rejected.",
+        promise=(
+            "A share group does not deliver a record again after it confirmed the record as"
+            " accepted or rejected."
+        ),
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=TABLES,
@@ -129,8 +132,8 @@ CHECKER = Checker(
     promise=Promise.GROUPS,
     compares="records that were confirmed as accepted or rejected",
     chapter=Chapter.GROUPS,
-    looks_for="a record that a share group delivered to a member that acquired it after it was"
-    " confirmed as accepted or rejected",
+    looks_for="a record that was delivered to a member which acquired it after the share group"
+    " had confirmed it as accepted or rejected",
     waits=Waits.STOPPED,
     excuses=TAKES_RECORDS,
 )

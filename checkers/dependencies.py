@@ -113,9 +113,9 @@ def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.String
             served = fetched_from(group, span, int(offsets[row]))
             said[row] = (
                 f"op {target[row]} read offset {offsets[row]} of {group.place} before op"
-                f" {source[row]} committed: the marker of op {source[row]}, at {theirs[row]},"
-                f" stands behind that of its reader, at {mine[row]}"
-                f"{f'; {served}, served it' if served else ''}"
+                f" {source[row]} committed: the marker of op {source[row]}, at offset"
+                f" {theirs[row]}, comes after the marker of its reader, at offset"
+                f" {mine[row]}{f'; {served}, served the record' if served else ''}"
             )
     return pa.array(said, type=pa.string())
 

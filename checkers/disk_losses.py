@@ -210,7 +210,7 @@ def _spans(rows: str, after: str, before: str) -> Callable[[Json], list[Span]]:
     def read(effect: Json) -> list[Span]:
         listed = effect[rows]
         if not isinstance(listed, list):
-            raise TypeError(f"{rows} are no list")
+            raise TypeError(f"{rows} is not a list")
         return [
             (
                 str(each["topic"]),

@@ -35,7 +35,10 @@ def why_it_lacks(group: Group, found: Anomaly, node: str) -> str:
     having = [side for side in sides(logs, first) if not side.lacks]
     others = [other for side in having for other in side.nodes]
     if len(having) != 1 or not others:
-        return f"{node} has no record there; the record does not show whether it lost or skipped it"
+        return (
+            f"{node} has no record at this offset; the run's record does not show whether"
+            f" {node} lost or skipped it"
+        )
     alone = [each for side in sides(logs, first) if side.lacks for each in side.nodes] == [node]
     who = f"only {node} lacks it, and {verb(others, 'holds', 'hold')} it"
     who = who if alone else f"{verb(others, 'holds', 'hold')} it"
@@ -43,17 +46,23 @@ def why_it_lacks(group: Group, found: Anomaly, node: str) -> str:
     if at_the_end and (befell := fate(group, node, first)):
         return f"{who}; {befell}"
     if leader_of(group, having[0].epoch) == node:
-        return f"{who}: {node}, leader of its epoch {having[0].epoch}, lost it after it had sent it"
+        return (
+            f"{who}: {node}, leader of the record's epoch {having[0].epoch}, lost the record"
+            " after its replication"
+        )
     any_time = Acked(value=NONE, offset=first, sent_ns=NONE, acked_ns=NONE)
     if (start := cut_at(group, any_time, node)) is not None:
-        return f"{who}; {_lost_from(group, node, start, first)}, and what it fetched since lacks it"
+        return (
+            f"{who}; {_lost_from(group, node, start, first)}, and its later fetches did not"
+            " bring the record back"
+        )
     if not at_the_end:
-        return f"{who}; the record does not show whether {node} lost or skipped it"
+        return f"{who}; the run's record does not show whether {node} lost or skipped the record"
     passed = [each for each in pairwise(looks_at(group, node)) if each[0][1] <= first < each[1][1]]
     when = f" between {seconds(passed[0][0][0])} and {seconds(passed[0][1][0])}" if passed else ""
     return (
-        f"{who}; {node} recorded no truncation, and its log goes on behind it: it left the record"
-        f" out when it copied that part{when}, or lost it later"
+        f"{who}; {node} recorded no truncation, and its log continues after this offset: it"
+        f" skipped the record when it copied that part of the log{when}, or lost the record later"
     )
 
 
@@ -68,12 +77,12 @@ def _lost_from(group: Group, node: str, start: int, offset: int) -> str:
     )
     if cuts and by_disk:
         return (
-            f"{node}'s log may have lost all from offset {start} on once (a truncation, or a fault"
-            " of its disk)"
+            f"{node}'s log may once have lost all records from offset {start} on (by a truncation"
+            " or a disk fault)"
         )
     if cuts:
         return cut_text(min(cuts, key=lambda each: each.from_offset))
-    return f"a fault of {node}'s disk may have taken all from offset {start} on once"
+    return f"a fault of {node}'s disk may once have removed all records from offset {start} on"
 
 
 def why_it_kept(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
@@ -90,9 +99,9 @@ def why_it_kept(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
     short = [at for at, end in looks_at(group, stale) if end <= first and at - LOOK_NS >= own_ns]
     if short:
         return Proved(
-            f"{held}; {stale} knew of that epoch by {seconds(own_ns)}, and its log ended at or"
-            f" before {first} at {seconds(short[0])}, and yet it holds the older record of epoch"
-            f" {epochs[stale]}: that came back, or never left its disk"
+            f"{held}; {stale} knew of that epoch by {seconds(own_ns)}, and its log end offset was"
+            f" at most {first} at {seconds(short[0])}, but it holds the older record of epoch"
+            f" {epochs[stale]}: the record came back, or never left the disk"
         )
     told = told_ns(group, epochs[fresh])
     looks = looks_at(group, stale)
@@ -100,20 +109,21 @@ def why_it_kept(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
     if again:
         at_ns, end = again[0]
         return Proved(
-            f"{held}; {stale}'s log ended at {end} at {seconds(at_ns)}, after that epoch had been"
-            f" told, and yet holds a record of epoch {epochs[stale]} at {first}: it was written"
-            " later, or came back"
+            f"{held}; {stale}'s log end offset was {end} at {seconds(at_ns)}, after that epoch"
+            f" had been reported, but its log holds a record of epoch {epochs[stale]} at offset"
+            f" {first}: the record was written later, or came back"
         )
     if starts := sorted({each.from_offset for each in later_cuts(group, stale, first)}):
         return Proved(
-            f"{held}; {stale} recorded that it cut its log from {' or '.join(map(str, starts))} on,"
-            f" and yet holds the older record of epoch {epochs[stale]}"
+            f"{held}; {stale} recorded a truncation of its log from offset"
+            f" {' or '.join(map(str, starts))} on, but still holds the older record of epoch"
+            f" {epochs[stale]}"
         )
     kept = f"{held}; {stale} kept the older record of epoch {epochs[stale]}"
     behind = logs[stale].epochs[logs[stale].offsets > first]
     newer_epochs = behind[behind >= epochs[fresh]]
     if not len(newer_epochs):
-        return f"{kept}, and the record does not show that it followed that leader"
+        return f"{kept}, and the run's record does not show that it followed that leader"
     return Proved(
-        f"{kept}, recorded no truncation, and holds records of epoch {newer_epochs[0]} behind it"
+        f"{kept}, recorded no truncation, and holds records of epoch {newer_epochs[0]} after it"
     )

@@ -85,8 +85,8 @@ def _describe(group: Group, doubled: DoubleVote) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"{doubled.node} voted for {' and for '.join(who)} in epoch {doubled.epoch} of the"
-        f" controllers' quorum, by its own file or logs",
+        sentence=f"{doubled.node} voted for {' and for '.join(who)} in epoch {doubled.epoch} of"
+        " the controllers' quorum, according to its own file or logs",
         evidence={
             "node": doubled.node,
             "epoch": doubled.epoch,
@@ -107,19 +107,21 @@ def _why(group: Group, found: Anomaly) -> str:
     stood = set(texts(select(here, equal(here, "role", "candidate", "leader")), "node"))
     led = set(texts(select(here, equal(here, "role", "leader")), "node"))
     candidates = list(dict.fromkeys(f"n{each}" for each in numbers_in(found, "candidates")))
-    told = [f"{each} led that epoch" for each in candidates if each in led]
-    told += [f"{each} stood in it" for each in candidates if each in stood - led]
+    told = [f"{each} led in that epoch" for each in candidates if each in led]
+    told += [f"{each} was a candidate in that epoch" for each in candidates if each in stood - led]
     never = [each for each in candidates if each not in stood]
     if told and never:
-        told += [f"no log shows that {listed(never)} stood"]
+        told += [f"no log shows a candidacy of {listed(never)}"]
     hit = any(node in each.nodes for each in group.facts.disturbances)
-    forgot = f"no fault hit {node}, so it forgot no vote in a restart: it did not heed its first"
+    forgot = (
+        f"no fault hit {node}, so it did not forget a vote in a restart: it ignored its first vote"
+    )
     ended = any(
         each.name == ENDED and each.detail.get("node") == node for each in group.facts.milestones
     )
     if hit or ended:
         why = f"a fault hit {node}" if hit else f"{node} ended by itself"
-        forgot = f"{why}, so it lost its first vote, or did not heed it"
+        forgot = f"{why}, so it lost its first vote or ignored it"
     return Proved("; ".join([*told, forgot]))
 
 

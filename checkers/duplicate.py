@@ -215,8 +215,8 @@ def _describe(group: Group, value: int, offsets: list[int]) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"{group.facts.name_of(value)} stands at offsets {at} of {group.place};"
-        f" written by {'; '.join(written)}",
+        sentence=f"{group.facts.name_of(value)} is at offsets {at} of {group.place}; written by"
+        f" {'; '.join(written)}",
         evidence={
             "value": value,
             "offsets": offsets,
@@ -232,7 +232,7 @@ def _writer(group: Group, value: int, offset: int) -> str:
         case (producer, epoch, sequence):
             return f"producer {producer} epoch {epoch} sequence {sequence}"
         case _:
-            return "a producer that no replica's log tells"
+            return "a producer that no replica's log shows"
 
 
 def _written(group: Group, value: int, offset: int) -> tuple[int, int, int] | None:
@@ -256,7 +256,7 @@ def _why(group: Group, found: Anomaly) -> str:
         strange = [at for at, each in zip(offsets, known, strict=True) if each is None]
         return _only_read(group, value, strange)
     leaders = [_wrote(group, value, offset) for offset in offsets]
-    quiet = "; no fault and no election is known that could have cost the client its answer" * (
+    quiet = "; no known fault or election can have caused the client to miss its answer" * (
         Premise.KNOWN_CAUSE.value in found.broken_premises
     )
     producers, epochs, sequences = (set(column) for column in zip(*written, strict=True))
@@ -267,16 +267,16 @@ def _why(group: Group, found: Anomaly) -> str:
     if len(sequences) > 1:
         first, *_, last = (each[2] for each in written)
         return (
-            f"{LIBRARY} gave it two sequence numbers, {first} and {last}, so brokers took it for"
-            " two messages"
+            f"{LIBRARY} gave the message two sequence numbers, {first} and {last}, so brokers"
+            " treated it as two messages"
         )
     both = _together(group, value, offsets)
     lone = 0 <= number_in(found, "copies_left") <= 1
     if lone or not both:
-        alike = "all copies have one producer, epoch and sequence number, and"
-        held = "the last leader's log holds one at most: the other was"
+        alike = "all copies have the same producer, epoch and sequence number, and"
+        held = "the last leader's log holds at most one of them: the other was"
         held = held if lone else "no log that was read holds two of them: one may have been"
-        return f"{alike} {held} cut off after it was read, and sent again"
+        return f"{alike} {held} truncated after it was read, and sent again"
     return _stored_again(group, value, both, written[0])
 
 
@@ -302,8 +302,8 @@ def _stored_again(
     when = f" (acknowledged at {seconds(mine.acked_ns)})" if mine and acked else ""
     who = "it" if leaders[0] == leaders[-1] else leaders[0]
     return Proved(
-        f"{leaders[-1]} stored sequence {sequence} of producer {producer} at {offsets[-1]}, though"
-        f" {who} had stored that sequence at {offsets[0]}{when}"
+        f"{leaders[-1]} stored sequence {sequence} of producer {producer} at offset"
+        f" {offsets[-1]}, although {who} had stored that sequence at offset {offsets[0]}{when}"
     )
 
 
@@ -316,17 +316,18 @@ def _wrote(group: Group, value: int, offset: int) -> str:
 def _without_id(group: Group, found: Anomaly, leader: str) -> str:
     if Excuse.RETRIES in found.excuses:
         return (
-            "its producer is not idempotent: the client sent it again, as it does without an"
-            " answer, and a broker cannot recognise that"
+            "its producer is not idempotent: the client sent the message again because it got no"
+            " answer, and a broker cannot recognise such a copy"
         )
     if group.facts.idempotent:
         return (
-            "the copies name no producer, though this run's producers are idempotent: the log does"
-            f" not show whether a client sent it again, or {leader} wrote it twice"
+            "the copies have no producer id, although this run's producers are idempotent: the"
+            f" log does not show whether a client sent the message again, or {leader} wrote it"
+            " twice"
         )
     return (
-        "its producer is not idempotent, so the log does not show whether the client sent it again"
-        f" or {leader} wrote it twice"
+        "its producer is not idempotent, so the log does not show whether the client sent the"
+        f" message again or {leader} wrote it twice"
     )
 
 
@@ -335,8 +336,8 @@ def _in_epochs(written: Sequence[tuple[int, int, int]], leaders: Sequence[str]) 
     for (producer, epoch, _), leader in zip(written, leaders, strict=True):
         if epoch < newest.get(producer, NONE):
             return (
-                f"{leader} stored a record of epoch {epoch} of producer {producer} behind one of"
-                f" its epoch {newest[producer]}, which fences the older one"
+                f"{leader} stored a record of epoch {epoch} of producer {producer} after a record"
+                f" of its epoch {newest[producer]}, which fences the older epoch"
             )
         newest[producer] = epoch
     return ""
@@ -351,28 +352,35 @@ def _sent_again(
         ("ids", ids) if len(set(ids)) > 1 else ("epochs", [each[1] for each in written])
     )
     told = (
-        f"the copies have different producer {which} ({', '.join(map(str, numbers))}), which"
-        " brokers take for different messages"
+        f"the copies have different producer {which} ({', '.join(map(str, numbers))}), so brokers"
+        " treat them as different messages"
     )
     leader = _wrote(group, value, offsets[-1])
     early = _acknowledged(group, value) - {offsets[-1]}
     if early:
         return (
-            f"{told}: {LIBRARY} sent it again though it was acknowledged at {min(early)}, or"
-            f" {leader} made the copy at {offsets[-1]}"
+            f"{told}: {LIBRARY} sent the message again although it had been acknowledged at"
+            f" offset {min(early)}, or {leader} made the copy at offset {offsets[-1]}"
         )
     if back := _went_back(group, value, offsets[-1]):
-        made = f"{leader} made the copy at {offsets[-1]}, or took what it had to refuse"
+        made = (
+            f"{leader} made the copy at offset {offsets[-1]}, or accepted a record that it had"
+            " to refuse"
+        )
         return f"{told}; {back}: {made}"
     on = _went_on(group, value, offsets[-1])
-    who = f"the client sent it again{on}" if on else f"the client sent it again, or {leader} made"
-    made = "" if on else f" the copy at {offsets[-1]}"
+    who = (
+        f"the client sent the message again{on}"
+        if on
+        else (f"the client sent the message again, or {leader} made")
+    )
+    made = "" if on else f" the copy at offset {offsets[-1]}"
     if _sent_in_quiet(group, value):
         return (
-            f"{told}: {who}{made}, though no fault and no election is known that could have cost"
-            " the client its answer"
+            f"{told}: {who}{made}, although no known fault or election can have caused the client"
+            " to miss its answer"
         )
-    return f"{told}: {who}{made}{', as it does without an answer' * bool(on)}"
+    return f"{told}: {who}{made}{', because it got no answer' * bool(on)}"
 
 
 def _went_on(group: Group, value: int, offset: int) -> str:
@@ -385,7 +393,11 @@ def _went_on(group: Group, value: int, offset: int) -> str:
     next_ = (log.producer_ids == producer) & (log.producer_epochs == epoch)
     next_ &= (log.sequences == sequence + 1) & (log.offsets > offset)
     places = log.offsets[next_]
-    return f" and went on with sequence {sequence + 1} at {int(places[0])}" if len(places) else ""
+    return (
+        f" and continued with sequence {sequence + 1} at offset {int(places[0])}"
+        if len(places)
+        else ""
+    )
 
 
 def _went_back(group: Group, value: int, offset: int) -> str:
@@ -399,7 +411,7 @@ def _went_back(group: Group, value: int, offset: int) -> str:
     if producer < 0 or not len(later) or not 0 <= log.producer_epochs[later[0]] < epoch:
         return ""
     return (
-        f"at {int(log.offsets[later[0]])} the producer goes on in epoch"
+        f"at offset {int(log.offsets[later[0]])} the producer continues in epoch"
         f" {int(log.producer_epochs[later[0]])}, which its epoch {epoch} fences"
     )
 
@@ -414,13 +426,13 @@ def _only_read(group: Group, value: int, offsets: list[int]) -> str:
     why_not = doubt(group, offset, mine.sent_ns if mine else NONE)
     if why_not or not (instead and reads):
         return (
-            f"no log that was read holds it at {offset}, so the record does not show who wrote it"
-            + (f" there; {why_not}" if why_not else " there")
-        )
+            f"no log that was read holds the value at offset {offset}, so the run's record does"
+            " not show which broker wrote it"
+        ) + (f" there; {why_not}" if why_not else " there")
     who = f"op {min(reads)}" if len(reads) == 1 else f"{len(reads)} reads"
     return Proved(
-        f"{server(group, value, reads)} or the client gave it to {who} at {offset}, where the logs"
-        f" hold {instead}; no log was cut there"
+        f"{server(group, value, reads)} or the client returned it to {who} at offset {offset},"
+        f" where the logs hold {instead}; no log was truncated there"
     )
 
 

@@ -116,13 +116,13 @@ def _sent_once(group: Group, mine: Sent, value: int) -> bool:
 
 
 def _describe(group: Group, log: ReplicaLog, found: Mismatch) -> Anomaly:
-    more = f" ({found.polls} polled records disagree there)" if found.polls > 1 else ""
+    more = f" ({found.polls} polled records differ there)" if found.polls > 1 else ""
     return anomaly_at(
         group,
         NAME,
-        sentence=f"op {found.op_id} was given offset {found.offset} of {group.place} as a record of"
-        f" epoch {found.read} at {seconds(found.read_ns)}, but in the log of the last leader"
-        f" {log.node} it is one of epoch {found.logged}{more}",
+        sentence=f"op {found.op_id} got offset {found.offset} of {group.place} as a record of"
+        f" epoch {found.read} at {seconds(found.read_ns)}, but in the log of the last"
+        f" leader, {log.node}, it is a record of epoch {found.logged}{more}",
         evidence={
             "op_id": found.op_id,
             "read_epoch": found.read,
@@ -150,8 +150,8 @@ def _why(group: Group, found: Anomaly) -> str:
     wrote = leader_text(group, logged)
     if same and (never := _never_of(group, found, value)):
         return Proved(
-            f"{verb(holders, 'holds', 'hold')} the same value there, of epoch {logged}, and"
-            f" {never}: {_namers(group, found, value)} named a wrong epoch"
+            f"{verb(holders, 'holds', 'hold')} the same value there, with epoch {logged}, and"
+            f" {never}: {_namers(group, found, value)} reported a wrong epoch"
         )
     if read < logged:
         read_ns, first_ns = number_in(found, "read_ns"), _known_ns(group, logged)
@@ -160,17 +160,18 @@ def _why(group: Group, found: Anomaly) -> str:
             sure = same and _next(group, read, logged)
             cuts = _cut_there(group, found.offset, read) if sure else ""
             late = same and first_ns <= read_ns + TOLD_LATE_NS and not cuts
-            doubt = cuts or ", or the answer named an older epoch" * late
-            seen = f"; that epoch was seen first at {seconds(first_ns)}, after the read"
+            doubt = cuts or ", or the answer had an older epoch" * late
+            seen = f"; that epoch was first observed at {seconds(first_ns)}, after the read"
             return f"{wrote} wrote {again}{doubt}{seen if first_ns < NEVER_NS else ''}"
         if read_ns < 0:
-            return f"{wrote} wrote there after the read, or the answer named a wrong epoch"
+            return f"{wrote} wrote at this offset after the read, or the answer had a wrong epoch"
         since_ns = fetched_after_ns(group, value, number_in(found, "op_id"), read_ns)
         when = "it was read:" if since_ns >= first_ns else (
-            "that read ended, but clients fetch ahead: it wrote there after the fetch, or"
+            "that read ended, but clients fetch ahead: this leader wrote at this offset after the"
+            " fetch, or"
         )  # fmt: skip
         return (
-            f"{wrote} led already when {when} the answer named an older epoch, or came from a"
+            f"{wrote} already led when {when} the answer had an older epoch, or came from a"
             " replica that still had an older record"
         )
     holders = holders or [str(found.evidence.get("log_of"))]
@@ -178,12 +179,12 @@ def _why(group: Group, found: Anomaly) -> str:
     kept = [each for each in held if each.epoch == read]
     if kept:
         mine = [node for each in kept if each.value == value for node in each.nodes]
-        those, one = (mine, "the one") if mine else (kept[0].nodes, "another one")
+        those, one = (mine, "the record") if mine else (kept[0].nodes, "another record")
         still = f"{verb(those, 'holds', 'hold')} {one} of epoch {read}"
         return f"{told}, and {still}{' that was read' * bool(mine)}"
     return (
-        f"{told}: what {leader_text(group, read)} had is in no log that was read, or the answer"
-        " named a wrong epoch"
+        f"{told}: the record that {leader_text(group, read)} had is in no log that was read, or"
+        " the answer had a wrong epoch"
     )
 
 
@@ -214,11 +215,11 @@ def _never_of(group: Group, found: Anomaly, value: int) -> str:
     if began == NEVER_NS:
         return f"no leader and no record of epoch {read} is known"
     if began > found.offset:
-        return f"epoch {read} begins at offset {began} only"
+        return f"epoch {read} only begins at offset {began}"
     late = mine is not None and read < logged and mine.sent_ns >= _known_ns(group, logged)
     if mine is None or not late or not _sent_once(group, mine, value):
         return ""
-    return f"it was sent once, at {seconds(mine.sent_ns)}, when that epoch had begun"
+    return f"it was sent only once, at {seconds(mine.sent_ns)}, when that epoch had already begun"
 
 
 def _next(group: Group, epoch: int, last: int) -> bool:
@@ -280,7 +281,8 @@ CHECKER = Checker(
         one="record was read with another leader epoch than the log has",
         many="records were read with other leader epochs than the log has",
         means=(
-            "When it was read, its offset held another record, which was then cut off and replaced."
+            "When the offset was read, it held another record, which was later truncated and"
+            " replaced."
         ),
         promise="A record that was read stays at its offset.",
     ),
@@ -299,10 +301,10 @@ CHECKER = Checker(
     premises=(),
     applies=_applies,
     promise=Promise.LOG,
-    compares="polled records, whose epoch was compared with the last leader's log",
+    compares="polled records whose epoch was compared with the last leader's log",
     chapter=Chapter.REPLICAS,
-    looks_for="the leader epoch of each polled record, and that of the last leader's final log at"
-    " its offset",
+    looks_for="the leader epoch of each polled record, compared with the epoch at the same offset"
+    " in the last leader's final log",
     waits="a late answer may still show which log is the leader's",
     excuses=TAKES_RECORDS,
 )

@@ -99,7 +99,10 @@ def _told(rows: pa.Table, source: str) -> tuple[int, list[Regression]]:
         after=int(epochs[before]),
         offset=-1,
         count=len(low),
-        where=f"told at {seconds(int(observed_ns[before]))} and asked again at {seconds(asked_ns)}",
+        where=(
+            f"reported at {seconds(int(observed_ns[before]))} and asked again at"
+            f" {seconds(asked_ns)}"
+        ),
         times_ns=(int(observed_ns[before]), asked_ns),
     )
     return compared, [fell]
@@ -233,7 +236,10 @@ def _check(group: Group) -> Findings:
         lambda regression: _describe(group, regression),
         lambda regression: _labels(group, regression),
     )
-    why = "no leader epoch was reported after another one, so one that went back could not show"
+    why = (
+        "no leader epoch was reported after another one, so an epoch that went back could not"
+        " be detected"
+    )
     return could_not_show(compared, why, given=bool(group.table("leadership").num_rows))
 
 
@@ -249,13 +255,14 @@ def _sentence(group: Group, fell: Regression) -> str:
         case "log":
             return (
                 f"in {fell.node}'s log of {group.place}, the record at offset {fell.offset} has"
-                f" epoch {fell.epoch}, and one before it epoch {fell.after}{more} ({fell.where})"
+                f" epoch {fell.epoch}, and a record before it has epoch {fell.after}{more}"
+                f" ({fell.where})"
             )
         case "checkpoint":
             return (
                 f"in {fell.node}'s log of {group.place}, the record at offset {fell.offset} has"
-                f" epoch {fell.epoch}, to which its checkpoint gives {fell.where}"
-                f"{f' ({fell.count} records of that epoch)' if fell.count > 1 else ''}"
+                f" epoch {fell.epoch}, to which its checkpoint assigns"
+                f" {fell.where}{f' ({fell.count} records of that epoch)' if fell.count > 1 else ''}"
             )
         case Source.ZOOKEEPER:
             who = "ZooKeeper"
@@ -296,10 +303,10 @@ def _why(group: Group, found: Anomaly) -> str:
             fell = {each.node for _, told in _along_metadata(group) for each in told}
             copies = {*controllers_log(group).copies} | fell
             if fell == {node} and len(copies) > 1:
-                return Proved(f"only {node}'s copy of the controllers' log has it so")
-            return "the controllers wrote a smaller epoch than they had given out before"
+                return Proved(f"only {node}'s copy of the controllers' log shows this")
+            return "the controllers wrote a smaller epoch than they had assigned before"
         case Source.ZOOKEEPER:
-            return "the controller wrote a smaller epoch than it had given out before"
+            return "the controller wrote a smaller epoch than it had assigned before"
         case _:
             return _by_metadata(group, found, node)
 
@@ -312,9 +319,9 @@ def _by_metadata(group: Group, found: Anomaly, node: str) -> str:
     """
     after, known = number_in(found, "after"), {each.epoch for each in undisputed(group)}
     if min(known, default=after) < after and after not in known:
-        told = f"the controllers' log has no epoch {after}: what {node} reported first was wrong"
+        told = f"the controllers' log has no epoch {after}: {node}'s first report was wrong"
         if any(each.concerns(QUORUM_TOPIC, 0) for each in group.facts.disk_losses):
-            return f"{told}, or a fault took that epoch from the controllers' disks"
+            return f"{told}, or a fault removed that epoch from the controllers' disks"
         return Proved(told)
     fell = {each.node for rows in _observers(group, Source.METADATA) for each in _told(rows, "")[1]}
     alone = ", and no other broker did" if fell == {node} else ""
@@ -337,9 +344,9 @@ def _by_checkpoints(group: Group, found: Anomaly, node: str) -> str:
     others = [each for each in lines if each != node and each not in fit]
     if mine is None or len(held) != 1 or len(mine.nodes) == 1:
         return _by_copies(group, found, node)
-    alike = f"{listed(mine.nodes)} hold the record alike"
+    alike = f"{listed(mine.nodes)} hold the same record"
     if fit:
-        places = f"{verb(fit, 'has', 'have')} checkpoints that place epoch {epoch} there"
+        places = f"{verb(fit, 'has', 'have')} checkpoints that assign this offset to epoch {epoch}"
         return f"{node}'s checkpoint is wrong: {alike}, and {places}"
     if early := _too_early(group, mine, offset):
         return f"{alike}, so the checkpoint is right: {early}"
@@ -348,9 +355,15 @@ def _by_checkpoints(group: Group, found: Anomaly, node: str) -> str:
     if (np.diff(log.epochs[max(at - 1, 0) : at + 2]) >= 0).all() and not any(
         lines[each] for each in (node, *others)
     ):
-        outside = f"all {int((log.epochs >= 0).sum())} records of {node}'s log lie outside of it"
-        return f"{alike}, and their checkpoints name no epoch at all: {outside}"
-    return f"{alike}, and no checkpoint fits it; the record does not show which is wrong"
+        outside = (
+            f"all {int((log.epochs >= 0).sum())} records of {node}'s log are outside of its"
+            " checkpoint"
+        )
+        return f"{alike}, and their checkpoints have no epoch at all: {outside}"
+    return (
+        f"{alike}, and no checkpoint matches it; the run's record does not show whether the"
+        " record or the checkpoints are wrong"
+    )
 
 
 def _by_copies(group: Group, found: Anomaly, node: str) -> str:
@@ -359,7 +372,7 @@ def _by_copies(group: Group, found: Anomaly, node: str) -> str:
     logs = group.logs.get(source if source in group.logs else FINAL, {})
     log, after = logs.get(node), number_in(found, "after")
     if log is None:
-        return f"{node} has a record of an earlier leader behind one of a later leader"
+        return f"{node} has a record of an earlier leader after a record of a later leader"
     before = log.offsets[(log.epochs == after) & (log.offsets < found.offset)]
     odd = int(before[0]) if after >= 0 and len(before) else found.offset
     held = sides(logs, odd)
@@ -369,13 +382,13 @@ def _by_copies(group: Group, found: Anomaly, node: str) -> str:
         if mine is not None and len(others) == 1 and others[0].epoch != mine.epoch:
             return (
                 f"{verb(others[0].nodes, 'holds', 'hold')} the record at offset {odd} with epoch"
-                f" {others[0].epoch}, and only {listed(mine.nodes)} with epoch {mine.epoch}: that"
-                " copy was changed"
+                f" {others[0].epoch}, but {listed(mine.nodes)} alone with epoch {mine.epoch}:"
+                " that copy was changed"
             )
-        return f"no other copy shows whether {node} was sent the record so, or changed it"
-    alike = f"{listed(mine.nodes)} hold the record at offset {odd} alike, with epoch {mine.epoch}"
+        return f"no other copy shows whether {node} received the record in this form or changed it"
+    alike = f"{listed(mine.nodes)} hold the same record at offset {odd}, with epoch {mine.epoch}"
     early = _too_early(group, mine, odd)
-    return f"{alike}: {early or 'a leader wrote it so, and they copied it'}"
+    return f"{alike}: {early or 'a leader wrote it in this form, and the others copied it'}"
 
 
 def _too_early(group: Group, held: Side, offset: int) -> str:
@@ -399,12 +412,12 @@ def _too_early(group: Group, held: Side, offset: int) -> str:
     known = leaders_of(group, epoch)
     if len(by) != 1 or by[0].broker < 0 or (known and first_ns <= acked_ns + TOLD_LATE_NS):
         return ""
-    when = f"epoch {epoch} was seen first at {seconds(first_ns)}" if known else (
+    when = f"epoch {epoch} was first observed at {seconds(first_ns)}" if known else (
         f"no leader of epoch {epoch} is known"
     )  # fmt: skip
     return (
-        f"{by[0].node}, leader of epoch {by[0].epoch}, acknowledged it at {seconds(acked_ns)}, and"
-        f" {when}: it gave a wrong epoch"
+        f"{by[0].node}, leader of epoch {by[0].epoch}, acknowledged it at {seconds(acked_ns)},"
+        f" and {when}: that leader assigned a wrong epoch"
     )
 
 
@@ -423,10 +436,10 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     promise=Promise.EPOCHS,
-    compares="epochs with one before them, and records against checkpoints",
+    compares="epochs compared with an earlier one, and records compared with checkpoints",
     chapter=Chapter.REPLICAS,
-    looks_for="leader epochs in their order: as one life of an observer got them, in ZooKeeper,"
-    " in the metadata log (below the quorum's high watermark), and along each log. Also"
-    " records, compared with the lines of the checkpoint",
+    looks_for="leader epochs in their order: as one process of an observer got them, in"
+    " ZooKeeper, in the metadata log (below the quorum's high watermark), and along"
+    " each log. Also the epoch of each record, compared with the checkpoint",
     meanwhile=Proof.OBSERVED,
 )

@@ -38,7 +38,10 @@ class EpochStart:
         when = "" if self.snapshot in {FINAL, CRASH} else f" at the end of {self.snapshot}"
         if self.by_records:
             return f"{self.node}'s first record of epoch {self.epoch} is at {self.offset}{when}"
-        return f"by {self.node}'s checkpoint, epoch {self.epoch} starts at {self.offset}{when}"
+        return (
+            f"according to {self.node}'s checkpoint, epoch {self.epoch} starts at"
+            f" {self.offset}{when}"
+        )
 
 
 def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
@@ -144,8 +147,8 @@ def goes_back(group: Group, log: ReplicaLog | None, offset: int) -> str:
     last, older = int(log.offsets[others[0] - 1]), int(log.epochs[others[0]])
     what = f"offset {offset} has" if last == offset else f"offsets {offset} to {last} have"
     named = [each.leader for each in undisputed(group) if each.epoch == epoch]
-    nobody = ", of which the controllers' log names no leader," * (max(named, default=0) < 0)
+    nobody = ", which has no leader in the controllers' log," * (max(named, default=0) < 0)
     return (
-        f"in {log.node}'s log {what} epoch {epoch}{nobody} and epoch {older} stands behind: the"
-        " epoch may be wrong there, and nothing left out"
+        f"in {log.node}'s log {what} epoch {epoch}{nobody} but epoch {older} comes after it: the"
+        " epoch there may be wrong, and no record may be missing"
     )

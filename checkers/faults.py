@@ -82,7 +82,9 @@ def _check(group: Group) -> Findings:
     kinds = [each for each in short if each[0] != "faults"]
     short = kinds if kinds and not max(each[1] for each in asked) else short
     found = findings(len(asked), short, lambda item: _describe(group, item))
-    why = "the plan asks for no confirmed fault, so that too few had an effect could not show"
+    why = (
+        "the plan asks for no confirmed fault, so a lack of effective faults could not be detected"
+    )
     return could_not_show(found, why, given=bool(group.table("faults").num_rows))
 
 
@@ -110,12 +112,12 @@ def _why(group: Group, found: Anomaly) -> str:
     faults = group.table("faults")
     mine = _of_kind(faults, str(found.evidence.get("kind")))
     if not mine.any() and number_in(found, "started") <= 0:
-        return "it was never begun: the main phase was over, or nothing fitted"
+        return "it never began: the main phase was over, or no target was suitable"
     unseen = select(faults, mine & ~present(faults, "confirmed_ns"))
     said = [_seen(group.facts, row) for row in unseen.slice(0, _NAMED).to_pylist()]
     more = unseen.num_rows - len(said)
     if not said:
-        return "all that were begun were confirmed: the plan asks for more than were begun"
+        return "all faults that began were confirmed: the plan asks for more faults than began"
     return f"{'; '.join(said)}{f' (and {more} more)' if more > 0 else ''}"
 
 
@@ -145,7 +147,7 @@ def _seen(facts: RunFacts, fault: dict[str, Any]) -> str:
                 if gone
             ]
             return f"{what} had no effect: {why}{ended}{''.join(since)}"
-    return f"{what} was not seen to have an effect"
+    return f"{what} had no observed effect"
 
 
 def _never_begun(fault: dict[str, Any]) -> str:
@@ -154,7 +156,7 @@ def _never_begun(fault: dict[str, Any]) -> str:
     waited, why = told.get("waited"), told.get("without_effect")
     if not isinstance(waited, dict) or waited.get("came") is not False:
         skipped = why and told.get("begun") is False and not fault["targets"]
-        return f"was never begun: {why}" if skipped else ""
+        return f"never began: {why}" if skipped else ""
     saw = "; then ".join(map(str, waited.get("saw") or ("no answer",)))
     for_what = f"waited {waited.get('waited_s')} s for {waited.get('when')}"
     return f"{for_what}, which did not come; saw {saw}"
@@ -163,7 +165,7 @@ def _never_begun(fault: dict[str, Any]) -> str:
 def _ended(facts: RunFacts, nodes: Sequence[str], until_ns: int) -> str:
     """Return a clause if a target had ended by itself before the fault began; otherwise ""."""
     ended = [
-        f"{each.detail.get('node')} was found ended at {seconds(each.at_ns)}, code"
+        f"{each.detail.get('node')} was found to have ended at {seconds(each.at_ns)}, exit code"
         f" {each.detail.get('code') or 'unknown'}"
         for each in facts.milestones
         if each.name == ENDED and each.detail.get("node") in nodes and each.at_ns <= until_ns
@@ -179,7 +181,7 @@ def _found_gone(fault: dict[str, Any]) -> dict[str, str]:
         return {}
     new = {str(each.get("node")): each.get("pid") for each in seen if isinstance(each, dict)}
     return {
-        str(node): f"its process {before[node]} gone, and started {new[node]}"
+        str(node): f"that its process {before[node]} had ended, and started {new[node]}"
         for node in gone
         if isinstance(before.get(node), int) and isinstance(new.get(node), int)
     }
@@ -212,12 +214,13 @@ def _answered(facts: RunFacts, node: str, at_ns: int, healed: str) -> str:
     gap_s = (at_ns - before_ns) / NS_PER_S
     if healed:
         return (
-            f", though it had answered at {seconds(before_ns)} and nothing recorded ended it: its"
-            f" heal found {healed}"
+            f", although it had answered at {seconds(before_ns)} and no recorded event ended it:"
+            f" its heal found {healed}"
         )
     return (
-        f", though it had answered at {seconds(before_ns)} and nothing recorded ended it{again}: it"
-        f" ended unseen within {gap_s:.3f} s, or the look at its process was wrong"
+        f", although it had answered at {seconds(before_ns)} and no recorded event ended"
+        f" it{again}: its end within these {gap_s:.3f} s was not observed, or the check of its"
+        " process was wrong"
     )
 
 
@@ -231,7 +234,7 @@ CHECKER = Checker(
     words=Words(
         one="kind of fault had no confirmed effect",
         many="kinds of faults had no confirmed effect",
-        means="A run whose faults did nothing proves nothing.",
+        means="A run whose faults had no effect proves nothing.",
     ),
     anomaly_class=AnomalyClass.HARNESS,
     tables=("faults",),

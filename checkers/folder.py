@@ -42,7 +42,7 @@ def ingest_notes(paths: RunPaths) -> Mapping[str, Any]:
     """
     notes = parse_json(read_text(notes_file(paths), root=paths.root))
     if not isinstance(notes, dict):
-        raise ValueError("they are no JSON object")  # noqa: TRY004 - as other damage
+        raise ValueError("this is not a JSON object")  # noqa: TRY004 - as other damage
     return notes
 
 
@@ -110,7 +110,7 @@ def read_plan(paths: RunPaths) -> tuple[Plan, list[str]]:
     try:
         return plan_from(load_plan(paths.plan)), []
     except PlanError as broken:
-        return Plan(), [f"what was asked of the system is not known: {broken}"]
+        return Plan(), [f"the plan cannot be read, so the promises are unknown: {broken}"]
 
 
 def read_declared(paths: RunPaths, plan: Plan) -> tuple[Declared, list[str]]:
@@ -118,7 +118,7 @@ def read_declared(paths: RunPaths, plan: Plan) -> tuple[Declared, list[str]]:
     try:
         return load_declared(paths.system, plan), []
     except DeclaredError as broken:
-        why = f"what can be seen of the system is not known: {broken}"
+        why = f"the system's declared observations cannot be read: {broken}"
         return Declared(sees=frozenset()), [why]
 
 
@@ -165,7 +165,7 @@ def read_notes(paths: RunPaths) -> tuple[str, list[Problem], list[str]]:
         if not all(
             isinstance(text, str) for each in problems for text in (each.unit, each.sentence)
         ):
-            raise TypeError("a problem has no words")
+            raise TypeError("a problem has no text")
         return str(notes["run_id"]), problems, []
     except BROKEN as broken:
         return _id_in_tables(paths), [], [f"the notes of ingest cannot be read: {broken}"]

@@ -157,16 +157,16 @@ def _why(group: Group, found: Anomaly) -> str:
     if leader in before:
         also = f"; {verb(others, 'was', 'were')} in sync too{calm}" if others else calm
         return Proved(
-            f"{node} was in the ISR, so the controllers had no need of an unclean election, which"
-            f" cut the ISR to [{leader}]{also}"
+            f"{node} was in the ISR, so the controllers did not need an unclean election, which"
+            f" reduced the ISR to [{leader}]{also}"
         )
     if before:
         return Proved(
-            f"{verb(others, 'was', 'were')} in sync, and the controllers elected {node} instead,"
-            f" which was not{calm}"
+            f"{verb(others, 'was', 'were')} in sync, but the controllers elected {node}, which"
+            f" was not in sync{calm}"
         )
     if found.evidence.get("isr_before") is not None:
-        return f"no replica was in sync, and {node} had not led last"
+        return f"no replica was in sync, and {node} was not the last leader"
     offset, isr = number_in(found, "log_offset"), tuple(numbers_in(found, "isr"))
     written = entries(group)
     older = [one for one, other in pairwise(written) if other.offset == offset and other.follows]
@@ -181,9 +181,12 @@ def _why(group: Group, found: Anomaly) -> str:
     if kept and leader in kept[0].isr:
         return Proved(
             f"the controllers took {node} out of the ISR {list(kept[0].isr)} (offset"
-            f" {kept[0].offset}) and left it the leader{unseen}"
+            f" {kept[0].offset}) but kept it as the leader{unseen}"
         )
-    return f"the controllers named a leader outside of the ISR of the same record{unseen}"
+    return (
+        "the controllers wrote a record with a leader that is not in the ISR of the same"
+        f" record{unseen}"
+    )
 
 
 CHECKER = Checker(
@@ -193,8 +196,8 @@ CHECKER = Checker(
         one="leader was elected that may have lacked committed records",
         many="leaders were elected that may have lacked committed records",
         means=(
-            "A leader came from outside of the in-sync replicas, though neither the plan nor a"
-            " fault allowed that."
+            "A leader came from outside of the in-sync replicas, although neither the plan nor a"
+            " fault allowed this."
         ),
         promise="Only an in-sync replica becomes the leader.",
     ),

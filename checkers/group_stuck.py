@@ -88,10 +88,13 @@ def _check(group: Group) -> Findings:
     if facts.calm_from_ns is None or ended_ns is None:
         return Findings(rows=0)
     if group.topic not in facts.plan.inputs:
-        return Findings(rows=0, unshown=(f"no group reads {group.place}",))
+        return Findings(rows=0, unshown=(f"no consumer group reads {group.place}",))
     taken_ns = _taken_ns(group, facts.calm_from_ns, ended_ns)
     if not len(taken_ns):  # Another check reports a partition that accepted no message.
-        why = "no message arrived after the last heal, so a group that reads nothing could not show"
+        why = (
+            "no message arrived after the last heal, so a group that reads nothing could not be"
+            " detected"
+        )
         return Findings(rows=0, unshown=(why,))
     last_ns = _last_reads(group, facts.calm_from_ns, ended_ns)
     without = _without(group, taken_ns, last_ns, ended_ns)
@@ -152,9 +155,9 @@ def _without(
 
 def _unproven(group: Group, stuck: Stuck) -> str:
     return (
-        f"group {stuck.group_id} was given nothing of {group.place} after the last heal, and"
-        f" clients went on for {stuck.lasted_s:.3f} s after it took a message; the budget is"
-        f" {group.facts.plan.budgets.group_s:g} s"
+        f"group {stuck.group_id} got no record of {group.place} after the last heal, and clients"
+        f" continued for {stuck.lasted_s:.3f} s after the partition accepted a message; the"
+        f" budget is {group.facts.plan.budgets.group_s:g} s"
     )
 
 
@@ -173,10 +176,10 @@ def _describe(group: Group, stuck: Stuck) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"no member of group {stuck.group_id} was given a record of {group.place} from"
-        f" {seconds(stuck.since_ns)} to {seconds(stuck.until_ns)}, though the partition took"
-        f" {stuck.messages} messages meanwhile; the budget is {budget:g} s from the last heal on,"
-        f" which was at {seconds(calm_ns)}",
+        sentence=f"no member of group {stuck.group_id} got a record of {group.place} from"
+        f" {seconds(stuck.since_ns)} to {seconds(stuck.until_ns)}, although the"
+        f" partition accepted {stuck.messages} messages meanwhile; the budget is"
+        f" {budget:g} s from the last heal, at {seconds(calm_ns)}",
         evidence={
             "group": stuck.group_id,
             "from_ns": stuck.since_ns,
@@ -213,29 +216,30 @@ def _why(group: Group, found: Anomaly) -> str:
     if left:
         left_ns, how = left
         who = _coordinated(group, name, (left_ns, max(left_ns, midst_ns)))
-        return f"{how}, and no rebalance has assigned it to a member since{who}{unanswered}"
+        return f"{how}, and no later rebalance assigned it to a member{who}{unanswered}"
     if process < 0:
         who = _coordinated(group, name, (span[0], midst_ns))
         return f"no rebalance assigned the partition to a member{who}{unanswered}"
     held = f"process {process} has been assigned the partition since {seconds(at_ns)}"
     position = _position(group, process, at_ns)
     if position < 0:
-        return f"{held}; from where it reads is not recorded{unanswered}"
+        return f"{held}; its position is not recorded{unanswered}"
     log = group.final_log
     if log is None:
-        return f"{held} and stood at offset {position}; no log shows what lies there"
+        return f"{held} and its position was offset {position}; no log shows that offset"
     if position >= log.end or position < log.start:
         return (
-            f"{held} and stood at offset {position}, and the log goes from {log.start} to {log.end}"
+            f"{held} and its position was offset {position}, but the log goes from {log.start} to"
+            f" {log.end}"
         )
     readers = _others(group, name, position, span)
     given = f", and other readers got {readers} from there on" if readers else ""
     leader = fetched_from(group, (midst_ns, midst_ns))
     who = f"{leader}," if leader else "a broker" if followers_serve(group) else "its leader"
     return (
-        f"{held} and stood at offset {position}, where {log.node}'s log has records{given}: so its"
-        f" polls came back empty, by {who} or by its client"
-        f"{_last_given(group, name, span[0])}{unanswered}"
+        f"{held} and its position was offset {position}, where {log.node}'s log has"
+        f" records{given}: so {who} or its client returned empty"
+        f" polls{_last_given(group, name, span[0])}{unanswered}"
     )
 
 
@@ -270,8 +274,8 @@ def _gone(group: Group, name: str, last: tuple[int, int], until_ns: int) -> tupl
     if mine:
         time_ns, other = max(mine)
         before = f"process {process} {left[1]}, and " if left else ""
-        gave = f"process {other} gave it back at {seconds(time_ns)}"
-        return time_ns, f"{before}{gave}, though no assignment to it is recorded"
+        gave = f"process {other} lost the partition at {seconds(time_ns)}"
+        return time_ns, f"{before}{gave}, although no assignment to that process is recorded"
     return left and (left[0], f"process {process}, the last member with the partition, {left[1]}")
 
 
@@ -284,10 +288,10 @@ def _left(group: Group, process: int, at_ns: int, until_ns: int) -> tuple[int, s
         *(ints(moves, name).tolist() for name in names), texts(moves, "kind"), strict=True
     ):
         if at_ns < time_ns < until_ns and kind == REVOKED and other == process:
-            ends.append((time_ns, f"gave it back at {seconds(time_ns)}"))
+            ends.append((time_ns, f"lost it at {seconds(time_ns)}"))
         later = kind == SUBSCRIBE and other > process and other % step == process % step
         if at_ns < time_ns < until_ns and later:
-            gone = f"was gone at {seconds(time_ns)}, when process {other} took its place"
+            gone = f"had ended at {seconds(time_ns)}, when process {other} replaced it"
             ends.append((time_ns, gone))
     return min(ends, default=None)
 
@@ -323,7 +327,9 @@ def _last_given(group: Group, name: str, until_ns: int) -> str:
     mine = [each for each in np.unique(processes).tolist() if group_id_of(plan, each) == name]
     ok = equal(polls, "outcome", Outcome.OK.value) & (times <= until_ns)
     last_ns = int(times[ok & np.isin(processes, mine)].max(initial=NONE))
-    return f"; the group got its last record of it at {seconds(last_ns)}" * (last_ns >= 0)
+    return f"; the group got its last record of the partition at {seconds(last_ns)}" * (
+        last_ns >= 0
+    )
 
 
 def _unanswered(group: Group, name: str, until_ns: int) -> str:
@@ -350,9 +356,12 @@ CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="group was given nothing of a partition",
-        many="groups were given nothing of partitions",
-        means="Messages arrived there, and for longer than the budget no member got any of them.",
+        one="group got no records of a partition",
+        many="groups got no records of partitions",
+        means=(
+            "Messages arrived in the partition, and no member got any of them for longer than"
+            " the budget."
+        ),
         promise="After the last heal every group reads arriving messages within the budget.",
     ),
     anomaly_class=AnomalyClass.LIVENESS,
@@ -371,11 +380,11 @@ CHECKER = Checker(
     promise=Promise.RECOVERY,
     compares="groups and partitions where messages arrived",
     chapter=Chapter.LIVENESS,
-    looks_for="the partition took a message, and no member of a group got any record of it for"
-    " longer than `group_s` after that and the last heal. Or a group that got some"
-    " records got no more for that long, though more messages came. Then the time is"
-    " counted from the first of these, or from the last join of a member. A good sign:"
-    " a record in an ok poll of any member",
+    looks_for="the partition accepted a message, and after that and the last heal no member of a"
+    " group got any of its records for longer than `group_s`. Or a group that got some"
+    " records got no more for that long, though more messages came. In that case the"
+    " time starts at the first of these messages, or at the last join of a member. A"
+    " good sign: a record in an ok poll of any member",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

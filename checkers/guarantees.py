@@ -11,18 +11,18 @@ from results.record.systems import SystemKind
 
 _UNCLEAN = "unclean.leader.election.enable"
 _LOG = (
-    "a partition has one log: its replicas hold the same records where they are committed, and"
-    " readers get these, and nothing else, in their order"
+    "a partition has one log: its replicas hold the same committed records, and readers get"
+    " exactly these records, in their order"
 )
-_EPOCHS = "a leader epoch has one leader, and epochs only grow; so it is with the controllers"
+_EPOCHS = "a leader epoch has one leader, and epochs only grow; the same holds for the controllers"
 _GROUPS = "a group continues at its committed offset"
 _SHARES = (
-    "a share group delivers each record at least once, and none again once it has confirmed that it"
-    " is accepted or rejected"
+    "a share group delivers each record at least once, but not again after it confirmed the"
+    " record as accepted or rejected"
 )
 _NEW_EPOCH = (
     "after some errors librdkafka renumbers its messages in a new producer epoch; brokers then"
-    " take a resent message for a new one, and may store it twice (librdkafka#4953, KIP-360)"
+    " treat a resent message as a new one, and may store it twice (librdkafka#4953, KIP-360)"
 )
 _CLIENTS = "a client reports what goes wrong, and does not end the program that uses it"
 _SERVERS = "a broker runs until it is asked to stop, or a fault hits it"
@@ -70,20 +70,26 @@ def given_up(facts: RunFacts) -> frozenset[Promise]:
 def _acks(facts: RunFacts) -> str:
     plan = facts.plan
     if facts.no_acks:
-        return "acks=0: nothing is ever acknowledged, so every message may be lost"
+        return "acks=0: no message is ever acknowledged, so every message may be lost"
     if facts.weak_acks:
-        return "acks=1: the leader alone vouches for a message; losing the leader may lose it"
+        return (
+            "acks=1: only the leader must store a message before its acknowledgement; the loss"
+            " of the leader may lose the message"
+        )
     if _of_its_own(facts):
-        return "an acknowledged message is there at the end"
+        return "an acknowledged message is still stored at the end"
     if "min.insync.replicas" in facts.declared.unread:
         return (
-            "acks=all: an acknowledged message is in every in-sync replica, which may be only one:"
-            " min.insync.replicas could not be read"
+            "acks=all: an acknowledged message is in every in-sync replica, but there may be only"
+            " one, because min.insync.replicas could not be read"
         )
     held = f"acks=all with min.insync.replicas {plan.min_insync} of {plan.replication}"
     spare = plan.min_insync - 1
     if spare <= 0:
-        return f"{held}: an acknowledged message is in every in-sync replica, which may be only one"
+        return (
+            f"{held}: an acknowledged message is in every in-sync replica, but there may be"
+            " only one"
+        )
     brokers = "one broker" if spare == 1 else f"{spare} brokers"
     return f"{held}: an acknowledged message survives the loss of {brokers}"
 
@@ -95,7 +101,7 @@ def _unclean(facts: RunFacts) -> str:
         return "unclean elections are on: a replica that lacks messages may become the leader"
     planned = any(fault.kind == UNCLEAN_ORDER for fault in facts.plan.faults or ())
     if planned or facts.unclean_orders:  # Faults chosen at random are known only after they began.
-        return "unclean elections are off, but for those that faults order: these lose messages"
+        return "unclean elections are off, except those that faults order; those lose messages"
     return "unclean elections are off: only an in-sync replica becomes the leader"
 
 
@@ -114,20 +120,21 @@ def _transactions(facts: RunFacts) -> str:
     limit = f"{facts.plan.transaction_timeout_s:g} s"
     once = "; each input of the pipeline takes effect exactly once"
     return (
-        "writes are transactions: a read_committed reader gets all of a committed one, and"
-        " nothing of an aborted one; a transaction that no client ends is aborted after"
-        f" {limit}{once if facts.plan.workload == 'pipeline' else ''}"
+        "writes are transactions: a read_committed reader gets all records of a committed"
+        " transaction, and none of an aborted one; a transaction that no client ends is aborted"
+        f" after {limit}{once if facts.plan.workload == 'pipeline' else ''}"
     )
 
 
 def _recovery(facts: RunFacts) -> str:
     limits = facts.plan.budgets
-    back = f"a leader within {limits.election_s:g} s, takes messages within"
+    back = f"a leader within {limits.election_s:g} s, accepts messages within"
     back += f" {limits.unavailable_s:g} s"
     if facts.plan.replication > 1:
         back += (
-            f", and is on all of its {facts.plan.replication} replicas within {limits.isr_s:g} s"
+            f", and has all of its {facts.plan.replication} replicas in sync within"
+            f" {limits.isr_s:g} s"
         )
     if facts.plan.is_grouped:
-        back += f"; every group reads of it what arrives, within {limits.group_s:g} s"
+        back += f"; every group reads its new messages within {limits.group_s:g} s"
     return f"after the last fault is healed, every partition has {back}"

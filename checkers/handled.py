@@ -237,8 +237,8 @@ def coordinated(group: Group, ops: list[int]) -> str:
     led = coordinators(group.facts, GROUPS, name, span)
     what = f"group {name} from {seconds(span[0])} to {seconds(span[1])}"
     if not led:
-        return f"the record does not have who coordinated {what}"
-    return f"{as_leaders(led)}, coordinated {what}"
+        return f"the run's record does not show which broker coordinated {what}"
+    return f"{as_leaders(led)}, was the coordinator of {what}"
 
 
 def applies(facts: RunFacts) -> bool:

@@ -60,8 +60,8 @@ from results.record.verdict import Anomaly, Words
 NAME = "hanging-transaction"
 _NS_PER_S = 1_000_000_000
 _ALL_ENDED = (
-    "clients ended all of their transactions, so one that its coordinator does not abort could not"
-    " show"
+    "clients ended all of their transactions, so a transaction that its coordinator does not"
+    " abort could not be detected"
 )
 _COPIES = "transaction.state.log.replication.factor"
 """The setting for the replication of the coordinators' log; default: three, or all nodes."""
@@ -129,7 +129,9 @@ def _check(group: Group) -> Findings:
     )
     if stuck is not None:
         return found
-    none = could_not_show(found, "no transaction wrote anything, so a hanging one could not show")
+    none = could_not_show(
+        found, ("no transaction wrote anything, so a hanging transaction could not be detected")
+    )
     return none if _left_open(group) else replace(none, unshown=none.unshown or (_ALL_ENDED,))
 
 
@@ -183,8 +185,8 @@ def _describe(group: Group, stuck: Stuck) -> Anomaly:
         group,
         NAME,
         sentence=f"a transaction stayed open in {group.place}: from {seconds(stuck.since_ns)} to"
-        f" {seconds(stuck.seen_ns)} its last stable offset stood at {stuck.stable}, below the high"
-        f" watermark {stuck.mark}{f' ({witness})' if witness else ''}",
+        f" {seconds(stuck.seen_ns)} its last stable offset was {stuck.stable}, below the"
+        f" high watermark {stuck.mark}{f' ({witness})' if witness else ''}",
         evidence={
             "last_stable_offset": stuck.stable,
             "high_watermark": stuck.mark,
@@ -208,8 +210,8 @@ def _why(group: Group, found: Anomaly) -> str:
     if not held:
         told = found.evidence.get("producers")
         return (
-            f"{f'{told}: ' if told else ''}no log that was read has the record at offset {stable},"
-            " so the record does not show whether a marker ends its transaction"
+            f"{f'{told}: ' if told else ''}no log that was read has the record at offset"
+            f" {stable}, so the run's record does not show whether a marker ends its transaction"
         )
     ends = {node: ends_of(log, np.array([stable])) for node, log in held.items()}
     behind = {node: int(each.markers[0]) for node, each in ends.items()}
@@ -222,15 +224,15 @@ def _why(group: Group, found: Anomaly) -> str:
         at = next(iter(marked.values()))
         who = kept_open(group, stable, at) or f"{leader}, the last leader,"
         return Proved(
-            f"{transaction} is ended: its marker stands at offset {at} in the logs of"
-            f" {', '.join(sorted(marked))}, below the high watermark; {who} told {stable} all the"
-            " same"
+            f"{transaction} has ended: its marker is at offset {at} in the logs of"
+            f" {', '.join(sorted(marked))}, below the high watermark, but {who} reported the last"
+            f" stable offset {stable}"
         )
     lacking = sorted(n for n, log in held.items() if behind[n] < 0 and log.read_end >= mark)
     if leader not in lacking or marked:
         return (
-            f"{transaction} is open for the leader; the logs that were read do not show for certain"
-            " whether its marker was written"
+            f"{transaction} is open for the leader; the logs that were read do not show whether"
+            " its marker was written"
         )
     seen_ns = number_in(found, "seen_ns")
     span = (min(max(opened.since_ns, 0), seen_ns), seen_ns)
@@ -238,11 +240,15 @@ def _why(group: Group, found: Anomaly) -> str:
     who = f", {as_leaders(by, joint=', then ')}," if by else ""
     said = (
         f"{opened.ended}no marker for {transaction} is in the logs of {', '.join(lacking)}: its"
-        f" coordinator{who} did not get one written"
+        f" coordinator{who} did not write one"
     )
     if lost := marker_doubt(group, stable, opened.sent_ns):
-        return f"{said}, or it was lost: {lost}"
-    return Proved(said) if who else f"{said}; who led {TRANSACTIONS} then is not known for certain"
+        return f"{said}, or the marker was lost: {lost}"
+    return (
+        Proved(said)
+        if who
+        else (f"{said}; the leader of {TRANSACTIONS} at that time is not certain")
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,11 +280,14 @@ def _opened(group: Group, log: ReplicaLog, offset: int) -> _Opened:
     at = "" if row["complete_ns"] is None else f" at {seconds(row['complete_ns'])}"
     timeout_s = group.facts.plan.transaction_timeout_s
     ended = {
-        Outcome.OK.value: f"its client was answered{at} that it committed, but ",
-        Outcome.FAIL.value: f"its client gave it up or aborted it{at}, but ",
+        Outcome.OK.value: f"its client got the answer{at} that it had committed, but ",
+        Outcome.FAIL.value: f"its client aborted or abandoned it{at}, but ",
     }.get(
         row["outcome"],
-        f"its client never learned of its end, so it was to be aborted after {timeout_s:g} s, but ",
+        (
+            "its client got no answer about its end, so the coordinator had to abort it after"
+            f" {timeout_s:g} s, but "
+        ),
     )
     name = row["transactional_id"] or ""
     since_ns = row["invoke_ns"] if row["complete_ns"] is None else row["complete_ns"]
@@ -298,7 +307,8 @@ CHECKER = Checker(
         one="transaction was never ended",
         many="transactions were never ended",
         means=(
-            "It stayed open longer than its coordinator may leave it, and readers wait behind it."
+            "The transaction stayed open for longer than its coordinator may allow, and readers"
+            " cannot read further."
         ),
         promise="A transaction ends: its client ends it, or it is aborted after its timeout.",
     ),
@@ -309,7 +319,7 @@ CHECKER = Checker(
     premises=(),
     applies=_applies,
     promise=Promise.TRANSACTIONS,
-    compares="transactions that wrote to a partition which was observed to the end",
+    compares="transactions that wrote to a partition whose end was observed",
     chapter=Chapter.LIVENESS,
     looks_for="the last leader's last stable offset stays below its high watermark for longer"
     " than a transaction may be open. That limit is its timeout, the coordinator's"

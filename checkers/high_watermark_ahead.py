@@ -186,7 +186,10 @@ def _check(group: Group) -> Findings:
         lambda each: _describe(group, each),
         lambda each: _labels(group, each),
     )
-    why = "no leader was asked after a broker, so a high watermark ahead of its could not show"
+    why = (
+        "no leader was asked after another broker, so a high watermark above the leader's could"
+        " not be detected"
+    )
     return could_not_show(found, why)
 
 
@@ -198,8 +201,8 @@ def _labels(group: Group, ahead: Ahead) -> Labels:
 
 
 def _describe(group: Group, ahead: Ahead) -> Anomaly:
-    when = f"told at {seconds(ahead.told_ns)}" if ahead.told_ns >= 0 else "after the stop"
-    more = f" ({ahead.count} that it told are too high)" if ahead.count > 1 else ""
+    when = f"reported at {seconds(ahead.told_ns)}" if ahead.told_ns >= 0 else "after the stop"
+    more = f" ({ahead.count} of its reports are too high)" if ahead.count > 1 else ""
     return anomaly_at(
         group,
         NAME,
@@ -230,8 +233,10 @@ def _why(group: Group, found: Anomaly) -> str:
     before = before.where((before.observed_ns >= 0) & (before.observed_ns <= told_at))
     reached = before.where(before.marks >= mark)
     if 0 <= end < mark and not len(reached):
-        ended = f"ended at {end}" if told_at < 0 else f"had not passed {end} by the next look"
-        told = [f"{node}'s own log {ended}, so its mark is wrong"]
+        ended = (
+            f"ended at {end}" if told_at < 0 else (f"was not beyond {end} at the next observation")
+        )
+        told = [f"{node}'s own log {ended}, so its high watermark is wrong"]
         if len(before):
             last = before[int(np.argmax(before.observed_ns))]
             told.append(
@@ -241,7 +246,7 @@ def _why(group: Group, found: Anomaly) -> str:
         told += _told_before(group, node, told_at)
         return Proved("; ".join(told) + (_by_file(group, node, end) if told_at < 0 else ""))
     if (end < 0 and not len(reached)) or group.facts.forgets:
-        return f"the record does not show how far {node}'s own log reached"
+        return f"the run's record does not show how far {node}'s own log reached"
     return _of_the_others(group, found, end, reached)
 
 
@@ -257,7 +262,12 @@ def _told_before(group: Group, node: str, told_at: int) -> list[str]:
     first = min(found, key=lambda each: each.told_ns, default=None)
     if first is None:
         return []
-    return [f"{first.node} had told {first.mark}, too high as well, at {seconds(first.told_ns)}"]
+    return [
+        (
+            f"{first.node} had also reported a too high one, {first.mark}, at"
+            f" {seconds(first.told_ns)}"
+        )
+    ]
 
 
 def _of_the_others(group: Group, found: Anomaly, end: int, reached: Announcements) -> str:
@@ -278,26 +288,30 @@ def _of_the_others(group: Group, found: Anomaly, end: int, reached: Announcement
     kept = holders(group, low, mark, epoch - earlier) if low >= 0 else ()
     if f"n{later}" in kept:
         return (
-            f"{verb(kept, 'holds', 'hold')} all below {mark} in the end, so nothing was lost:"
-            f" {node} called it committed too early, or n{later} announced too little"
+            f"{verb(kept, 'holds', 'hold')} all records below {mark} at the end, so nothing was"
+            f" lost: {node} reported them as committed too early, or n{later} announced a too low"
+            " high watermark"
         )
     starts = [each.offset for each in group.view(epoch_starts) if each.epoch == epoch]
     if earlier and starts and starts[0] < mark:
         begun = leader_text(group, epoch).rstrip(",")
         return (
-            f"{begun}, began it at offset {starts[0]} without what {node} had called committed:"
-            f" that was too much, or n{later} lacked it"
+            f"{begun}, began its epoch at offset {starts[0]} without records that {node} had"
+            f" reported as committed: {node} reported too much, or n{later} lacked them"
         )
     if len(reached):
         first = reached[int(np.argmin(reached.observed_ns))]
         return (
-            f"n{first.broker}, leader of epoch {first.epoch}, had announced {first.high_watermark}"
-            f" at {seconds(first.observed_ns)}: {node} told no more than that, and less was"
-            " announced later"
+            f"n{first.broker}, leader of epoch {first.epoch}, had announced"
+            f" {first.high_watermark} at {seconds(first.observed_ns)}: {node} reported no more"
+            " than that, and a lower high watermark was announced later"
         )
     if low >= 0:
-        return f"the record does not show whether all below {mark} was committed"
-    return f"{node}'s own log had reached {end}, so the leader's lost its end, or never had it"
+        return f"the run's record does not show whether all records below {mark} were committed"
+    return (
+        f"{node}'s own log had reached {end}, so the leader's log lost its end, or never had"
+        " these records"
+    )
 
 
 def _by_file(group: Group, node: str, end: int) -> str:
@@ -308,7 +322,10 @@ def _by_file(group: Group, node: str, end: int) -> str:
     if not 0 <= last <= end:
         return ""
     at = seconds(int(ints(mine, "observed_ns")[0]))
-    return f"; it reported {last} last, at {at}: only that of its checkpoint file is wrong"
+    return (
+        f"; its last report was {last}, at {at}: only the high watermark in its checkpoint"
+        " file is wrong"
+    )
 
 
 def _end_then(group: Group, node: str, told_at: int, mark: int) -> int:
@@ -343,7 +360,7 @@ CHECKER = Checker(
     words=Words(
         one="replica had a higher high watermark than its leader",
         many="replicas had higher high watermarks than their leaders",
-        means="A replica's high watermark was above what a leader announced later.",
+        means="A replica's high watermark was above one that a leader announced later.",
         promise="No replica has a higher high watermark than its leader.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -353,12 +370,12 @@ CHECKER = Checker(
     premises=(),
     applies=_applies,
     promise=Promise.LOG,
-    compares="high watermarks of replicas, compared with what their leader announced later",
+    compares="high watermarks of replicas, compared with those that their leader announced later",
     chapter=Chapter.REPLICAS,
-    looks_for="each high watermark that a broker reported for its own replica, compared with what"
-    " leaders of that epoch or later announced when they were asked afterwards. Each"
+    looks_for="each high watermark that a broker reported for its own replica, compared with"
+    " those that leaders of the same or a later epoch announced afterwards. Each"
     " checkpoint after a clean stop, compared with the end of the last leader's log."
-    " Not in stories",
+    " Not in scenarios",
     waits=Waits.BEFORE,
     excuses=TAKES_RECORDS,
 )

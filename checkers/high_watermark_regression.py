@@ -98,7 +98,7 @@ class Target:
     @property
     def text(self) -> str:
         """The end as a phrase for a report."""
-        return f"its leader told the final reads the end {self.high_watermark}"
+        return f"its leader reported the end {self.high_watermark} to the final reads"
 
     def evidence(self, word: str) -> Evidence:
         """Return the end as evidence. All keys begin with `word`, as in `later_told_to`."""
@@ -241,7 +241,7 @@ def _check(group: Group) -> Findings:
         lambda regression: _describe(group, regression),
         lambda regression: _labels(group, regression),
     )
-    why = "no high watermark was announced after another one, so one that fell could not show"
+    why = "no high watermark was announced after another one, so a decrease could not be detected"
     return could_not_show(found, why, given=bool(len(told)))
 
 
@@ -285,12 +285,12 @@ def _why(group: Group, found: Anomaly) -> str:
     epoch, later = number_in(found, "earlier_epoch"), number_in(found, "later_epoch")
     logs = group.logs.get(FINAL, {})
     if not logs or group.facts.forgets:
-        return "no final log shows whether the records between the two marks are still there"
+        return "no final log shows whether the records between the two high watermarks still exist"
     kept = holders(group, low, high, epoch)
     target, node = "later_told_to" in found.evidence, f"n{number_in(found, 'later_by')}"
     again = _again(group, found, high)
     if len(kept) == len(logs) and not _was_cut(group, found, high):
-        whole = f"nothing was cut: {verb(kept, 'holds', 'hold')} all up to {high} as it was"
+        whole = f"nothing was truncated: {verb(kept, 'holds', 'hold')} all records below {high}"
         if target or later == epoch:
             answer = "the answer to the final reads" if target else f"{node}'s lower answer"
             return Proved(f"{whole}{again}; only {answer} was wrong")
@@ -304,12 +304,12 @@ def _why(group: Group, found: Anomaly) -> str:
         who, by = leader_text(group, begun[0].epoch).rstrip(","), number_in(found, "earlier_by")
         earlier = (by, epoch, number_in(found, "earlier_observed_ns"))
         return Proved(
-            f"{who}, began it at offset {begun[0].offset} without what n{by} had announced"
-            f"{began_short(group, begun[0].epoch, high, earlier)}"
+            f"{who}, began its epoch at offset {begun[0].offset} without records that n{by} had"
+            f" announced as committed{began_short(group, begun[0].epoch, high, earlier)}"
         )
     if kept:
-        return f"{verb(kept, 'holds', 'hold')} all up to {high} in the end{again}"
-    return "no final log shows whether the records between the two marks are still there"
+        return f"{verb(kept, 'holds', 'hold')} all records below {high} at the end{again}"
+    return "no final log shows whether the records between the two high watermarks still exist"
 
 
 def _low_answer(group: Group, found: Anomaly, epoch: int) -> str:
@@ -318,7 +318,7 @@ def _low_answer(group: Group, found: Anomaly, epoch: int) -> str:
     if 0 <= own_ns <= number_in(found, "later_asked_ns"):
         return (
             f"had acknowledged a record of its epoch (acks=all) at {seconds(own_ns)}: its high"
-            " watermark went back, or it answered with an old one"
+            " watermark went back, or it answered with an old high watermark"
         )
     return "answered before its high watermark had reached the start of its epoch (KIP-207)"
 
@@ -363,8 +363,8 @@ def _again(group: Group, found: Anomaly, mark: int) -> str:
         return ""
     first = told[int(np.argmin(told.asked_ns))]
     return (
-        f", and n{first.broker} announced {first.high_watermark} at"
-        f" {seconds(first.observed_ns)}, afterwards"
+        f", and afterwards, at {seconds(first.observed_ns)}, n{first.broker} announced"
+        f" {first.high_watermark}"
     )
 
 
@@ -374,7 +374,7 @@ CHECKER = Checker(
     words=Words(
         one="high watermark went down",
         many="high watermarks went down",
-        means="A leader announced a lower end of the committed records than was announced before.",
+        means="A leader announced a lower high watermark than had been announced before.",
         promise="Records that were announced as committed stay committed.",
         explains={"uncommitted-read": ABOVE},
     ),
@@ -393,13 +393,13 @@ CHECKER = Checker(
     premises=(),
     applies=announces,
     promise=Promise.STORED,
-    compares="announced high watermarks with one before them",
+    compares="announced high watermarks that follow another one",
     chapter=Chapter.REPLICAS,
     looks_for="each announced high watermark, compared with the highest of earlier epochs, and"
-    " with the highest of its own epoch whose answer came before it was asked for. The"
-    " end that the final reads got after the recovery, compared with the highest of"
-    " all. With transactions, that end is compared with the highest record that"
-    " read_committed readers got before",
+    " with the highest that was already known in its own epoch when it was requested."
+    " The end that the final reads got after the recovery, compared with the highest"
+    " high watermark of all. With transactions, that end is compared with the highest"
+    " record that read_committed readers got before",
     meanwhile=Proof.TOLD,
     excuses=TAKES_RECORDS,
 )

@@ -79,8 +79,8 @@ def _check(group: Group) -> Findings:
     )
     return could_not_show(
         found,
-        "no leader began an epoch after another had announced a high watermark, so one that lacked"
-        " committed records could not show",
+        "no leader began an epoch after another leader had announced a high watermark, so a"
+        " leader without all committed records could not be detected",
     )
 
 
@@ -142,7 +142,9 @@ def _why(group: Group, found: Anomaly) -> str:
     if back := _goes_back(group, found):
         return Proved(back)
     if leader < 0:
-        return "which broker began that epoch is not recorded, and so not why it lacked them"
+        return (
+            "the run's record does not show which broker began that epoch, so the reason is unknown"
+        )
     node, begun, told = f"n{leader}", elected(group, epoch), list[str]()
     if begun is not None and begun.unclean:
         ordered = any(
@@ -151,13 +153,14 @@ def _why(group: Group, found: Anomaly) -> str:
             and each.may_be(epoch)
             for each in group.facts.unclean_orders
         )
-        told.append(f"{node} was elected uncleanly{', as a fault of the run ordered' * ordered}")
+        told.append(f"{node} was elected uncleanly{', as ordered by a fault of the run' * ordered}")
     elif begun is not None:
         calm = ", before any fault" if calm_until(group, told_ns(group, epoch)) else ""
         told.append(f"the controllers elected {node} cleanly{calm} (ISR {list(begun.isr)})")
     told += _held_before(group, found, node, not_yet_ns(group, node, epoch))
     return Proved("; ".join(told)) if told else (
-        "the record shows neither how that leader was elected, nor what it held before"
+        "the run's record shows neither how that leader was elected, nor which records it had"
+        " before"
     )  # fmt: skip
 
 
@@ -182,30 +185,32 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
     ][-1:]  # fmt: skip
     same = any(_same(group, found, node, at) for at, _ in [*(one for one, _ in fell), *had][:1])
     if node == f"n{number_in(found, 'announced_by')}" and not same:
-        told.append("it had announced them itself, so it had them once")
+        told.append("it had announced these records itself, so it once had them")
     elif fell:
         (was_ns, was), (is_ns, now) = fell[0]
         told.append(
-            f"its log ended at {was} at {seconds(was_ns)} and at {now} at {seconds(is_ns)}"
-            f"{': it had them and dropped them' if same else _PERHAPS}"
+            f"its log end offset was {was} at {seconds(was_ns)}, but {now} at"
+            f" {seconds(is_ns)}{': it had them and dropped them' if same else _PERHAPS}"
         )
     elif had:
         so = ", so it had them" if same else _PERHAPS
-        told.append(f"its log had ended at {had[0][1]} at {seconds(had[0][0])}{so}")
+        told.append(f"its log end offset had been {had[0][1]} at {seconds(had[0][0])}{so}")
     elif not_got := had_not_got(
         group, node, mark, since_ns=since_ns, by=number_in(found, "announced_by"),
         epoch=number_in(found, "announced_epoch"),
     ):  # fmt: skip
         told.append(not_got)
     elif before and before[-1] == [each for each in looks if each[0] < first_ns][-1]:
-        told.append(f"its log was seen last at {before[-1][1]}, at {seconds(before[-1][0])}")
+        told.append(
+            f"its last known log end offset was {before[-1][1]}, at {seconds(before[-1][0])}"
+        )
     elif ended := [each for each in looks if each[0] < since_ns]:
         told.append(
-            f"its log ended at {ended[-1][1]} at {seconds(ended[-1][0])}, before they were"
-            " announced, and no later look shows whether it got them"
+            f"its log end offset was {ended[-1][1]} at {seconds(ended[-1][0])}, before these"
+            " records were announced, and no later observation shows whether it got them"
         )
     elif looks:
-        told.append("no look at its log in that time shows whether it had them")
+        told.append("no observation of its log in that time shows whether it had them")
     return [*told, *_others_with(group, found, node, until_ns)]
 
 
@@ -218,7 +223,7 @@ def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> li
             same = any(_same(group, found, node, at) for at in reached)
             (had if same else far).append(node)
     told = [f"{listed(had)} had them"] if had else []
-    logs = f"the log{'s' * (len(far) > 1)} of {listed(far)} reached as far"
+    logs = f"the log{'s' * (len(far) > 1)} of {listed(far)} had reached that offset"
     return [*told, f"{logs}{_PERHAPS}"] if far else told
 
 

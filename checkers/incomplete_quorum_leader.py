@@ -66,8 +66,8 @@ def _check(group: Group) -> Findings:
     )
     return could_not_show(
         found,
-        "no controller began to lead after another had reported a high watermark, so one that"
-        " lacked committed metadata could not show",
+        "no controller began to lead after another one had reported a high watermark, so a leader"
+        " without all committed metadata could not be detected",
     )
 
 
@@ -77,8 +77,8 @@ def _describe(group: Group, found: Incomplete) -> Anomaly:
         group,
         NAME,
         sentence=f"the controllers' leader of epoch {start.epoch} began at offset {start.offset}:"
-        f" {start.text}; but the leader of epoch {found.told_epoch} had told that all below offset"
-        f" {found.told} was committed",
+        f" {start.text}; but the leader of epoch {found.told_epoch} had reported all"
+        f" records below offset {found.told} as committed",
         evidence={
             "epoch": start.epoch,
             "start_offset": start.offset,
@@ -99,12 +99,12 @@ def _why(group: Group, found: Anomaly) -> str:
     epoch = number_in(found, "epoch")
     leader, votes = leader_of(group, epoch), group.facts.quorum.votes
     if not leader:
-        return f"the record does not show which controller led epoch {epoch}"
+        return f"the run's record does not show which controller led in epoch {epoch}"
     by = sorted(node for at, node, candidate in votes if (at, candidate) == (epoch, leader))
     voted = f"{listed(by)} voted for {leader}" if by else f"{leader} led"
     return Proved(
-        f"{voted} in epoch {epoch} though its log lacked what was committed, or {leader} dropped"
-        " that after the vote; the record has no look at its log in between"
+        f"{voted} in epoch {epoch} although the log of {leader} lacked committed records, or"
+        f" {leader} dropped them after the vote; its log was not observed in between"
     )
 
 

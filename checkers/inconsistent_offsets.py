@@ -105,7 +105,7 @@ def _check(group: Group) -> Findings:
         lambda item: _describe(group, item[0], item[1]),
         lambda item: _labels(group, item[0], item[1], item[2]),
     )
-    why = "no offset was reported twice, so one with two values could not show"
+    why = "no offset was reported twice, so an offset with two values could not be detected"
     return could_not_show(found, why, given=bool(len(offsets)))
 
 
@@ -238,7 +238,7 @@ def _why(group: Group, found: Anomaly) -> str:
     if len(standing) == 1 and strays:
         return _stray(group, found, standing[0], strays[0])
     if cuts:
-        return f"a log was cut there and written again: {cuts[0]}"
+        return f"a log was truncated there and written again: {cuts[0]}"
     if len(standing) > 1:
         both = "; ".join(
             f"{hold(nodes_at(group, offset, each))} {group.facts.name_of(each)}"
@@ -246,8 +246,8 @@ def _why(group: Group, found: Anomaly) -> str:
         )
         return f"the logs differ there: {both}"
     return (
-        "no log that was read holds either there, and none was seen to be cut: an answer named a"
-        " wrong offset, or a cut was not recorded"
+        "no log that was read holds either value there, and no truncation was observed: an answer"
+        " had a wrong offset, or a truncation was not recorded"
     )
 
 
@@ -263,7 +263,7 @@ def _stray(group: Group, found: Anomaly, value: int, stray: int) -> str:
     if reads:
         by = server(group, stray, reads)
         who = f"op {min(reads)}" if len(reads) == 1 else f"{len(reads)} reads"
-        told.append(f"{by} or the client gave it to {who} alone")
+        told.append(f"{by} or the client returned it to {who} alone")
     holders = f"{hold(nodes_at(group, offset, value))} {group.facts.name_of(value)} there"
     elsewhere, home = offset_of(group, stray), group.facts.home_of(stray)
     nowhere = f", which belongs to {home}, nowhere" if home not in {"", group.place} else " nowhere"
@@ -272,9 +272,9 @@ def _stray(group: Group, found: Anomaly, value: int, stray: int) -> str:
     right = f", which {right.replace('other ', '').replace(' that', '')}" if right else ""
     if why_not := doubt(group, offset, mine.sent_ns if mine else NONE):
         gone = cut_off(group, record_at(group, stray, offset))
-        gone = gone or f"may have been cut off: {why_not}"
+        gone = gone or f"may have been truncated: {why_not}"
         return f"{', and '.join(told)}; {holders}{stands}; it {gone}"
-    return Proved(f"{', and '.join(told)}: {holders}{right}{stands}; no log was cut there")
+    return Proved(f"{', and '.join(told)}: {holders}{right}{stands}; no log was truncated there")
 
 
 CHECKER = Checker(
@@ -284,7 +284,7 @@ CHECKER = Checker(
         one="offset held two values",
         many="offsets held two values",
         means="Clients got two different values at one offset of a partition.",
-        promise="An offset of a partition holds one record, for ever.",
+        promise="An offset of a partition always holds the same record.",
         explains={**OF_WRITERS, **OF_READERS},
     ),
     anomaly_class=AnomalyClass.SAFETY,

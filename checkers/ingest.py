@@ -300,7 +300,7 @@ def _read_streams(unit: Unit, problems: list[Problem]) -> Tables:
 
 def broken_stream(unit: Unit, path: Path, broken: BaseException, at: int) -> BrokenStream:
     """Return the problem for a stream that cannot be read from some position on."""
-    sentence = f"the stream {path.name} is cut: {broken}"
+    sentence = f"the stream {path.name} is cut off: {broken}"
     return BrokenStream(unit=unit.name, sentence=sentence, cut=True, stream=path.name, at=at)
 
 

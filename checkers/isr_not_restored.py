@@ -147,8 +147,9 @@ def _brokers(told: pa.Table) -> set[str]:
 
 def _unproven(group: Group, lasted_s: float) -> str:
     return (
-        f"the ISR of {group.place} was not seen full by the last look at it, {lasted_s:.3f} s after"
-        f" the last heal, and the budget is {group.facts.plan.budgets.isr_s:g} s"
+        f"the ISR of {group.place} was not full in any observation up to the last one,"
+        f" {lasted_s:.3f} s after the last heal; the budget is {group.facts.plan.budgets.isr_s:g}"
+        " s"
     )
 
 
@@ -158,16 +159,17 @@ def _labels(group: Group) -> Labels:
 
 def _describe(group: Group, shrunk: Shrunk) -> Anomaly:
     calm_ns, plan = group.facts.calm_from_ns or 0, group.facts.plan
-    as_told = f"as {shrunk.by} told, " if shrunk.by else ""
+    as_told = f"as {shrunk.by} reported, " if shrunk.by else ""
     at_last = f"full again at {seconds(shrunk.full_ns)}"
-    never = f"not full until {seconds(shrunk.looked_ns)}, when it was looked at last"
+    never = f"not yet full at the last observation, at {seconds(shrunk.looked_ns)}"
     return anomaly_at(
         group,
         NAME,
-        sentence=f"the ISR of {group.place} did not have its {group.members} members again"
-        f" within the budget of {plan.budgets.isr_s:g} s from the last heal on, which was at"
-        f" {seconds(calm_ns)}: {as_told}it was {list(shrunk.isr)} from {seconds(shrunk.since_ns)}"
-        f" on, and {at_last if shrunk.full_ns >= 0 else never}",
+        sentence=f"the ISR of {group.place} did not have its {group.members} members again within"
+        f" the budget of {plan.budgets.isr_s:g} s from the last heal, at"
+        f" {seconds(calm_ns)}: {as_told}it was {list(shrunk.isr)} from"
+        f" {seconds(shrunk.since_ns)} on, and"
+        f" {at_last if shrunk.full_ns >= 0 else never}",
         evidence={
             "isr": list(shrunk.isr),
             "seen_ns": shrunk.seen_ns,
@@ -194,8 +196,8 @@ def _why(group: Group, found: Anomaly) -> str:
     if texts:
         return Proved("; ".join(texts))
     return (
-        f"the leader counted only {listed(f'n{each}' for each in isr)} as in sync; the record does"
-        " not show how far the others had come"
+        f"the leader counted only {listed(f'n{each}' for each in isr)} as in sync; the run's"
+        " record does not show how far the others had caught up"
     )
 
 
@@ -209,8 +211,8 @@ def _written_again(group: Group, told: pa.Table, leader: str) -> str:
             since = isrs[isrs.index(sorted(small.isr)) :]
             if all(len(each) < full for each in since):
                 return (
-                    f"the controllers' log has the ISR {sorted(whole.isr)} (offset {whole.offset})"
-                    f" behind {sorted(small.isr)}, and {leader} never reported it"
+                    f"the controllers' log has the ISR {sorted(whole.isr)} (offset"
+                    f" {whole.offset}) after {sorted(small.isr)}, but {leader} never reported it"
                 )
     return ""
 
@@ -231,15 +233,15 @@ def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
         return ""
     if not level:
         at, end, had = compared[-1]
-        few = f"{len(compared)} of {len(looks)} looks"
-        every = "every look" if len(compared) == len(looks) else few
+        few = f"{len(compared)} of {len(looks)} observations"
+        every = "every observation" if len(compared) == len(looks) else few
         return (
-            f"{node}'s log was behind at {every}: it ended at {end} at {seconds(at)}, and that of"
-            f" {leader}, its leader, had come to {had} {seconds(_BEFORE_NS)} before"
+            f"{node}'s log was behind in {every}: it ended at {end} at {seconds(at)}, but the log"
+            f" of {leader}, its leader, had reached {had} {seconds(_BEFORE_NS)} earlier"
         )
     return (
-        f"{node} had caught up with {leader}, its leader, at {seconds(level[0])} and at"
-        f" {len(level)} of {len(compared)} looks: {_kept_out(group, node, leader, found)}"
+        f"{node} had caught up with {leader}, its leader, at {seconds(level[0])} and in"
+        f" {len(level)} of {len(compared)} observations: {_kept_out(group, node, leader, found)}"
     )
 
 
@@ -292,23 +294,26 @@ def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
         if sorted(each.isr) == isr and quorum.committed(each.offset)[0] <= seen_ns
     ]
     if not small or (len(small) > 1 and small[-1][1] > seen_ns):
-        return f"{leader} did not take it back, or brokers went on reporting an old ISR"
+        return f"{leader} did not add it to the ISR again, or brokers still reported an old ISR"
     later = written[small[-1][0] :]
     again = next((each for each in later if int(node[1:]) in each.isr), None)
     if again is None:
         return (
             f"the controllers' log has no ISR with it from offset {later[0].offset} on, so"
-            f" {leader} did not ask for it, or the controllers refused"
+            f" {leader} did not request such an ISR, or the controllers refused it"
         )
     from_ns, by_ns = quorum.committed(again.offset)
     due_ns = number_in(found, "calm_from_ns") + group.facts.plan.budgets.isr_s * NS_PER_S
     has = f"the controllers' log has it again from offset {again.offset} on"
     if from_ns > due_ns and by_ns < UNENDED_NS:
         return (
-            f"{has}, committed between {seconds(from_ns)} and {seconds(by_ns)}: {leader} asked"
-            " late, or the controllers did not grant it before"
+            f"{has}, committed between {seconds(from_ns)} and {seconds(by_ns)}: {leader}"
+            " requested this ISR late, or the controllers approved it late"
         )
-    return f"{has}, whose time is not recorded: {leader} asked late, or brokers reported it late"
+    return (
+        f"{has}, but the time is not recorded: {leader} requested this ISR late, or brokers"
+        " reported it late"
+    )
 
 
 def _why_remade(group: Group, found: Anomaly) -> str:
@@ -318,13 +323,18 @@ def _why_remade(group: Group, found: Anomaly) -> str:
     """
     isr, logs = numbers_in(found, "isr"), group.logs.get(FINAL, {})
     ends = {f"n{each}": logs[f"n{each}"].end for each in isr if f"n{each}" in logs}
-    made = f"a fault made {group.topic} again (topic id {group.topic_id}) while a broker was down"
+    made = f"a fault recreated {group.topic} (topic id {group.topic_id}) while a broker was down"
     if not ends:
-        return f"{made}; no log of it was read, so the record does not show what the others lack"
+        return (
+            f"{made}; no log of the new topic was read, so the run's record does not show what"
+            " the others lack"
+        )
     most = max(ends, key=lambda node: ends[node])
     away = [each for each in replicas_of(group) if int(each[1:]) not in isr]
-    had = [f"{node}'s log of it ended at {logs[node].end}" for node in away if node in logs]
-    had += [f"{node} had no log of it" for node in away if node not in logs]
+    had = [
+        f"{node}'s log of the new topic ended at {logs[node].end}" for node in away if node in logs
+    ]
+    had += [f"{node} had no log of the new topic" for node in away if node not in logs]
     stopped = f"when the brokers had stopped, {' and '.join(had)}"
     return f"{made}; {stopped}, and {most}'s at {ends[most]}"
 
@@ -335,7 +345,10 @@ CHECKER = Checker(
     words=Words(
         one="partition's replicas were not in sync again in time",
         many="partitions' replicas were not in sync again in time",
-        means="After all faults were healed, its ISR was not full within the plan's budget.",
+        means=(
+            "After all faults were healed, the partition's ISR was not full within the plan's"
+            " budget."
+        ),
         promise="After the last heal every replica is in sync again within the budget.",
         uncounted="a partition's replicas were not in sync again in time",
     ),
@@ -348,8 +361,8 @@ CHECKER = Checker(
     promise=Promise.RECOVERY,
     compares="partitions whose ISR was full, or that were observed for longer than the budget",
     chapter=Chapter.LIVENESS,
-    looks_for="until `isr_s` the ISR never has all replicas. The ISR that counts is the last one"
-    " that ZooKeeper or metadata reported in the highest leader epoch",
+    looks_for="the ISR does not have all replicas within `isr_s`. The last ISR counts that"
+    " ZooKeeper or metadata reported in the highest leader epoch",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

@@ -36,36 +36,34 @@ Place = tuple[str, str, int]
 
 _PREMISE_SENTENCES = {
     Premise.WELL_FORMED.value: "the history is malformed",
-    Premise.WHOLE_RECORD.value: "a stream of the record is cut, so that rows may be missing",
+    Premise.WHOLE_RECORD.value: "a stream of the run's record is cut off, so rows may be missing",
     Premise.READABLE_LOGS.value: "a replica's files could not be read to their end",
-    Premise.KNOWN_PLAN.value: (
-        "the run's plan could not be read, so it is unknown what was promised"
-    ),
+    Premise.KNOWN_PLAN.value: ("the run's plan could not be read, so its promises are unknown"),
     Premise.WHOLE_STORY.value: (
-        "the story's run did not reach its end, and its judge needs the whole story"
+        "the scenario did not reach its end, but its judge needs the complete scenario"
     ),
     Premise.KNOWN_MOVES.value: (
-        "the tables come from an early ingest, which did not record what assignments leave out,"
-        " and the files to build them again are incomplete"
+        "the tables come from an early ingest, which did not record the partitions that"
+        " assignments omit, and the files for a new ingest are incomplete"
     ),
     Premise.AWAKE.value: (
-        "for a part of that time neither clients nor observers recorded anything, as on a machine"
-        " that stands still"
+        "for a part of that time neither clients nor observers recorded anything, so the machine"
+        " may have been suspended"
     ),
     Premise.KNOWN_LOSSES.value: (
-        "a fault that takes records was begun on every replica and not confirmed on all, so that"
-        " it is unknown what it took"
+        "a fault that removes records began on every replica but was not confirmed on all, so the"
+        " removed records are unknown"
     ),
     Premise.KEPT_COPIES.value: (
-        "a fault took the data of every replica that was last seen in sync, and so perhaps the"
-        " only copies"
+        "a fault removed the data of every replica that was in sync in the last observation, so"
+        " it may have removed the only copies"
     ),
     Premise.KNOWN_CAUSE.value: (
-        "a client may resend a message that got no answer, but no known event could have cost it"
-        " the answer"
+        "a client may resend a message after a missing answer, but no known event can have caused"
+        " the missing answer"
     ),
     Premise.SHOWN_CAUSE.value: (
-        "something that is allowed may have caused it, and the system does not show whether it did"
+        "an allowed event may have caused the anomaly, but the system does not show whether it did"
     ),
     Premise.UNDISTURBED.value: "something outside of the run ended or stopped a broker",
     Premise.RECOVERED.value: "not every partition had a leader and a full ISR again",
@@ -97,7 +95,7 @@ class _Weights:
             return ""
         row = allowed(name, excuses, Judge.CONTRACT)
         return (
-            f"only the strict judge asks for it, Kafka does not promise it here: {REASONS[row]}"
+            f"only the strict judge requires this; Kafka does not promise it here: {REASONS[row]}"
             if row
             else ""
         )
@@ -185,12 +183,12 @@ def _limits(facts: RunFacts, checked: Mapping[str, int | None]) -> list[str]:
     Jepsen's judge needs only the clients' observations.
     """
     if not any(checked.values()):
-        return ["nothing in the history could be compared with anything"]
+        return ["the history has nothing that could be compared"]
     if facts.judge is Judge.JEPSEN:
         return []
-    unseen = "lost-write, unseen and what happened on the brokers cannot be judged"
-    why = "a history has no final reads and no replicas' logs, so that"
-    return [f"{why} {unseen} (--judge jepsen judges by what clients saw)"]
+    unseen = "lost-write, unseen and events on the brokers cannot be judged"
+    why = "a history has no final reads and no replicas' logs, so"
+    return [f"{why} {unseen} (--judge jepsen needs only the clients' observations)"]
 
 
 def _tallies(
@@ -372,7 +370,7 @@ def _gaps(results: Mapping[Place, Sequence[CheckResult]]) -> list[str]:
         for result in results[place]:
             by_name[result.name] += result.gaps
     return [
-        f"{name} could not be checked as it should: {_first(list(dict.fromkeys(gaps)))}"
+        f"{name} could not be checked completely: {_first(list(dict.fromkeys(gaps)))}"
         for name, gaps in sorted(by_name.items())
         if gaps
     ]
@@ -400,18 +398,16 @@ def _shortfalls(facts: RunFacts) -> list[str]:
     """Return sentences on the stages that the run did not complete, by its milestones."""
     sentences = []
     if _cut_before_clients(facts):
-        sentences.append(
-            "the run ended before its clients began, so that there is nothing to judge"
-        )
+        sentences.append("the run ended before its clients began, so there is nothing to judge")
     if facts.milestone("stopped") is None:
         names = [each.name for each in facts.played if each.name not in {"failed", INTERRUPTED}]
         last = names[-1] if names else "none"
         sentences.append(
-            "the run ended before its brokers were stopped, so that there is no final log"
-            f" (its last milestone: {last})"
+            "the run ended before its brokers were stopped, so there is no final log (its last"
+            f" milestone: {last})"
         )
     sentences += [
-        f"the run failed: {stone.detail.get('sentence', 'nobody knows why')}"
+        f"the run failed: {stone.detail.get('sentence', 'the reason is unknown')}"
         for stone in facts.milestones
         if stone.name == "failed"
         and (stone.detail.get("kind") != "interrupted" or facts.plan.scenario is not None)
@@ -466,8 +462,9 @@ def _unconfirmed(facts: RunFacts, tallies: Mapping[str, _Tally], judge: Judge) -
         return []
     where = f" in {place}" if place else ""
     sentence = (
-        f"the run was stopped for {name}{where}, and the whole record does not show it: that is a"
-        f" bug of Logquake; it was seen as: {stopped.detail.get('sentence', '')}"
+        f"the run was stopped for {name}{where}, but the complete record does not show that"
+        " anomaly: this is a bug of Logquake; during the run it was reported as:"
+        f" {stopped.detail.get('sentence', '')}"
     )
     return [sentence]
 

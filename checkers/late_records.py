@@ -37,8 +37,9 @@ def marker_before(log: ReplicaLog, at: int) -> str:
     if log.producer_epochs[last[-1]] != epoch:
         return ""
     return (
-        f"its own may be that at {int(log.offsets[last[-1]])}, which ends no other record: then it"
-        " was appended behind the end of its transaction (KAFKA-14402); else "
+        f"its own marker may be at offset {int(log.offsets[last[-1]])}, because that marker ends"
+        " no other record: then the record was appended after the end of its transaction"
+        " (KAFKA-14402); otherwise "
     )
 
 

@@ -146,7 +146,10 @@ def _pairs(group: Group) -> Iterator[Pair]:
                 high = min(high, a.read_end, b.read_end)
             elif in_isr:
                 high = max(high, min(a.end, b.end))
-                pair = replace(pair, bound_is="the end of the shorter log, both in the ISR")
+                pair = replace(
+                    pair,
+                    bound_is=("the end of the shorter log, because both replicas are in the ISR"),
+                )
             if high > low:
                 yield replace(pair, high=high)
 
@@ -258,7 +261,9 @@ def _gaps(group: Group) -> tuple[str, ...]:
     if group.facts.snapshot != FINAL:
         return ()
     absent = sorted(final_isr(group) - set(group.logs.get(FINAL, {})))
-    return tuple(f"the log of {group.place} on {node}, in its ISR, is not there" for node in absent)
+    return tuple(
+        f"the log of {group.place} on {node}, which is in the ISR, is missing" for node in absent
+    )
 
 
 def _unit(pair: Pair, log: ReplicaLog) -> str:
@@ -334,7 +339,7 @@ def _elsewhere(looks: list[Look]) -> str:
         if steps
         else []
     )
-    also += ["when all had stopped" for look in told if not look.pair.of_step]
+    also += ["after all brokers had stopped" for look in told if not look.pair.of_step]
     return f"; they also differ {', and '.join(also)}" if also else ""
 
 
@@ -362,11 +367,13 @@ def _applies(facts: RunFacts) -> bool:
 
 def _why(group: Group, found: Anomaly) -> str:
     if Excuse.REUSED in found.excuses:
-        return "a leader was back before its session ended, and went on in its old epoch (KIP-380)"
+        return (
+            "a leader returned before its session ended, and continued in its old epoch (KIP-380)"
+        )
     held = dict(zip(texts_in(found, "nodes"), texts_in(found, "records"), strict=False))
     lacking = [node for node, record in held.items() if record == _NOTHING]
     if Premise.READABLE_LOGS.value in found.broken_premises:
-        return f"{lacking[0]} may hold it: its log could not be read to its end"
+        return f"{lacking[0]} may hold the record: its log could not be read to its end"
     if lacking:
         return Proved(why_it_lacks(group, found, lacking[0]))
     told = {node: _EPOCH.match(record) for node, record in held.items()}
@@ -380,16 +387,16 @@ def _by_epochs(
     """Explain, from their leader epochs, why two records at one offset differ."""
     if not epochs:
         return (
-            "the records have no leader epochs, so a follower cuts its log at its own high"
-            " watermark and keeps what differs below it (KIP-101)"
+            "the records have no leader epochs, so a follower truncates its log to its own high"
+            " watermark and keeps different records below it (KIP-101)"
         )
     if len(epochs) < len(held):
-        return "one record has no leader epoch: they were written in two message formats"
+        return "one record has no leader epoch: the two records have different message formats"
     if len(set(epochs.values())) == 1:
         logs, first = compared_logs(group, found)
         which = wrong_copy(group, logs, first, list(held))
         if not which:
-            return "the record does not show which of the copies is wrong"
+            return "the run's record does not show which of the copies is wrong"
         return Proved(f"{which}{_damaged(logs, first, list(held))}")
     return why_it_kept(group, found, epochs)
 
@@ -404,7 +411,7 @@ def _damaged(logs: Mapping[str, ReplicaLog], offset: int, nodes: Sequence[str]) 
     if len(wrong) != 1:
         return ""
     what = parts[wrong[0]]
-    return f"; {verb(what, 'is', 'are')} not as sent in that of {wrong[0]}"
+    return f"; {verb(what, 'differs', 'differ')} from the sent message in the copy of {wrong[0]}"
 
 
 CHECKER = Checker(
@@ -414,12 +421,14 @@ CHECKER = Checker(
         one="difference between replicas was found",
         many="differences between replicas were found",
         means="Two replicas hold different records at one offset that both regard as committed.",
-        promise="All replicas hold the same records where they are committed.",
+        promise="All replicas hold the same committed records.",
         explains={
             **OF_READERS,
-            "inconsistent-offsets": "two leaders in turn show what each of them holds",
+            "inconsistent-offsets": (
+                "two successive leaders return the different records that they hold"
+            ),
             "incomplete-leader": (
-                "if two logs differ, one lacks records that the other had committed"
+                "if two logs differ, one replica lacks records that the other had committed"
             ),
             "high-watermark-regression": LACKING,
         },
@@ -434,7 +443,7 @@ CHECKER = Checker(
     compares="offsets, compared between two replicas",
     chapter=Chapter.REPLICAS,
     looks_for="records of two replicas where they must agree: below both high watermarks in any"
-    " snapshot; at the end, in the ISR, below the shorter log's end",
+    " snapshot; at the end, for replicas in the ISR, below the shorter log's end",
     meanwhile=Proof.COPIED,
     excuses=frozenset({Excuse.REUSED, Excuse.UNCLEAN}),
     during=During.AT_END,

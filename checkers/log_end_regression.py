@@ -119,7 +119,10 @@ def _check(group: Group) -> Findings:
         lambda fall: _describe(group, fall),
         lambda fall: _labels(group, fall),
     )
-    why = "no log end was reported after its high watermark, so one below it could not show"
+    why = (
+        "no log end was reported after a high watermark, so a log end below it could not be"
+        " detected"
+    )
     return could_not_show(found, why, given=bool(present(looks, "log_end_offset").any()))
 
 
@@ -141,8 +144,8 @@ def _describe(group: Group, fall: Fall) -> Anomaly:
         group,
         NAME,
         sentence=f"the log of {group.place} on {fall.node} ended at {fall.end} at"
-        f" {seconds(fall.seen_ns)}, though that broker had told its high watermark {fall.mark}"
-        f" at {seconds(fall.marked_ns)}",
+        f" {seconds(fall.seen_ns)}, although that broker had reported its high watermark"
+        f" {fall.mark} at {seconds(fall.marked_ns)}",
         evidence={
             "node": fall.node,
             "high_watermark": fall.mark,
@@ -178,10 +181,10 @@ def _why(group: Group, found: Anomaly) -> str:
             return f"{node} recorded no truncation; its files after the stop are shorter"
         mark = number_in(found, "high_watermark")
         longer = [log.node for log in final_logs(group) if log.whole and log.read_end >= mark]
-        kept = f"; {verb(longer, 'still reaches', 'still reach')} {mark}"
+        kept = f"; {verb(longer, 'still reaches', 'still reach')} offset {mark}"
         return Proved(f"{befell}{kept * bool(longer)}")
     again = [each for each in looks_at(group, node) if each[0] > seen_ns]
-    back = f", and ended at {again[0][1]} at {seconds(again[0][0])}" if again else ""
+    back = f", and its log ended at {again[0][1]} at {seconds(again[0][0])}" if again else ""
     once = _lives(group, node, marked_ns, seen_ns) == 1
     life = f"{node} was {'not ' * once}restarted in between"
     if untimed:
@@ -191,8 +194,9 @@ def _why(group: Group, found: Anomaly) -> str:
             when = f"between {seconds(before[-1][0])} and {seconds(seen_ns)}"
         return f"{life}{back}; {cut_text(untimed[0])}, {when}"
     return (
-        f"{life} and recorded no truncation{since}{back}: it dropped what it had called committed"
-        " and fetched it again, or reported a wrong end; the record does not show which"
+        f"{life} and recorded no truncation{since}{back}: it dropped records that it had reported"
+        " as committed and fetched them again, or it reported a wrong log end; the run's record"
+        " does not show which"
     )
 
 
@@ -227,8 +231,8 @@ CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="replica's log went back behind its own high watermark",
-        many="replicas' logs went back behind their own high watermarks",
+        one="replica's log ended below its own high watermark",
+        many="replicas' logs ended below their own high watermarks",
         means=(
             "A broker reported that its log ended below a high watermark that it had reported"
             " before."
@@ -245,8 +249,8 @@ CHECKER = Checker(
     compares="log ends reported after a high watermark of the same replica",
     chapter=Chapter.REPLICAS,
     looks_for="each end of its log that a broker reported, compared with the highest high"
-    " watermark that it had reported before. Not across a reassignment, and not in"
-    " stories, whose steps copy the files",
+    " watermark that it had reported before. Not after a reassignment, and not in"
+    " scenarios, where each step copies the files",
     meanwhile=Proof.OBSERVED,
     excuses=TAKES_RECORDS,
 )

@@ -81,8 +81,8 @@ def _describe(group: Group, moved: Moved) -> Anomaly:
         group,
         NAME,
         sentence=f"the log of {group.place} on {moved.node} starts at offset {moved.start}, first"
-        f" seen {when}: its records below are missing, though no retention was"
-        " configured",
+        f" observed {when}: the records below that offset are missing, although no"
+        " retention was configured",
         evidence={
             "node": moved.node,
             "log_start": moved.start,
@@ -112,31 +112,35 @@ def _why(group: Group, found: Anomaly) -> str:
     others = {each: at for each, at in moved.items() if each != node}
     if leader == node and not any(0 <= at <= first_ns for at in others.values()):
         after = [each for each, at in others.items() if at >= 0]
-        then = f"; {listed(after)} had it later" if after else ""
+        then = f"; {listed(after)} had this log start later" if after else ""
         return Proved(
-            f"{node} led in epoch {led[0].epoch} and deleted them{when}, which no setting of the"
-            f" plan asks for{then}"
+            f"{node} led in epoch {led[0].epoch} and deleted the records{when}, although no"
+            f" setting of the plan asks for this{then}"
         )
     own = _led_while_it_moved(group, leader, others.get(leader, NONE))
     if led and own == led and others[leader] <= first_ns:
         return Proved(
-            f"{leader}, the leader, had that start at {seconds(moved[leader])} already, and {node}"
-            f" took it from there: {leader} deleted them, which no setting of the plan asks for"
+            f"{leader}, the leader, already had that log start at {seconds(moved[leader])}, and"
+            f" {node} adopted it: {leader} deleted the records, although no setting of the plan"
+            " asks for this"
         )
     seen_all = len(stayed) + 1 >= group.facts.plan.replication > 1
     if leader in stayed or (seen_all and moved.keys() == {node}):
         its = f"its leader {leader} was" if leader in stayed else f"{verb(stayed, 'was', 'were')}"
         return Proved(
-            f"{its} never seen to start above 0: {node} deleted its records by itself{when}, which"
-            " no setting of the plan asks for"
+            f"{its} never observed with a log start above 0: {node} deleted its records by"
+            f" itself{when}, although no setting of the plan asks for this"
         )
     if leader in moved and first_ns >= 0:
         return (
-            f"{node} and its leader {leader} moved it within one look of each other, at"
-            f" {seconds(first_ns)} and {seconds(moved[leader])}: which was first is not shown; no"
-            " setting of the plan asks for it"
+            f"{node} and its leader {leader} moved their log starts within one observation"
+            f" interval, at {seconds(first_ns)} and {seconds(moved[leader])}, so the first of"
+            " them is unknown; no setting of the plan asks for this"
         )
-    return "no setting of the plan asks for it; the record does not show which replica was first"
+    return (
+        "no setting of the plan asks for this; the run's record does not show which replica"
+        " was first"
+    )
 
 
 def who_moved_first(group: Group, offset: int) -> str:
@@ -153,9 +157,9 @@ def who_moved_first(group: Group, offset: int) -> str:
     zero_ns = _last_at_zero(group, first.node)
     before = f"at 0 at {seconds(zero_ns)}, and " if zero_ns >= 0 else ""
     return (
-        f"all logs begin above it now; that of {first.node}{of} was seen so first: it began"
-        f" {before}at {first.start} at {seconds(first.first_ns)}; no setting of the plan asks for"
-        " it"
+        f"all logs now begin above this offset; the log of {first.node}{of} was the first: it"
+        f" began {before}at {first.start} at {seconds(first.first_ns)}; no setting of the plan"
+        " asks for this"
     )
 
 
@@ -194,7 +198,7 @@ CHECKER = Checker(
         promise="A log keeps its beginning if no retention is configured.",
         explains={
             **dict.fromkeys(("unseen", "torn-transaction"), _BELOW),
-            "poll-skip": "readers jump to where the log begins",
+            "poll-skip": "readers jump to the beginning of the log",
             "committed-truncation": _BELOW,
         },
     ),

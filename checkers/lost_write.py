@@ -268,7 +268,7 @@ def _shadow(skips: list[int]) -> list[str]:
     if not skips:
         return []
     readers = "one read" if len(skips) == 1 else f"{len(skips)} reads"
-    return [f"{readers} jumped over that offset (op {', '.join(map(str, skips[:3]))})"]
+    return [f"{readers} skipped that offset (op {', '.join(map(str, skips[:3]))})"]
 
 
 def _first_clause(group: Group, loss: Loss, by: str) -> str:
@@ -277,7 +277,8 @@ def _first_clause(group: Group, loss: Loss, by: str) -> str:
     if not loss.acked:
         return (
             f"{group.facts.name_of(loss.value)}, sent to {group.place} in op {loss.op_id}, whose"
-            f" transaction committed though it got no answer{told.replace('by', 'written by', 1)}"
+            " transaction committed although its client got no"
+            f" answer{told.replace('by', 'written by', 1)}"
         )
     return (
         f"{group.facts.name_of(loss.value)}, acknowledged at {offset} of {group.place}"
@@ -291,9 +292,9 @@ def _where(group: Group, loss: Loss, found_on: list[str], *, collected: bool) ->
     if loss.from_log:
         last = f" {group.leader.node}" if group.leader else ""
         there = ", ".join(found_on)
-        return f"is missing from the log of the last leader{last}, but is in that of {there}"
+        return f"is missing from the log of the last leader{last}, but is in the log of {there}"
     if not _passed(group, loss):
-        return "was not returned by the final reads, which came to the end of the partition"
+        return "was not returned by the final reads, which reached the end of the partition"
     passed = "was not returned by the final read, which went beyond that offset"
     return f"{passed}, though it is in the log of {', '.join(found_on)}" if collected else passed
 
@@ -327,8 +328,8 @@ def _gaps(group: Group) -> tuple[str, ...]:
     if group.final_log is not None or group.facts.snapshot != FINAL or not group.shows_logs:
         return ()  # A missing final snapshot is reported once, elsewhere.
     if group.leader is None:
-        return (f"no leader of {group.place} was seen, so that there is no log to judge by",)
-    return (f"the log of {group.place} on {group.leader.node}, its last leader, is not there",)
+        return (f"no leader of {group.place} was observed, so the log to compare with is unknown",)
+    return (f"the log of {group.place} on {group.leader.node}, its last leader, is missing",)
 
 
 def _applies(facts: RunFacts) -> bool:
@@ -336,12 +337,12 @@ def _applies(facts: RunFacts) -> bool:
 
 
 _JUMPED_OVER = Words(
-    one="acknowledged write was left out by a final read",
-    many="acknowledged writes were left out by final reads",
+    one="acknowledged write was skipped by a final read",
+    many="acknowledged writes were skipped by final reads",
     means="The logs hold the message, and a final read that continued after it did not return it.",
     promise="A final read returns every message that the log holds.",
     explains=dict.fromkeys(
-        ("poll-skip", "int-poll-skip"), "a reader that skips it continues after it"
+        ("poll-skip", "int-poll-skip"), "a reader that skips the message continues after it"
     ),
 )
 
@@ -358,27 +359,30 @@ def _why(group: Group, found: Anomaly) -> str:
         read = [log.node for log in final_logs(group) if log.whole and read_whole(group, log.node)]
         if not group.shows_logs:
             return (
-                "this system's replica logs cannot be read, so the record does not show whether one"
-                " still has it"
+                "this system's replica logs cannot be read, so the run's record does not show"
+                " whether a log still has it"
             )
         if not read:
-            return "no log could be read to its end, so the record does not show whether one has it"
+            return (
+                "no log could be read to its end, so the run's record does not show whether a"
+                " log has it"
+            )
         lack = "" if last in read else f"; {unread} was not read to its end, and may have it"
         return f"{hold(read, 'lack')} it{lack}"
     if last not in nodes or found.evidence.get("missing_from_leaders_log"):
         return (
-            f"{hold(nodes)} it; {unread} was not read to its end, so the record does not show"
-            " whether its leader lost it"
+            f"{hold(nodes)} it; {unread} was not read to its end, so the run's record does not"
+            " show whether its leader lost it"
         )
     value = number_in(found, "value")
     there = offset_of(group, value)
     reads = others(reads_of(group, there, [value]), NONE)
     marker = marker_behind(group, there, value)
     if marker.startswith("no marker"):
-        return f"{hold(nodes)} it at {there}, but {marker}"
+        return f"{hold(nodes)} it at offset {there}, but {marker}"
     told = [f"{hold(nodes)} it at {there}", *filter(None, [reads, marker])]
     return (
-        f"{final_server(group)} or the client left it out of the final read: {', and '.join(told)}"
+        f"{final_server(group)} or the client omitted it from the final read: {', and '.join(told)}"
     )
 
 
@@ -412,11 +416,11 @@ CHECKER = Checker(
     check=_check,
     applies=_applies,
     promise=Promise.STORED,
-    compares="committed sends, looked for in the last leader's log or in the final reads",
+    compares="committed sends, searched for in the last leader's log or in the final reads",
     chapter=Chapter.CLIENTS,
-    looks_for="a committed value that is not in the last leader's log. Or one that a complete"
-              " final read went past and did not return. Or, where logs cannot be read, one that"
-              " a complete final read did not return",
+    looks_for="a committed value that is not in the last leader's log. Or a value that a complete"
+              " final read skipped. Or, if logs cannot be read, a value that a complete final"
+              " read did not return",
     meanwhile=Proof.GONE,
     excuses=TAKES_ACKNOWLEDGED | {Excuse.SEQUENCE},
 )  # fmt: skip

@@ -118,7 +118,7 @@ def _describe(group: Group, flaw: _Flaw) -> Anomaly:
     return anomaly_at(group, NAME, sentence=sentence, evidence={key: number})
 
 
-_OURS = "no broker has a part in it"
+_OURS = "no broker is involved"
 _TIMED_OUT = frozenset({"_TIMED_OUT", "_MSG_TIMED_OUT"})
 """The librdkafka error names that a send can have only after its delivery timeout."""
 
@@ -141,16 +141,17 @@ def _why_op(group: Group, found: Anomaly) -> str:
     error = str(row["error"] or "").partition(":")[0]
     what = f"op {row['op_id']}, a {row['f']}, has an unknown outcome{f' ({error})' * bool(error)}"
     if row["complete_ns"] is None:
-        return f"{what} and never ended, but Logquake went on with its process; {_OURS}"
+        return f"{what} and never ended, but Logquake continued with its process; {_OURS}"
     took_ns, limit_s = row["complete_ns"] - row["invoke_ns"], group.facts.plan.delivery_timeout_s
     if row["f"] == "send" and error in _TIMED_OUT and took_ns < limit_s * NS_PER_S:
         return (
-            f"{what} after {took_ns // 1_000_000} ms, though the delivery timeout is {limit_s:g} s:"
-            f" Logquake recorded that outcome wrongly; {_OURS}"
+            f"{what} after {took_ns // 1_000_000} ms, although the delivery timeout is"
+            f" {limit_s:g} s: Logquake recorded that outcome wrongly; {_OURS}"
         )
     at = seconds(row["complete_ns"])
     return (
-        f"{what}, since {at}: Logquake recorded that wrongly, or went on with its process; {_OURS}"
+        f"{what}, since {at}: Logquake recorded that outcome wrongly, or continued with its"
+        f" process; {_OURS}"
     )
 
 
@@ -158,10 +159,11 @@ OPS_CHECKER = Checker(
     name=NAME,
     why=_why_op,
     words=Words(
-        one="entry of the record contradicts another",
-        many="entries of the record contradict others",
+        one="entry of the run's record contradicts another entry",
+        many="entries of the run's record contradict other entries",
         means=(
-            "The record itself is wrong, which is a bug of Logquake; such a record proves nothing."
+            "The run's record itself is wrong. This is a bug of Logquake, and such a record"
+            " proves nothing."
         ),
     ),
     anomaly_class=AnomalyClass.HARNESS,
@@ -171,8 +173,9 @@ OPS_CHECKER = Checker(
     scope=Scope.RUN,
     compares="operations",
     chapter=Chapter.HARNESS,
-    looks_for="an op id twice, two open ops in a process, an op after the process's `info`, an end"
-    " before its beginning or without one, a value sent twice",
+    looks_for="a repeated op id, two open ops in one process, an op of a process after its"
+    " `info`, an op that ends before it begins or that never begins, a value that was"
+    " sent twice",
 )
 VALUES_CHECKER = Checker(
     name=NAME,
@@ -184,6 +187,7 @@ VALUES_CHECKER = Checker(
     premises=(),
     compares="sends",
     chapter=Chapter.HARNESS,
-    looks_for="an op id twice, two open ops in a process, an op after the process's `info`, an end"
-    " before its beginning or without one, a value sent twice",
+    looks_for="a repeated op id, two open ops in one process, an op of a process after its"
+    " `info`, an op that ends before it begins or that never begins, a value that was"
+    " sent twice",
 )

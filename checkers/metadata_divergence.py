@@ -38,7 +38,7 @@ from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME = "metadata-divergence"
-_BOUND = "what the quorum's leaders had told to be committed on both"
+_BOUND = "the end that the quorum's leaders had reported as committed on both"
 
 
 def _marks(facts: RunFacts, snapshot: str) -> Marks:
@@ -65,7 +65,7 @@ def _gaps(group: Group) -> tuple[str, ...]:
     if group.facts.snapshot != FINAL:
         return ()
     absent = sorted(group.facts.quorum.marks.keys() - group.logs.get(FINAL, {}).keys())
-    return tuple(f"the controllers' log of {node} is not there" for node in absent)
+    return tuple(f"the controllers' log of {node} is missing" for node in absent)
 
 
 def _check(group: Group) -> Findings:
@@ -85,13 +85,16 @@ def _why(group: Group, found: Anomaly) -> str:
         (side,), (lacks,) = having, [each for each in pair if each.lacks]
         wrote = leader_text(group, side.epoch)
         return Proved(
-            f"{verb(lacks.nodes, 'lacks', 'lack')} what {wrote} wrote there; "
-            f"{verb(side.nodes, 'holds', 'hold')} it, and {listed(lacks.nodes)} left it out or lost"
-            " it"
+            f"{verb(lacks.nodes, 'lacks', 'lack')} the record that {wrote} wrote there;"
+            f" {verb(side.nodes, 'holds', 'hold')} it, and {listed(lacks.nodes)} skipped it or"
+            " lost it"
         )
     if told := wrong_copy(group, logs, first, nodes):
         return Proved(f"{told}{_differs(group, first, nodes)}")
-    return f"the record does not show which of {listed(nodes)} holds what a leader wrote there"
+    return (
+        f"the run's record does not show which of {listed(nodes)} holds the record that a"
+        " leader wrote there"
+    )
 
 
 def _differs(group: Group, offset: int, nodes: Sequence[str]) -> str:
@@ -109,8 +112,8 @@ CHECKER = Checker(
     words=Words(
         one="difference between controllers' logs was found",
         many="differences between controllers' logs were found",
-        means="Two nodes hold different records of the controllers' log, where it is committed.",
-        promise="All controllers hold the same metadata where it is committed.",
+        means="Two nodes hold different committed records of the controllers' log.",
+        promise="All controllers hold the same committed metadata.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "replica_records", "replica_states"),
@@ -122,8 +125,8 @@ CHECKER = Checker(
     promise=Promise.EPOCHS,
     compares="offsets of the controllers' log, compared between two nodes",
     chapter=Chapter.CONTROLLERS,
-    looks_for="the logs of any two nodes, record by record, from the larger start on and below"
-    " what the quorum's leaders had reported as committed on both",
+    looks_for="the logs of any two nodes, record by record, from the larger start offset to the"
+    " end that the quorum's leaders had reported as committed on both",
     waits=Waits.STOPPED,
     during=During.AT_END,
 )

@@ -76,8 +76,8 @@ _STRIKES_EVERY_NS = 300_000_000
 def _check(group: Group) -> Findings:
     drained = group.facts.milestone(DRAINED)
     if drained is None or drained.detail.get("failed"):
-        why = drained.detail["failed"] if drained else "the group was not asked how far it was"
-        gap = f"{why}, so it is not known what it left out"
+        why = drained.detail["failed"] if drained else "the group's progress was not queried"
+        gap = f"{why}, so the records that the group skipped are unknown"
         return Findings(rows=0, gaps=(gap,))
     kept, sends = _asked(group), group.table("sends")
     sends = take(sends, order_of(ints(sends, "value"), ints(sends, "invoke_ns")))
@@ -100,7 +100,10 @@ def _check(group: Group) -> Findings:
     )
     return could_not_show(
         found,
-        "each record may have reached the delivery limit, so one that was left out could not show",
+        (
+            "each record may have reached the delivery limit, so a skipped record could not be"
+            " detected"
+        ),
         given=bool(len(at)),
     )
 
@@ -116,7 +119,7 @@ def _in_doubt(group: Group, lost: pa.Table) -> tuple[str, ...]:
     if not lost.num_rows:
         return ()
     first = int(ints(lost, "offset").min())
-    what = f"no member was delivered {lost.num_rows} of the records that may have reached the"
+    what = f"no member got {lost.num_rows} of the records that may have reached the"
     return (f"{group.place}: {what} delivery limit, the first at offset {first}",)
 
 
@@ -168,8 +171,8 @@ def _describe(group: Group, kept: pa.Table, sent_ns: int, drained_ns: int) -> An
         group,
         NAME,
         sentence=f"offset {offset} of {group.place} (value {value}), sent at {seconds(sent_ns)},"
-        " was never delivered to any member of the share group, which was done with all records at"
-        f" {seconds(drained_ns)}",
+        " was never delivered to any member of the share group, which had finished all"
+        f" records at {seconds(drained_ns)}",
         evidence={"value": value, "sent_ns": sent_ns, "drained_ns": drained_ns},
         offset=offset,
     )
@@ -182,10 +185,10 @@ def _why(group: Group, found: Anomaly) -> str:
     later = ints(rows, "told_ns")[offsets > found_at]
     until_ns = int(later.min(initial=number_in(found, "drained_ns")))
     who = served_by(group, (number_in(found, "sent_ns"), until_ns))
-    passed = f"members were delivered {behind} records behind it; " if behind else ""
+    passed = f"members got {behind} records after it; " if behind else ""
     return (
-        f"{passed}{f'{who},' if who else 'a broker'} left it out, or a client did not hand it over:"
-        " the record does not show which"
+        f"{passed}{f'{who},' if who else 'a broker'} skipped it, or a client did not pass it on:"
+        " the run's record does not show which"
     )
 
 
@@ -195,7 +198,7 @@ CHECKER = Checker(
     words=Words(
         one="record was never delivered to the share group",
         many="records were never delivered to the share group",
-        means="The share group was done with all records, and no member ever got this one.",
+        means="The share group had finished all records, but no member ever got this one.",
         promise="A share group delivers each record at least once.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -203,11 +206,11 @@ CHECKER = Checker(
     check=_check,
     applies=applies,
     promise=Promise.GROUPS,
-    compares="records that were there at the end, and that the share group cannot have given up",
+    compares="records that existed at the end and that the share group cannot have given up",
     during=During.AT_END,
     chapter=Chapter.GROUPS,
-    looks_for="a record that final reads show, and that was delivered to no member of the share"
-    " group, though the group was done with all records",
-    waits="only at its end the group is done with all records",
+    looks_for="a record that final reads show, but that no member of the share group got,"
+    " although the group had finished all records",
+    waits="the group finishes all records only at its end",
     excuses=TAKES_RECORDS,
 )

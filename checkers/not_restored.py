@@ -24,9 +24,14 @@ from results.record.verdict import Anomaly, Words
 NAME = "host-not-restored"
 _REMEDIES = (("the nft table ", "nft delete table ip"), ("the link ", "ip link delete"))
 """Prefixes of leftovers in the audit, and the command that removes each."""
+_REMOVED, _CHANGED = (
+    ("existed before", "was there before"),
+    ("was different before", "was otherwise before"),
+)
+"""How the audit's phrases begin (`cluster.hosts.audit`); the second ones are of older records."""
 _NEVER = (
-    "the run was ended from outside before its hosts were compared with how they were before"
-    " (`logquake heal` undoes what it may have left)"
+    "the run was ended from outside before its hosts were compared with their earlier state"
+    " (`logquake heal` undoes changes that the run may have left)"
 )
 
 
@@ -49,15 +54,15 @@ def _applies(facts: RunFacts) -> bool:
 
 def _why(_group: Group, found: Anomaly) -> str:
     what, change = (str(found.evidence.get(name) or "") for name in ("what", "change"))
-    if change.startswith("was there before"):
-        return "the run or its clean-up removed it, which is a bug of Logquake"
-    if change.startswith("was otherwise"):
-        return "the run changed it and its clean-up did not change it back: a bug of Logquake"
+    if change.startswith(_REMOVED):
+        return "the run or its clean-up removed it; this is a bug of Logquake"
+    if change.startswith(_CHANGED):
+        return "the run changed it and its clean-up did not restore it; this is a bug of Logquake"
     by = next(
         (f"; `{command} {what.removeprefix(name)}` removes it" for name, command in _REMEDIES
          if what.startswith(name)), "",
     )  # fmt: skip
-    return f"the run made it and its clean-up left it there, which is a bug of Logquake{by}"
+    return f"the run created it and its clean-up did not remove it; this is a bug of Logquake{by}"
 
 
 CHECKER = Checker(
@@ -66,8 +71,8 @@ CHECKER = Checker(
     words=Words(
         one="trace of the run was left on its hosts",
         many="traces of the run were left on its hosts",
-        means="The hosts are not as they were before the run, which is a bug of Logquake.",
-        promise="A run leaves its hosts as they were.",
+        means="The hosts differ from their state before the run. This is a bug of Logquake.",
+        promise="A run leaves its hosts in their earlier state.",
     ),
     anomaly_class=AnomalyClass.HARNESS,
     tables=(),
@@ -75,8 +80,8 @@ CHECKER = Checker(
     premises=(),
     scope=Scope.RUN,
     applies=_applies,
-    compares="comparisons of the hosts with how they were before",
+    compares="comparisons of the hosts with their earlier state",
     chapter=Chapter.HARNESS,
-    looks_for="things that carry the run's mark on its hosts are not as they were before the run,"
+    looks_for="objects with the run's mark on its hosts differ from their state before the run,"
     " or they were not checked afterwards",
 )

@@ -85,7 +85,7 @@ def _check(group: Group) -> Findings:
         lambda index: _describe(group, acks, int(found[index]), sound),
         {excuse: _excused(acks, found, fitting) for excuse, fitting in fits.items()},
     )
-    why = "no send began after another was acknowledged, so a wrong order could not show"
+    why = "no send began after another was acknowledged, so a wrong order could not be detected"
     return could_not_show(compared, why, given=bool(len(acks.row)))
 
 
@@ -117,9 +117,10 @@ def _describe(group: Group, acks: _Acks, later: int, sound: Mask) -> Anomaly:
         group,
         NAME,
         sentence=f"{name_of(second['value'])}, sent by op {second['op_id']} at"
-        f" {seconds(second['invoke_ns'])}, got offset {second['offset']} of {group.place}, below"
-        f" offset {first['offset']} of {name_of(first['value'])}, which op {first['op_id']} had"
-        f" sent, and which had been acknowledged by {seconds(first['complete_ns'])}",
+        f" {seconds(second['invoke_ns'])}, got offset {second['offset']} of"
+        f" {group.place}, below offset {first['offset']} of {name_of(first['value'])},"
+        f" which op {first['op_id']} had sent and which had already been acknowledged at"
+        f" {seconds(first['complete_ns'])}",
         evidence={
             "op_id": second["op_id"],
             "value": second["value"],
@@ -150,9 +151,12 @@ CHECKER = Checker(
         one="write got a higher offset than a later write",
         many="writes got higher offsets than later writes",
         means="A send that had ended before another one began has the higher offset.",
-        promise="A send that begins after another one was acknowledged gets a higher offset.",
+        promise="A send that begins after another send was acknowledged gets a higher offset.",
         explains={
-            "nonmonotonic-send": "a process that goes back is such a pair by the clock, too",
+            "nonmonotonic-send": (
+                "two sends of one process in the wrong order are also in the"
+                " wrong order by the clock"
+            ),
             "int-nonmonotonic-send": SAME_OP,
         },
     ),

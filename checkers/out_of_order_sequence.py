@@ -107,7 +107,7 @@ def _check(group: Group) -> Findings:
         findings(
             rows, jumps, lambda each: _describe(group, each), lambda each: _labels(group, each)
         ),
-        "no producer wrote two records in one epoch, so a broken sequence could not show",
+        "no producer wrote two records in one epoch, so a broken sequence could not be detected",
         given=bool(group.logs.get(FINAL)) and bool(group.table("sends").num_rows),
     )
 
@@ -176,8 +176,9 @@ def _describe(group: Group, jump: Jump) -> Anomaly:
         group,
         NAME,
         sentence=f"in the log of {listed(jump.nodes)}, {group.place} has sequence {jump.sequence}"
-        f" of producer {jump.producer} (epoch {jump.producer_epoch}) at offset {jump.offset}, next"
-        f" after its sequence {jump.before} at {jump.before_offset}",
+        f" of producer {jump.producer} (epoch {jump.producer_epoch}) at offset"
+        f" {jump.offset}, directly after its sequence {jump.before} at offset"
+        f" {jump.before_offset}",
         evidence={
             "sequence": jump.sequence,
             "sequence_before": jump.before,
@@ -204,18 +205,22 @@ def _why(group: Group, found: Anomaly) -> str:
     others = [name for name, log in logs.items() if name not in nodes and log.end > found.offset]
     if others:
         return (
-            f"{verb(others, 'has', 'have')} it otherwise, so the copy of {listed(nodes)} is wrong"
+            f"{verb(others, 'has', 'have')} a different record there, so the copy of"
+            f" {listed(nodes)} is wrong"
         )
     leader = leader_text(group, number_in(found, "leader_epoch"))
     stored = [at for log in logs.values() for at in _places(log, producer, sequence)]
     earlier = min((at for at in stored if at < found.offset), default=NONE)
     if earlier >= 0:
         return (
-            f"{leader} had sequence {sequence} at offset {earlier}, and took it again as a new one"
+            f"{leader} had sequence {sequence} at offset {earlier}, and accepted it again as a"
+            " new record"
         )
     if sequence <= before:
-        return f"{leader} took a number below one that its log has"
-    return f"{leader} stored it though its log lacks {_missing(before, sequence)} before it"
+        return f"{leader} accepted a sequence below one that its log already has"
+    return (
+        f"{leader} stored the record although its log lacks {_missing(before, sequence)} before it"
+    )
 
 
 def _missing(before: int, sequence: int) -> str:

@@ -122,10 +122,10 @@ def _why(group: Group, found: Anomaly) -> str:
     right = others(reads_of(group, offset, [value_at(group, offset)]), op_id, what="that")
     who = server(group, value, {op_id: number_in(found, "time_ns")})
     why_not = doubt(group, offset, NONE)
-    stored = f", or it was stored there and is gone, as {why_not}" if why_not else ""
+    stored = f", or it was stored there and was then lost: {why_not}" if why_not else ""
     return (
-        f"{who} or the client gave it to the reader{stored}: the logs hold {instead} there"
-        f"{f', and {right}' if right else ''}; {origin}"
+        f"{who} or the client returned it to the reader{stored}: the logs hold {instead}"
+        f" there{f', and {right}' if right else ''}; {origin}"
     )
 
 
@@ -145,16 +145,16 @@ def _stored(log: ReplicaLog, offset: int, group: Group) -> str:
     twins = np.flatnonzero(same & (log.sequences == sequence) & (log.offsets != offset))
     if producer >= 0 and len(twins):
         return (
-            f"{leader} stored it under producer {producer}'s sequence {sequence}, which the record"
-            f" at {int(log.offsets[twins[0]])} has"
+            f"{leader} stored it under sequence {sequence} of producer {producer}, which the"
+            f" record at offset {int(log.offsets[twins[0]])} also has"
         )
     ours = producer >= 0 and bool(sent_here(group, log.values[same]).any())
     if ours:
         return (
             f"{leader} stored it as sequence {sequence} of producer {producer}, whose other"
-            " records this run's clients sent: that client's library or the broker made it"
+            " records this run's clients sent: that client's library or the broker created it"
         )
-    return f"{leader} stored it; a client that the record does not know, or the broker, made it"
+    return f"{leader} stored it; an unrecorded client or the broker created it"
 
 
 CHECKER = Checker(
@@ -178,10 +178,10 @@ CHECKER = Checker(
     ),
     check=_check,
     promise=Promise.LOG,
-    compares="polled records, looked for among what was sent",
+    compares="polled records, searched for among the sent messages",
     chapter=Chapter.CLIENTS,
-    looks_for="a value read that no client sent, or that belongs to another partition; also a"
-    " record that is none of ours. With a cut stream, the value also lies in no range"
-    " that a worker had reserved",
-    waits="a late reader may be given what has left the window",
+    looks_for="a value that was read although no client sent it, or that belongs to another"
+    " partition; also a record that is not of this run. If a stream is cut off, the"
+    " value is also outside of all ranges that workers had reserved",
+    waits="a late reader may get a value that has left the window",
 )

@@ -70,13 +70,13 @@ SKIP, INT_SKIP = "poll-skip", "int-poll-skip"
 NONMONOTONIC, INT_NONMONOTONIC = "nonmonotonic-poll", "int-nonmonotonic-poll"
 _GOING_BACK = {NONMONOTONIC, INT_NONMONOTONIC}
 _SHOWN = 10
-_ONCE = "no reader was given a record from a position that is known"
-_ALONE = "no op was given two records of one partition"
+_ONCE = "no reader got a record from a known position"
+_ALONE = "no op got two records of one partition"
 _UNSHOWN = {
-    SKIP: f"{_ONCE}, so a skip could not show",
-    NONMONOTONIC: f"{_ONCE}, so a step back could not show",
-    INT_SKIP: f"{_ALONE}, so a skip inside of an op could not show",
-    INT_NONMONOTONIC: f"{_ALONE}, so a step back inside of an op could not show",
+    SKIP: f"{_ONCE}, so a skip could not be detected",
+    NONMONOTONIC: f"{_ONCE}, so a step back could not be detected",
+    INT_SKIP: f"{_ALONE}, so a skip inside of an op could not be detected",
+    INT_NONMONOTONIC: f"{_ALONE}, so a step back inside of an op could not be detected",
 }
 
 
@@ -233,8 +233,8 @@ class _Story:
         return anomaly_at(
             self.group,
             self.name,
-            sentence=f"process {row['process']}, {stood}, was given offset {row['offset']} next, in"
-            f" op {row['op_id']} at {seconds(row['invoke_ns'])}: {told}",
+            sentence=f"process {row['process']}, {stood}, got offset {row['offset']} next, in op"
+            f" {row['op_id']} at {seconds(row['invoke_ns'])}: {told}",
             evidence={
                 "process": row["process"],
                 "op_id": row["op_id"],
@@ -252,7 +252,7 @@ class _Story:
 
     def _jump(self, after: int, offset: int) -> tuple[str, Evidence]:
         if self.order is None:
-            return f"{after + 1 - offset} back", {}
+            return f"a step back of {after + 1 - offset}", {}
         skipped = _skipped(self.group, self.order, after, offset)
         count = len(skipped[0])
         offsets, values = (each[:_SHOWN].tolist() for each in skipped)
@@ -262,7 +262,7 @@ class _Story:
         ]
         more = f" and {count - len(named)} more" if count > len(named) else ""
         records = "a committed record" if count == 1 else f"{count} committed records"
-        return f"it jumped over {records}: {', '.join(named)}{more}", {
+        return f"it skipped {records}: {', '.join(named)}{more}", {
             "skipped": count, "skipped_offsets": offsets, "skipped_values": values,
         }  # fmt: skip
 
@@ -282,7 +282,7 @@ _POLLS = (
     "truncations",
 )  # fmt: skip
 _ALL = (*_POLLS, "final_reads")
-_STEPS = "steps of readers from where they stood to their next record"
+_STEPS = "steps of readers from their position to their next record"
 _INNER_STEPS = "pairs of records that follow one another in an op"
 
 
@@ -290,8 +290,8 @@ def _why(group: Group, found: Anomaly) -> str:
     """Explain the probable cause: why a reader went back or skipped records."""
     if found.evidence.get("across_rebalance"):
         return (
-            "its group was rebalanced in between: a member goes on from what its group had"
-            " committed"
+            "its group was rebalanced in between: a member continues at the committed offset of"
+            " its group"
         )
     value, op_id = number_in(found, "value"), number_in(found, "op_id")
     if found.name in _GOING_BACK:
@@ -311,7 +311,7 @@ def _why(group: Group, found: Anomaly) -> str:
 def _unmoved(found: Anomaly) -> str:
     """Return a phrase: no seek or assignment lay between two polls; "" within one op."""
     between = number_in(found, "previous_op_id") not in {NONE, number_in(found, "op_id")}
-    return "; no seek or assignment lay between" * between
+    return "; no seek or assignment happened in between" * between
 
 
 def _left_out(group: Group, found: Anomaly, who: str) -> str:
@@ -322,22 +322,22 @@ def _left_out(group: Group, found: Anomaly, who: str) -> str:
     if own.any() and own.all():
         nodes = [log.node for log in final_logs(group) if log.holds(offsets, values).all()]
         return Proved(
-            f"op {number_in(found, 'op_id')} itself returned {it}, out of place: {who} gave records"
-            f" in another order than the log's{_because(f'{hold(nodes)} {it}' * bool(nodes))}"
+            f"op {number_in(found, 'op_id')} itself returned {it} in the wrong place: {who} changed"
+            f" the order of the log{_because(f'{hold(nodes)} {it}' * bool(nodes))}"
         )
     offsets, values = offsets[~own], values[~own]
     it = "it" if len(offsets) == 1 else "them"
     nodes = [log.node for log in final_logs(group) if log.holds(offsets, values).all()]
     if not len(offsets):
-        return f"{who} left out what it jumped over"
+        return f"{who} omitted the skipped records"
     offset, value = int(offsets[0]), int(values[0])
     if final_logs(group) and not nodes_at(group, offset, value):
-        return f"no log that was read holds {group.facts.name_of(value)} at {offset}"
+        return f"no log that was read holds {group.facts.name_of(value)} at offset {offset}"
     marker = marker_behind(group, offset, value) if it == "it" else ""
     got = _others(group, found, offsets, values)
     because = _because(f"{hold(nodes)} {it}" * bool(nodes), got, marker)
-    aborted = " or took its transaction for aborted" if marker and _committed(group, found) else ""
-    return f"{who} left {it} out{aborted}{because}{_unmoved(found)}"
+    aborted = " or treated its transaction as aborted" * bool(marker and _committed(group, found))
+    return f"{who} omitted {it}{aborted}{because}{_unmoved(found)}"
 
 
 def _returned(group: Group, offsets: Ints, values: Ints, op_id: int) -> Mask:
@@ -373,7 +373,7 @@ def _others(group: Group, found: Anomaly, offsets: Ints, values: Ints) -> str:
     early = np.bincount(places[np.isin(ops, before)], minlength=len(offsets)).min()
     told = others(whole, op_id, read_ns, what="all of them")
     told = told or f"no other read returned {'all of ' * bool(len(ops))}them"
-    return f"{told}; {early} reads or more had returned each before" if early > 1 else told
+    return f"{told}; at least {early} reads had returned each of them before" if early > 1 else told
 
 
 def _is_member(group: Group, found: Anomaly) -> bool:
@@ -390,13 +390,14 @@ def _went_back(group: Group, found: Anomaly, who: str) -> str:
     if before >= 0 and log is not None and not nodes_at(group, stood, before):
         gone = cut_off(group, record_at(group, before, stood))
         how = f": it {gone}" if gone else ""
-        return f"{group.facts.name_of(before)}, on which it stood, is in no log that was read{how}"
+        name = group.facts.name_of(before)
+        return f"{name}, the reader's last record, is in no log that was read{how}"
     if offset == group.log_start and _is_member(group, found) and not found.name.startswith("int"):
         beyond = [each.node for each in final_logs(group) if each.at(stood) is not None]
-        reach = f", though {hold(beyond)} offset {stood}, where it stood" if beyond else ""
+        reach = f", although {hold(beyond)} offset {stood}, the reader's position" if beyond else ""
         return (
-            f"{who} or the client took it back to the log's start, as for a position that is out of"
-            f" range{reach}{_unmoved(found)}"
+            f"{who} or the client reset the reader to the log's start, as for a position that is"
+            f" out of range{reach}{_unmoved(found)}"
         )
     nodes = [
         each.node
@@ -405,20 +406,20 @@ def _went_back(group: Group, found: Anomaly, who: str) -> str:
         if int((each.values == value).sum()) == 1
     ]
     because = _because(
-        f"{hold(nodes)} offset {offset} once" * bool(nodes),
+        f"{hold(nodes)} the value of offset {offset} only once" * bool(nodes),
         others(reads_of(group, offset, [value]), number_in(found, "op_id")),
     )
-    return f"{who} answered out of order, or the client did{because}{_unmoved(found)}"
+    return f"{who} or the client returned records out of order{because}{_unmoved(found)}"
 
 
 SKIP_CHECKER = Checker(
     name=SKIP,
     why=_why,
     words=Words(
-        one="read jumped over a committed record",
-        many="reads jumped over committed records",
+        one="read skipped a committed record",
+        many="reads skipped committed records",
         means="A reader continued after a committed record that it had not got.",
-        promise="A reader gets every committed record between two that it gets.",
+        promise="A reader gets every committed record between two records that it gets.",
         explains={"int-poll-skip": SAME_OP},
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -460,10 +461,10 @@ INT_SKIP_CHECKER = Checker(
     name=INT_SKIP,
     why=_why,
     words=Words(
-        one="read jumped over a committed record in itself",
-        many="reads jumped over committed records in themselves",
-        means="One poll returned records on both sides of a committed one, and not that one.",
-        promise="A reader gets every committed record between two that it gets.",
+        one="read skipped a committed record within one operation",
+        many="reads skipped committed records within one operation",
+        means="One poll skipped a committed record between the records that it returned.",
+        promise="A reader gets every committed record between two records that it gets.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=_ALL,
@@ -481,8 +482,8 @@ INT_NONMONOTONIC_CHECKER = Checker(
     name=INT_NONMONOTONIC,
     why=_why,
     words=Words(
-        one="read went backwards in itself",
-        many="reads went backwards in themselves",
+        one="read went backwards within one operation",
+        many="reads went backwards within one operation",
         means="One poll returned a record after a record of a higher offset.",
         promise="A reader only goes forward.",
     ),

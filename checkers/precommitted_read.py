@@ -53,8 +53,8 @@ def _check(group: Group) -> Findings:
     found = findings(_read_on(group), _precommitted(group), lambda read: _describe(group, read))
     return could_not_show(
         found,
-        "no transaction got anything of a partition that it had sent to before, so a read of its"
-        " own uncommitted sends could not show",
+        "no transaction read from a partition that it had sent to before, so a read of its own"
+        " uncommitted sends could not be detected",
         given=bool(present(group.table("sends"), "value").any()),
     )
 
@@ -79,17 +79,17 @@ def _why(group: Group, found: Anomaly) -> str:
     offset = number_in(found, "offset")
     who = fetched_from(group, op_span(group, "polls", number_in(found, "op_id")), offset)
     marker = int(ends_of(group.final_log, np.array([offset])).markers[0])
-    behind = f" (its marker stands at {marker})" if marker >= 0 else ""
+    behind = f" (its marker is at offset {marker})" if marker >= 0 else ""
     aborted = left_out_aborted(group, number_in(found, "op_id"))
     client = ", or the client fetched without read_committed"
     if aborted:  # A client drops aborted records only with read_committed.
         client = (
-            f"; the client did fetch read_committed: op {aborted[0]} left out the aborted record at"
-            f" {aborted[1]}"
+            f"; the client did fetch read_committed: op {aborted[0]} skipped the aborted record"
+            f" at offset {aborted[1]}"
         )
     said = (
-        f"{f'{who},' if who else 'a broker'} served the record while its transaction was open"
-        f"{behind}, so above the last stable offset{client}"
+        f"{f'{who},' if who else 'a broker'} served the record while its transaction was"
+        f" open{behind}, and thus above the last stable offset{client}"
     )
     return Proved(said) if who else said
 
@@ -100,7 +100,7 @@ CHECKER = Checker(
     words=Words(
         one="transaction read its own uncommitted write",
         many="transactions read their own uncommitted writes",
-        means="A read_committed transaction got a value that it had sent and not committed yet.",
+        means="A read_committed transaction got a value that it had sent but not yet committed.",
         promise="A read_committed transaction does not read its own uncommitted records.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -108,7 +108,7 @@ CHECKER = Checker(
     check=_check,
     applies=_applies,
     promise=Promise.TRANSACTIONS,
-    compares="sends of transactions that read on in the same partition",
+    compares="sends of transactions that later read from the same partition",
     chapter=Chapter.TRANSACTIONS,
     of_histories=True,
     looks_for="values that an op read (read_committed), compared with values that it sent itself",

@@ -112,11 +112,11 @@ class Proof(StrEnum):
 class Waits(StrEnum):
     """Common reasons why a check must wait for the run's end."""
 
-    BUDGET = "its budget counts from the last heal"
+    BUDGET = "its time budget starts at the last heal"
     BEFORE = "it compares with rows that have left the window"
     STOPPED = "it needs the files of stopped nodes"
-    LATER = "an answer that excuses it may still come"
-    CYCLES = "a cycle goes through all partitions and the whole run"
+    LATER = "a later answer may still excuse the anomaly"
+    CYCLES = "a cycle may involve all partitions and the whole run"
 
 
 class During(StrEnum):
@@ -154,7 +154,7 @@ class Findings:
         beyond: The number of further anomalies, by their labels.
         gaps: Sentences that name missing input. With any gap, the best possible verdict is unknown.
         unshown: Sentences about anomalies that this run could not show, with the reason, although
-            the run is sound. Example: "no send failed, so an aborted read could not show". If
+            the run is sound. Example: "no send failed, so an aborted read could not be detected". If
             `rows` is 0 and `unshown` is empty, the best possible verdict is unknown.
     """
 

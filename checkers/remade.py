@@ -118,8 +118,13 @@ def _gaps(group: Group, topic: RemadeTopic, leader: str, *, acked: bool) -> tupl
             return ()
         return (f"no record of the last incarnation of {group.place} was acknowledged",)
     if not leader:
-        return (f"no broker named a leader of {group.place}, so there is no log to judge by",)
-    return (f"the log of {group.place} on {leader}, its last leader, is not there",)
+        return (
+            (
+                f"no broker reported a leader of {group.place}, so the log to compare with is"
+                " unknown"
+            ),
+        )
+    return (f"the log of {group.place} on {leader}, its last leader, is missing",)
 
 
 def _unsound(group: Group, lack: Lack) -> tuple[str, ...]:
@@ -131,7 +136,7 @@ def _unsound(group: Group, lack: Lack) -> tuple[str, ...]:
 
 def _describe(group: Group, leader: str, lack: Lack) -> Anomaly:
     found_on = _nodes_with(group, lack.value)
-    there = f", but is in that of {', '.join(found_on)}" if found_on else ""
+    there = f", but is in the log of {', '.join(found_on)}" if found_on else ""
     return anomaly_at(
         group,
         lost_write.NAME,
@@ -152,7 +157,7 @@ def _describe(group: Group, leader: str, lack: Lack) -> Anomaly:
 def _subject(group: Group, lack: Lack) -> str:
     return (
         f"value {lack.value}, acknowledged at offset {lack.offset} of {group.place} (topic id"
-        f" {group.topic_id}, which a fault made again)"
+        f" {group.topic_id}, which a fault recreated)"
     )
 
 
@@ -165,7 +170,7 @@ def _why(group: Group, found: Anomaly) -> str:
     """Return a phrase that names the logs with the record, or states that no log has it."""
     logs, leader = group.logs.get(FINAL, {}), _leader(group)
     if nodes := texts_in(found, "found_on"):
-        return f"{hold(nodes)} it, and its leader's does not"
+        return f"{hold(nodes)} it, but the last leader's log does not"
     lack = [f"{hold(sorted(logs), 'lack')} it"] if logs else []
     return " and ".join([*lack, *([] if leader in logs else [f"{leader} has no log of the topic"])])
 
@@ -242,8 +247,8 @@ def _describe_copies(group: Group, leader: str, lack: Lack) -> Anomaly:
         group,
         under_replicated.NAME,
         sentence=f"{_subject(group, lack)}, is in the log of the last leader {leader}, but not at"
-        f" that offset in {logs} of {listed(lacking)}, which {were} in sync by the leader's last"
-        " report",
+        f" that offset in {logs} of {listed(lacking)}, which {were} in sync according to"
+        " the leader's last report",
         evidence={
             "value": lack.value,
             "offset": lack.offset,
@@ -260,13 +265,13 @@ def _why_copies(group: Group, found: Anomaly) -> str:
     """Return a phrase with the ends of the logs that lack the record."""
     logs = group.logs.get(FINAL, {})
     ends = [
-        f"{node}'s log of it ended at {logs[node].end}"
+        f"{node}'s log of the new topic ended at {logs[node].end}"
         if node in logs
-        else f"{node} had no log of it"
+        else f"{node} had no log of the new topic"
         for node in texts_in(found, "lacking")
     ]
     return (
-        f"a fault made {group.topic} again (topic id {group.topic_id}) while a broker was down;"
+        f"a fault recreated {group.topic} (topic id {group.topic_id}) while a broker was down;"
         f" when the brokers had stopped, {' and '.join(ends)}"
     )
 
@@ -278,7 +283,7 @@ CHECKER = replace(
     check=_check,
     tables=("leadership", "replica_records", "replica_states"),
     applies=lambda facts: bool(facts.remade),
-    compares="acknowledged records of a recreated topic, looked for in the last leader's log",
+    compares="acknowledged records of a recreated topic, searched for in the last leader's log",
     looks_for="the same for a topic that a fault recreated: an acknowledged record of its last"
     " incarnation that is not in the last leader's log",
     meanwhile=None,
@@ -291,7 +296,7 @@ COPIES_CHECKER = replace(
     check=_check_copies,
     tables=CHECKER.tables,
     applies=CHECKER.applies,
-    compares="acknowledged records of a recreated topic, looked for in the logs of the last ISR",
+    compares="acknowledged records of a recreated topic, searched for in the logs of the last ISR",
     looks_for="the same for a topic that a fault recreated: an acknowledged record that the last"
     " leader has, and that another member of the last ISR lacks",
 )

@@ -46,8 +46,8 @@ def _check(group: Group) -> Findings:
             lambda at: _describe(group, found, at),
             lambda _: labels_of(group),
         ),
-        "no transaction that handled an input committed, so one that is handled twice could not"
-        " show",
+        "no transaction that handled an input committed, so an input that was handled twice could"
+        " not be detected",
     )
 
 
@@ -66,8 +66,8 @@ def _describe(group: Group, found: Handled, at: int) -> Anomaly:
 def _why(group: Group, found: Anomaly) -> str:
     led = coordinated(group, numbers_in(found, "op_ids"))
     return (
-        f"{led}: the second transaction began at a position from before the first, or came from a"
-        " member that the group had replaced"
+        f"{led}: the second transaction began at a position from before the first one, or came"
+        " from a member that the group had already replaced"
     )
 
 

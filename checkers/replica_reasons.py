@@ -180,10 +180,10 @@ def stop_text(group: Group, node: str, end: int) -> str:
     final = select(states, mine & equal(states, "snapshot", FINAL))
     mark = int(ints(final, "high_watermark").max(initial=NONE))
     if mark > end:
-        return f"clean stop after it had written its high watermark {mark} down, or afterwards"
+        return f"clean stop after it had written its high watermark {mark} to disk, or afterwards"
     if mark < 0 or not _knew_beyond(group, node, end):
         return "clean stop, or afterwards"
-    return f"clean stop, before it wrote its high watermark {mark} down"
+    return f"clean stop, before it wrote its high watermark {mark} to disk"
 
 
 def _knew_beyond(group: Group, node: str, end: int) -> bool:
@@ -229,16 +229,17 @@ def fate(group: Group, node: str, offset: int) -> str:
             return ""
         none = ", and no truncation of it was recorded since" if not cuts else ""
         return (
-            f"{node}'s log still ended at {had[1]} at {seconds(had[0])}{none}: {node} lost the end"
-            f" in its {stop_text(group, node, log.read_end if log is not None else offset)}"
+            f"{node}'s log end offset was still {had[1]} at {seconds(had[0])}{none}: {node} lost"
+            " the end of its log in its"
+            f" {stop_text(group, node, log.read_end if log is not None else offset)}"
         )
     if cuts:
         return ", or ".join(cut_text(each) for each in cuts)
     if had is None:
         return ""
     return (
-        f"{node}'s log ended at {had[1]} at {seconds(had[0])} and at {later[0][1]} at"
-        f" {seconds(later[0][0])}, without a truncation that was recorded"
+        f"{node}'s log end offset was {had[1]} at {seconds(had[0])}, then {later[0][1]} at"
+        f" {seconds(later[0][0])}, but no truncation was recorded"
     )
 
 
@@ -283,23 +284,23 @@ def wrong_copy(
     epoch, leaders = pair[0].epoch, leaders_of(group, pair[0].epoch)
     if len(leaders) > 1:
         return (
-            f"{listed(leaders)} were both named as leader of epoch {epoch}, so each may have"
-            " written a record of its own"
+            f"{listed(leaders)} were both reported as leader of epoch {epoch}, so each may have"
+            " written its own record"
         )
-    led = f"{leaders[0]} alone led epoch {epoch}" if leaders else ""
-    led = led or f"the record does not show who led epoch {epoch}"
+    led = f"only {leaders[0]} led in epoch {epoch}" if leaders else ""
+    led = led or f"the run's record does not show the leader of epoch {epoch}"
     sent = acknowledged_at(group, offset)
     pair.sort(key=lambda side: (side.value in sent, len(side.nodes)), reverse=True)
     good, bad = pair
     if good.value != bad.value and bad.value in sent:
         who = leaders[0] if leaders else "its leader"
         return (
-            f"{led}, and both were acknowledged there: {who} gave one offset to two messages, or"
-            " another broker took one without leading"
+            f"{led}, and both records were acknowledged there: {who} assigned one offset to two"
+            " messages, or another broker accepted one without being the leader"
         )
     by_sender = good.value in sent and bad.value not in sent
     if not by_sender and len(good.nodes) == len(bad.nodes):
-        return f"{led}, so one of the copies was changed; no third copy shows which"
+        return f"{led}, so one of the copies was changed; no third copy shows which one"
     numbers = {written_by(logs[node], at) for node in (*good.nodes, *bad.nodes)
                if (at := logs[node].at(offset)) is not None}  # fmt: skip
     alike = len(numbers) == 1 and good.value != bad.value  # A retry has the same value.
@@ -323,15 +324,15 @@ def _changed_copy(
     whose = listed(bad.nodes)
     if leaders and leaders[0] in bad.nodes:
         return (
-            f", and {verb(good.nodes, 'holds', 'hold')} what {leaders[0]} had written then:"
+            f", and {verb(good.nodes, 'holds', 'hold')} the record that {leaders[0]} had written:"
             f" {leaders[0]}'s own copy was changed afterwards"
         )
     if number[0] >= 0 <= number[2]:
         return (
             f"; {agree} agree, and the copy of {whose} has the same producer and sequence"
-            f" ({number[0]}, {number[2]}): it was copied, and changed on {whose}"
+            f" ({number[0]}, {number[2]}): the record was copied, and then changed on {whose}"
         )
-    wrote = f", or {whose} wrote it without leading" if leaders else ""
+    wrote = f", or {whose} wrote it without being the leader" if leaders else ""
     return f"; {agree} agree, so the copy of {whose} was changed{wrote}"
 
 
@@ -371,9 +372,9 @@ def had_not_got(group: Group, node: str, mark: int, *, since_ns: int, by: int, e
     isrs = [each.isr for each in undisputed(group) if each.epoch == epoch]
     in_isr = bool(isrs) and all(int(node[1:]) in isr for isr in isrs)
     return (
-        f"its log ended at {ends[at]} at {seconds(int(times[at]))}, after that announcement, and no"
-        " truncation of it is recorded: it had not got that far by then"
-        f"{f', so n{by} announced it without a replica of its ISR' * in_isr}"
+        f"its log end offset was {ends[at]} at {seconds(int(times[at]))}, after that"
+        " announcement, and no truncation of its log is recorded: it did not yet have these"
+        f" records{f', so n{by} announced them although a replica of its ISR lacked them' * in_isr}"
     )
 
 
@@ -398,5 +399,5 @@ def began_short(group: Group, epoch: int, mark: int, announced: tuple[int, int, 
     if not_got := had_not_got(group, node, mark, since_ns=since_ns, by=by, epoch=before):
         told.append(not_got)
     elif seen and seen[-1][1] < mark:
-        told.append(f"its log was seen to end at {seen[-1][1]} at {seconds(seen[-1][0])}")
+        told.append(f"its log end offset was {seen[-1][1]} at {seconds(seen[-1][0])}")
     return "".join(f"; {each}" for each in told)

@@ -46,10 +46,10 @@ def too_large(runs: Mapping[Path, RunFacts], free_bytes: int | None = None) -> I
             topic, _, partition = place
             what = f"partition {topic}-{partition}" if partition >= 0 else "the list of operations"
             yield (
-                f"{facts.run_id}: {what} has {rows[place]:,} rows, which take some"
-                f" {needs[place] / 2**30:.1f} GiB of memory, and {free / 2**30:.1f} GiB are"
-                " free: the kernel may kill the check. Judge it on a machine with more memory; next"
-                " time, spread the load over more partitions"
+                f"{facts.run_id}: {what} has {rows[place]:,} rows, which need about"
+                f" {needs[place] / 2**30:.1f} GiB of memory, but only {free / 2**30:.1f} GiB are"
+                " free: the kernel may kill the check. Check the run on a machine with more"
+                " memory; next time, spread the load over more partitions"
             )
 
 

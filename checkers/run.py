@@ -141,7 +141,7 @@ def started(
     if engine == "local":
         return LocalEngine()
     if engine != "spark":
-        raise EngineError(f"the engine {engine!r} is none of {', '.join(ENGINES)}")
+        raise EngineError(f"unknown engine {engine!r}; use one of {', '.join(ENGINES)}")
     from checkers.spark.engine import spark_engine  # noqa: PLC0415 - only who uses Spark pays for it
 
     return spark_engine(spark_master, warm=warm)

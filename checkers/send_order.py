@@ -70,7 +70,10 @@ INT_SKIP = "int-send-skip"
 def _check_order(group: Group) -> Findings:
     steps = send_steps(group)
     found = _findings(group, NONMONOTONIC, _backward(group, steps), rows=len(steps.at))
-    why = "no process sent to one partition in two ops, so sends in the wrong order could not show"
+    why = (
+        "no process sent to one partition in two ops, so sends in the wrong order could not be"
+        " detected"
+    )
     return could_not_show(found, why, given=_written(group))
 
 
@@ -78,7 +81,8 @@ def _check_inner_order(group: Group) -> Findings:
     steps = _inside(group)
     found = _findings(group, INT_NONMONOTONIC, _backward(group, steps), rows=len(steps.at))
     why = (
-        "no op sent two messages to one partition, so a wrong order inside of an op could not show"
+        "no op sent two messages to one partition, so a wrong order inside of an op could not be"
+        " detected"
     )
     return could_not_show(found, why, given=_written(group))
 
@@ -88,7 +92,10 @@ def _check_inner_skips(group: Group) -> Findings:
     offsets = ints(group.table("sends"), "offset")[steps.at]
     skips = group.view(version_order).between(steps.after, offsets) > 0
     found = _findings(group, INT_SKIP, steps.where(skips), rows=len(steps.at))
-    why = "no op sent two messages to one partition, so that others lie between could not show"
+    why = (
+        "no op sent two messages to one partition, so other messages between them could not be"
+        " detected"
+    )
     return could_not_show(found, why, given=_written(group))
 
 
@@ -238,8 +245,9 @@ class _Story:
             self.name,
             sentence=f"process {later['process']} sent {name_of(earlier['value'])} in op"
             f" {earlier['op_id']}, acknowledged at offset {earlier['offset']} of"
-            f" {self.group.place}, and after it {name_of(later['value'])} {then}, acknowledged at"
-            f" offset {later['offset']} at {seconds(later['complete_ns'])}",
+            f" {self.group.place}, and then {name_of(later['value'])} {then},"
+            f" acknowledged at offset {later['offset']} at"
+            f" {seconds(later['complete_ns'])}",
             evidence={
                 "process": later["process"],
                 "op_id": later["op_id"],
@@ -268,10 +276,12 @@ _ASKED_FOR = {
     Excuse.RETRIES: (
         "its producer is not idempotent, so a later request may overtake one that is retried"
     ),
-    Excuse.NEW_EPOCH: "its producer took another epoch, and sent again behind later messages",
+    Excuse.NEW_EPOCH: (
+        "its producer changed to another epoch, and resent the message after later messages"
+    ),
     Excuse.SEQUENCE: (
-        "librdkafka used a sequence number twice, so a broker acknowledged it in the place of an"
-        " earlier record"
+        "librdkafka used a sequence number twice, so a broker acknowledged the message as if it"
+        " were an earlier record"
     ),
 }
 _NAMED = 3
@@ -287,12 +297,12 @@ def _between(group: Group, found: Anomaly) -> str:
     among = set(processes[(offsets > low) & (offsets < high)].tolist())
     theirs = sorted(among - {number_in(found, "process"), NONE})
     if not theirs:
-        return "other writers' messages came between, as no promise keeps them from it"
+        return "messages of other writers are in between; no promise prevents this"
     more = f" and {len(theirs) - _NAMED} more" if len(theirs) > _NAMED else ""
     named = ", ".join(map(str, theirs[:_NAMED]))
     return (
-        f"messages of process {named}{more} came between: writers take turns in a log, and no"
-        " promise keeps them from it"
+        f"messages of process {named}{more} are in between: several writers write to one log, and"
+        " no promise prevents this"
     )
 
 
@@ -313,14 +323,17 @@ def out_of_order(group: Group, found: Anomaly) -> str:
     if all(holders):
         (one, at), (two, lower) = first, second
         return (
-            f"two logs went apart: {hold(holders[0])} {group.facts.name_of(one)} at {at}, and"
-            f" {hold(holders[1])} {group.facts.name_of(two)} at {lower}"
+            f"two logs diverged: {hold(holders[0])} {group.facts.name_of(one)} at offset {at},"
+            f" and {hold(holders[1])} {group.facts.name_of(two)} at offset {lower}"
         )
     if all(reads_of(group, offset, [value]) for value, offset in (first, second)):
-        return "readers got both at these offsets, so the answers were right and the log is wrong"
+        return (
+            "readers got both messages at these offsets, so the acknowledgements were right"
+            " and the log is wrong"
+        )
     return (
-        "the log was cut back in between, or an answer named a wrong offset; without the last"
-        " leader's log the record does not show which"
+        "the log was truncated in between, or an answer had a wrong offset; without the last"
+        " leader's log, the run's record does not show which"
     )
 
 
@@ -348,9 +361,11 @@ def _not_there(group: Group, value: int, offset: int) -> str:
     if mine and log_with(group, offset, value) is None and not doubt(group, offset, mine.sent_ns):
         return Proved(
             f"{answerer(group, mine.sent_ns, mine.acked_ns)} or {LIBRARY} acknowledged {name} at"
-            f" {offset}, though no log holds it and none was cut there"
+            f" offset {offset}, although no log holds it and no log was truncated there"
         )
-    return f"{name} is not in the log of {log.node}, the last leader: it was cut off, or never kept"
+    return (
+        f"{name} is not in the log of {log.node}, the last leader: it was truncated or never stored"
+    )
 
 
 def _took(group: Group, first: tuple[int, int], second: tuple[int, int]) -> str:
@@ -360,7 +375,9 @@ def _took(group: Group, first: tuple[int, int], second: tuple[int, int]) -> str:
     if there is None:
         return ""
     log, at = there
-    return f"; {leader_of(group, int(log.epochs[at]))} wrote the later message at {second[1]}"
+    return (
+        f"; {leader_of(group, int(log.epochs[at]))} wrote the later message at offset {second[1]}"
+    )
 
 
 def _as_told(group: Group, found: Anomaly, nodes: Sequence[str], pair: tuple[int, int]) -> str:
@@ -372,27 +389,38 @@ def _as_told(group: Group, found: Anomaly, nodes: Sequence[str], pair: tuple[int
         nodes: The nodes whose logs hold both records.
         pair: The offset of the record that was sent first, and of the later record.
     """
-    told = f"{hold(nodes)} both where they were acknowledged"
+    told = f"{hold(nodes)} both messages at their acknowledged offsets"
     log = next(each for each in final_logs(group) if each.node == nodes[0])
     one, two = (log.at(offset) for offset in pair)
     if one is None or two is None:
         return told
     leaders = [leader_of(group, int(log.epochs[at])) for at in (two, one)]
     if leaders[0] != leaders[1]:
-        return Proved(f"{told}: {leaders[0]} wrote the lower one, and {leaders[1]} the upper one")
+        return Proved(
+            f"{told}: {leaders[0]} wrote the message at the lower offset, and"
+            f" {leaders[1]} the message at the higher offset"
+        )
     inside = number_in(found, "op_id") == number_in(found, "previous_op_id")
     (producer, epoch, before), (*other, after) = (written_by(log, at) for at in (one, two))
     if [producer, epoch] == other and producer >= 0:
         if before < after:
             return Proved(
-                f"{told}: {leaders[0]} stored sequence {after} of producer {producer} below its"
-                f" sequence {before}"
+                f"{told}: {leaders[0]} stored sequence {after} of producer {producer} at a lower"
+                f" offset than its sequence {before}"
             )
         if inside:
-            return Proved(f"{told}: {LIBRARY} numbered them in that order ({after}, {before})")
+            return Proved(
+                f"{told}: {LIBRARY} assigned their sequence numbers in that order"
+                f" ({after}, {before})"
+            )
     if inside:
-        return f"{told}: {leaders[0]} stored them in that order, or {LIBRARY} sent them so"
-    return Proved(f"{told}: {leaders[0]} stored a message below one that was acknowledged earlier")
+        return (
+            f"{told}: {leaders[0]} stored them in that order, or {LIBRARY} sent them in that order"
+        )
+    return Proved(
+        f"{told}: {leaders[0]} stored a message at a lower offset than one that was"
+        " acknowledged earlier"
+    )
 
 
 def _checker(
@@ -434,10 +462,10 @@ NONMONOTONIC_CHECKER = _checker(
         explains={"int-nonmonotonic-send": SAME_OP},
     ),
     name=NONMONOTONIC,
-    looks_for="the last send of a process's op and the first of its next one, of those that were"
-    " acknowledged at an offset and not undone",
+    looks_for="the last send of a process's op and the first send of its next op; only sends"
+    " count that were acknowledged at an offset and not undone",
     excuses=TAKES_ACKNOWLEDGED | {Excuse.SEQUENCE},
-    waits="offset-order finds the same by the clock",
+    waits="offset-order finds the same anomaly by the clock",
     compares="pairs of ops of a process with acknowledged sends",
 )
 INT_NONMONOTONIC_CHECKER = _checker(
@@ -451,13 +479,13 @@ INT_NONMONOTONIC_CHECKER = _checker(
     name=INT_NONMONOTONIC,
     looks_for="neighbouring sends of one op",
     excuses=TAKES_ACKNOWLEDGED | WRITES_TWICE | {Excuse.SEQUENCE},
-    waits="which of two copies stays, the last log tells",
+    waits="only the last log shows which of two copies remains",
 )
 INT_SKIP_CHECKER = _checker(
     _check_inner_skips,
     Words(
-        one="operation's messages lie apart",
-        many="operations' messages lie apart",
+        one="operation's messages are not adjacent",
+        many="operations' messages are not adjacent",
         means=(
             "Messages of other operations are between the messages of one operation, which is"
             " always allowed."

@@ -55,20 +55,20 @@ def _check(group: Group) -> Findings:
             lambda at: _describe(group, found, at),
             lambda _: labels_of(group),
         ),
-        "no transaction that handled a second input committed, so one that is skipped could not"
-        " show",
+        "no transaction that handled a second input committed, so a skipped input could not be"
+        " detected",
     )
 
 
 def _describe(group: Group, found: Handled, at: int) -> Anomaly:
     place, offset, value = input_at(found, at)
     ops, reach = found.ops(at, ABORTED), int(found.reach()[at])
-    by = f"only by ops {listed(ops)}, which had no effect" if ops else "by nobody"
+    by = f"only by ops {listed(ops)}, which had no effect" if ops else "by no transaction"
     return anomaly_at(
         group,
         NAME,
         sentence=f"offset {offset} of {place} (value {value}) was handled {by}; committed"
-        f" transactions went on to offset {reach}",
+        f" transactions continued to offset {reach}",
         evidence={
             "place": place,
             "input_offset": offset,
@@ -84,9 +84,9 @@ def _why(group: Group, found: Anomaly) -> str:
     if led:
         return f"{led}: it kept the positions of a transaction whose records were not committed"
     return (
-        "no member recorded that it was given it, though positions went on to"
-        f" {number_in(found, 'reached')}; the record does not show whether a broker left it out, or"
-        " the client"
+        "no member recorded that it got this input, although positions advanced to"
+        f" {number_in(found, 'reached')}; the run's record does not show whether a broker or the"
+        " client skipped it"
     )
 
 
@@ -110,6 +110,6 @@ CHECKER = Checker(
     chapter=Chapter.TRANSACTIONS,
     looks_for="a committed record of an input, below one that a committed transaction handled; no"
     " transaction that handled it took effect",
-    waits="a transaction may still be decided",
+    waits="the outcome of a transaction may still be open",
     excuses=TAKES_RECORDS,
 )

@@ -183,7 +183,7 @@ def _believed(group: Group, to_ns: int) -> tuple[str, ...]:
     for node in words_of(told, "observer"):
         mine = equal(told, "observer", node)
         leader = int(leaders[mine][np.argmax(times[mine])])
-        said.append(f"{node} named {f'broker {leader}' if leader >= 0 else 'nobody'}")
+        said.append(f"{node} named {f'broker {leader}' if leader >= 0 else 'no leader'}")
     return tuple(said)
 
 
@@ -217,8 +217,8 @@ def _led(group: Group, calm_ns: int) -> bool:
 def _unproven(group: Group, calm_ns: int, looks: Ints) -> str:
     looked_s = max(0, int(looks.max(initial=calm_ns)) - calm_ns) / NS_PER_S
     return (
-        f"no leader of {group.place} was seen after the last heal, and the partition was observed"
-        f" for {looked_s:.3f} s; the budget is {group.facts.plan.budgets.election_s:g} s"
+        f"no leader of {group.place} was observed after the last heal, and the observation lasted"
+        f" {looked_s:.3f} s; the budget is {group.facts.plan.budgets.election_s:g} s"
     )
 
 
@@ -237,14 +237,16 @@ def labels(facts: RunFacts, from_ns: int, to_ns: int, budget_s: float) -> Labels
 
 def _describe(group: Group, vacancy: Vacancy) -> Anomaly:
     calm_ns, budget = group.facts.calm_from_ns or 0, group.facts.plan.budgets.election_s
-    believed = f"; by their metadata, {', '.join(vacancy.believed)}" if vacancy.believed else ""
+    believed = (
+        f"; according to their metadata, {', '.join(vacancy.believed)}" if vacancy.believed else ""
+    )
     return anomaly_at(
         group,
         NAME,
         sentence=f"{group.place} had no leader from {seconds(vacancy.from_ns)} to"
         f" {seconds(vacancy.to_ns)}: no broker answered as its leader, and no client was"
-        f" served{believed}; the budget is {budget:g} s from the last heal on, which was"
-        f" at {seconds(calm_ns)}",
+        f" served{believed}; the budget is {budget:g} s from the last heal, at"
+        f" {seconds(calm_ns)}",
         evidence={
             "from_ns": vacancy.from_ns,
             "to_ns": vacancy.to_ns,
@@ -276,31 +278,37 @@ def _why(group: Group, found: Anomaly) -> str:
     if reign and reign.leader < 0:
         candidates, sure = _candidates(group, reign.epoch, span)
         said = (
-            f"by their log the controllers{_led_by(group)} had ended epoch {reign.epoch - 1} and"
-            f" elected no leader since{candidates}{more}"
+            f"according to their log, the controllers{_led_by(group)} had ended epoch"
+            f" {reign.epoch - 1} and had not elected a leader since{candidates}{more}"
         )
         return Proved(said) if sure else said
     chosen = reign.node if reign else ""
     by_log = (
-        f"by their log the controllers had elected {chosen} in epoch {reign.epoch}" if reign else ""
+        f"according to their log, the controllers had elected {chosen} in epoch {reign.epoch}"
+        if reign
+        else ""
     )
     if not brokers and chosen:
         return (
-            f"{by_log}, yet brokers named no leader{_last_named(group, span[1])}, and {chosen} did"
-            f" not answer as one: they did not take over, or did not tell, what was decided{more}"
+            f"{by_log}, but brokers reported no leader{_last_named(group, span[1])}, and {chosen}"
+            " did not answer as the leader: brokers did not adopt this decision, or did not"
+            f" report it{more}"
         )
     if not brokers:
         return (
-            "no broker named a leader; whether the controllers had elected one is not recorded"
-            f"{more}"
+            "no broker reported a leader; the run's record does not show whether the controllers"
+            f" had elected one{more}"
         )
     who = " or ".join(brokers)
     agree = f"{by_log}, and " if brokers == [chosen] else f"{by_log}, but " if chosen else ""
     if down == brokers:
-        return f"{agree}brokers named {who}, which was down all that time{more}"
+        return (
+            f"{agree}brokers reported {who} as the leader, which was down during the whole"
+            f" time{more}"
+        )
     return (
-        f"{agree}brokers named {who}, which did not answer as its leader"
-        f"{_answered(group, brokers, span)}{_refused(group, span)}{more}"
+        f"{agree}brokers reported {who} as the leader, which did not answer as the"
+        f" leader{_answered(group, brokers, span)}{_refused(group, span)}{more}"
     )
 
 
@@ -327,9 +335,9 @@ def _candidates(group: Group, epoch: int, span: tuple[int, int]) -> tuple[str, b
         return ": no broker was in the ISR", False
     if up := [node for node in isr if _was_up_to_the_end(group, node, span)]:
         who = verb(up, "was", "were")
-        return f", though {who} in the ISR and answered Metadata to the end", True
-    late = " to the end" * any(_was_up(group, node, span) for node in isr)
-    return f": no broker of the ISR ({', '.join(isr)}) answered Metadata{late}", False
+        return f", although {who} in the ISR and answered Metadata requests until the end", True
+    late = " until the end" * any(_was_up(group, node, span) for node in isr)
+    return f": no broker of the ISR ({', '.join(isr)}) answered Metadata requests{late}", False
 
 
 def _was_up_to_the_end(group: Group, node: str, span: tuple[int, int]) -> bool:
@@ -364,8 +372,8 @@ def _answered(group: Group, nodes: Sequence[str], span: tuple[int, int]) -> str:
     if up != [*nodes]:
         return ""
     elsewhere = took_elsewhere(group, up[0], span) if len(up) == 1 else ""
-    did = f"answered Metadata and took records of {elsewhere}" if elsewhere else ""
-    return f", though {' and '.join(up)} {did or 'was up and answered Metadata'}"
+    did = f"answered Metadata requests and accepted records for {elsewhere}" if elsewhere else ""
+    return f", although {' and '.join(up)} {did or 'was up and answered Metadata requests'}"
 
 
 def _refused(group: Group, span: tuple[int, int]) -> str:
@@ -386,11 +394,14 @@ CHECKER = Checker(
     words=Words(
         one="time a partition was without a leader for too long",
         many="times a partition was without a leader for too long",
-        means="After all faults were healed, it had no leader for longer than the plan's budget.",
+        means=(
+            "After all faults were healed, the partition had no leader for longer than the"
+            " plan's budget."
+        ),
         promise="After the last heal every partition has a leader within the budget.",
         uncounted="a partition had no leader for too long",
         explains={
-            "unavailable": "a partition without a leader takes no messages",
+            "unavailable": "a partition without a leader accepts no messages",
             "isr-not-restored": "there is no ISR without a leader",
         },
     ),

@@ -108,7 +108,10 @@ def _check(group: Group) -> Findings:
         lambda each: _describe(group, *each),
         lambda each: labels(group.facts, each[1].from_ns, each[1].to_ns, budget_s),
     )
-    why = "no fault ended brokers that others of an ISR could replace, so a takeover could not show"
+    why = (
+        "no fault ended brokers that other members of an ISR could replace, so a missing"
+        " takeover could not be detected"
+    )
     return could_not_show(found, why, given=True)
 
 
@@ -147,12 +150,12 @@ def _why(group: Group, found: Anomaly) -> str:
     if chosen:
         last = chosen[-1]
         return (
-            f"by their log the controllers elected {last.node} in epoch {last.epoch}, and until the"
-            f" end of that time it did not answer as leader{believed}"
+            f"according to their log, the controllers elected {last.node} in epoch {last.epoch},"
+            f" but it did not answer as the leader until the end of that time{believed}"
         )
     if not decided or span[1] >= NEVER_NS:
-        return f"who was elected is not recorded{believed}"
-    return Proved(f"by their log the controllers elected no broker in its place{believed}")
+        return f"the elected leader is not recorded{believed}"
+    return Proved(f"according to their log, the controllers elected no other broker{believed}")
 
 
 CHECKER = Checker(
@@ -162,7 +165,7 @@ CHECKER = Checker(
         one="time no broker took over from a broker that was down",
         many="times no broker took over from a broker that was down",
         means=(
-            "A broker was down, other brokers had its records, and its partitions had no leader."
+            "A broker was down and other brokers had its records, but its partitions had no leader."
         ),
         promise="While a minority is down, a partition gets another leader within the budget.",
         uncounted="no broker took over from a broker that was down",
@@ -174,7 +177,7 @@ CHECKER = Checker(
     applies=_applies,
     premises=(),
     promise=Promise.RECOVERY,
-    compares="times in which a minority was down that others could replace",
+    compares="times in which a minority of the brokers was down and others could replace it",
     chapter=Chapter.LIVENESS,
     looks_for="no sign of a leader for longer than `election_s` while a fault holds a minority of"
     " the brokers down, and others are in the ISR",

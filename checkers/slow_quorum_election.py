@@ -54,7 +54,10 @@ _AWAY = ENDING | {"pause", "isolate", "controller-failover"}
 _ELSEWHERE = frozenset({"preferred-election", "reassignment", "topic-churn"})
 """Faults that do not affect the quorum."""
 _OBSERVER = "observer"
-_WHY = "no controller was seen to lead the quorum, so a time without a leader could not show"
+_WHY = (
+    "no controller was observed to lead the quorum, so a time without a leader could not be"
+    " detected"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +140,7 @@ def _said(group: Group, node: str, from_ns: int, to_ns: int) -> str:
     leader, epoch, at_ns = (
         int(ints(told, name)[-1]) for name in ("leader", "epoch", "observed_ns")
     )
-    return f"{node} named n{leader} in epoch {epoch} at {seconds(at_ns)}"
+    return f"{node} reported n{leader} as leader in epoch {epoch} at {seconds(at_ns)}"
 
 
 def _check(group: Group) -> Findings:
@@ -155,7 +158,7 @@ def _describe(group: Group, vacancy: Vacancy) -> Anomaly:
     budget = group.facts.plan.takeover_s
     away = "no fault was in force"
     if vacancy.away:
-        away = f"faults had taken {listed(vacancy.away)}"
+        away = f"faults had disabled {listed(vacancy.away)}"
     return anomaly_at(
         group,
         NAME,
@@ -180,7 +183,7 @@ def _applies(facts: RunFacts) -> bool:
 def _why(group: Group, found: Anomaly) -> str:  # noqa: ARG001 - as the protocol has it
     said = texts_in(found, "said")
     if not said:
-        return "the record does not have what the others of the quorum were meanwhile"
+        return "the run's record does not show the states of the other quorum members in that time"
     last_ns = number_in(found, "from_ns")
     heard = ", and ".join(said)
     return Proved(f"{heard}: no other controller was elected after {seconds(last_ns)}")
@@ -192,7 +195,7 @@ CHECKER = Checker(
     words=Words(
         one="time the controllers' quorum had no leader for too long",
         many="times the controllers' quorum had no leader for too long",
-        means="A majority of the controllers was free of faults, and elected no leader.",
+        means="A majority of the controllers was free of faults, but elected no leader.",
         promise="While a majority of the controllers is free of faults, one of them leads.",
         uncounted="the controllers' quorum had no leader for too long",
         explains={"slow-election": "without a leading controller no leader is elected"},
@@ -208,6 +211,6 @@ CHECKER = Checker(
     compares="times from one answer of the quorum's leader to the next",
     chapter=Chapter.LIVENESS,
     looks_for="no controller reported that it leads for longer than `election_s`, while faults"
-    " took at most a minority of them",
+    " disabled at most a minority of them",
     waits=Waits.BUDGET,
 )

@@ -392,7 +392,7 @@ def without_tables(facts: RunFacts, names: Iterable[str]) -> RunFacts:
 
 def _unread_sentences(names: frozenset[str]) -> list[str]:
     if names >= frozenset(TABLES) - LATER:
-        return ["there is no record: no table can be read"]
+        return ["the run has no record: no table can be read"]
     return [f"the table {name} cannot be read" for name in TABLES if name in names]
 
 

@@ -328,7 +328,10 @@ def _fell(group: Group, record: Acked, then: Next) -> str:
     own = [each for each in looks_at(group, then.node) if since_ns <= each[0] <= until_ns]
     for (one_ns, one), (two_ns, two) in pairwise(own):
         if one > record.offset >= max(two, 0):
-            return f"its log ended at {one} at {seconds(one_ns)} and at {two} at {seconds(two_ns)}"
+            return (
+                f"its log end offset was {one} at {seconds(one_ns)}, then {two} at"
+                f" {seconds(two_ns)}"
+            )
     return ""
 
 

@@ -9,23 +9,29 @@ leader epoch that decreases. Another is a value that the log holds but no reader
 never listed as a symptom, because it matters most.
 """
 
-WRITTEN_AGAIN = "where a log lost its end, later writes get lower offsets than earlier ones had"
+WRITTEN_AGAIN = "after a log lost its end, later writes get lower offsets than earlier writes had"
 READ_AND_GONE = (
-    "a reader of the cut-off records has a position after the end of the log, and"
-    " continues elsewhere"
+    "a reader of the truncated records has a position after the end of the log, and continues"
+    " elsewhere"
 )
-ABOVE = "what was read and then cut off lies above what later leaders announce"
-TWICE = "an offset that was cut off is given to another value"
-MECHANISM = "it is how the brokers lost it; whether a look at them fell into that time is luck"
-SAME_OP = "it is the same step back, with both sides in one operation"
-TWO_LOGS = "two leaders write two logs, and one of these must be cut off"
-LACKING = "a leader that lacks what is committed announces less, and goes on from there"
+ABOVE = (
+    "records that were read and then truncated are above the high watermarks that later"
+    " leaders announce"
+)
+TWICE = "a truncated offset is assigned to another value"
+MECHANISM = "this is how the brokers lost the message; whether it was observed depends on chance"
+SAME_OP = "this is the same anomaly with both records in one operation"
+TWO_LOGS = "two leaders write two different logs, and one of them must be truncated"
+LACKING = (
+    "a leader that lacks committed records announces a lower high watermark, and continues"
+    " from there"
+)
 
 OF_WRITERS = {
     "offset-order": WRITTEN_AGAIN,
     "nonmonotonic-send": WRITTEN_AGAIN,
     "int-nonmonotonic-send": WRITTEN_AGAIN,
-    "int-send-skip": "messages of one operation are on both sides of the cut",
+    "int-send-skip": "messages of one operation are before and after the truncation",
 }
 """The writers' symptoms of a log that lost its end, by anomaly."""
 OF_READERS = {

@@ -36,8 +36,9 @@ class Taken:
         """The proof as a sentence for the report."""
         (last, at), (following, there) = self.before, self.after
         return (
-            f"its log has sequence {last} of producer {self.producer} at {at} and then {following}"
-            f" at {there}, so it had taken what is missing between"
+            f"its log has sequence {last} of producer {self.producer} at offset {at} and then"
+            f" sequence {following} at offset {there}, so it had accepted the missing sequence in"
+            " between"
         )
 
 

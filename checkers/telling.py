@@ -15,7 +15,7 @@ from checkers.registry import HEADLINES, WORDS
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, AnomalySummary, Example, Words
 
-UNEXPLAINED = "the record does not show why"
+UNEXPLAINED = "the run's record does not show why"
 _TIMES = {
     "told_ns": "at", "read_ns": "at", "completed_ns": "at", "time_ns": "at",
     "later_observed_ns": "at", "acknowledged_ns": "when it was acknowledged, at",
@@ -180,7 +180,9 @@ def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) 
         found = min(may, key=lambda each: (each.offset not in offsets, each.offset), default=None)
         if found is not None:
             first = reason.partition(";")[0]
-            whence = "" if found.cause in {"", UNEXPLAINED} else f"; as to that, {found.cause}"
+            whence = (
+                "" if found.cause in {"", UNEXPLAINED} else f"; the cause of {name}: {found.cause}"
+            )
             at = f" at offset {found.offset}" if found.offset >= 0 else ""
             return f"it may follow from {name}{at}: {first}{whence}"
     return ""

@@ -196,7 +196,7 @@ def _passed(group: Group, value: int, offset: int) -> str:
     first = rows[ended_ns[rows].argmin()]
     op_id, behind = int(ints(polls, "op_id")[first]), int(ints(polls, "value")[first])
     by = passed_over(group, [value], op_id, behind=behind, epoch=int(found[0].epochs[found[1]]))
-    return f"op {op_id} lacked it already, answered by {by.rstrip(',')}" if by != "a broker" else ""
+    return f"op {op_id} already lacked it, answered by {by.rstrip(',')}" if by != "a broker" else ""
 
 
 def _offsets(group: Group, sends: pa.Table) -> Ints:
@@ -268,7 +268,10 @@ def _check(group: Group) -> Findings:
         lambda torn: _describe(group, torn),
         lambda torn: _labels(group.facts, torn),
     )
-    why = "no committed transaction had two records to be read, so half of one could not show"
+    why = (
+        "no committed transaction had two readable records, so a partly read transaction could"
+        " not be detected"
+    )
     return could_not_show(found, why, given=bool(table.num_rows))
 
 
@@ -329,45 +332,52 @@ def _why(group: Group, found: Anomaly) -> str:
     mine = select(table, ints(table, "op_id") == number_in(found, "op_id")).to_pylist()
     shown, hidden = ([each for each in mine if each["shown"] is seen] for seen in (True, False))
     if not hidden:
-        return "its client was answered that it committed, and readers were not given all of it"
+        return (
+            "its client got the answer that it had committed, but readers did not get all of"
+            " its records"
+        )
     first = hidden[0]
     place, node = first["place"], first["leader"]
     given = any(each["given"] for each in hidden)
-    never = "" if given else ", and no read_committed reader was ever given it"
+    never = "" if given else ", and no read_committed reader ever got it"
     broker, passed = (
         first[name].replace("leader of", f"leader of {place} in") for name in ("server", "passed")
     )
     passed = f"; {passed}" * bool(passed)
     left = (
-        f"final reads left the one at {first['offset']} out{never}: {broker} lists it as aborted,"
-        f" or the reader drops it{passed}"
+        f"final reads skipped the record at offset {first['offset']}{never}: {broker} lists it as"
+        f" aborted, or the reader drops it{passed}"
     )
     sibling = next((each for each in shown if _same_end(each, first)), None)
     if sibling:
         return (
-            f"one marker, at offset {first['marker']} of {place}, ends both the record at"
-            f" {sibling['offset']}, which was shown, and the one at {first['offset']}, so both are"
-            f" committed; {left}"
+            f"one marker, at offset {first['marker']} of {place}, ends both the record at offset"
+            f" {sibling['offset']}, which was read, and the record at offset {first['offset']},"
+            f" so both are committed; {left}"
         )
     if first["unended"].startswith("no marker"):
         ended = next((each for each in shown if each["marker"] >= 0 and not each["unended"]), None)
-        own = f", though in {ended['place']} its own stands at {ended['marker']}" if ended else ""
+        own = (
+            f", although in {ended['place']} its marker is at offset {ended['marker']}"
+            if ended
+            else ""
+        )
         return f"in {place} {first['unended']}{own}"
     twin = next((each for each in shown if _same_marker(each, first)), None)
     if twin:
         return (
-            f"the marker at offset {first['marker']} of {place} is the same, by its hash, as the"
-            f" one at {twin['marker']} of {twin['place']}: both commit; {left}"
+            f"the marker at offset {first['marker']} of {place} has the same hash as the marker"
+            f" at offset {twin['marker']} of {twin['place']}: both commit; {left}"
         )
     if first["marker"] < 0:
-        lacks = "no marker of its producer stands behind it"
+        lacks = "no marker of its producer follows it"
         what = lacks if first["producer"] >= 0 else "no log that was read has the record"
-        by = f", by the log of {node}" if node else ""
-        return f"in {place}{by}, {what}, though another part was shown"
+        by = f", according to the log of {node}" if node else ""
+        return f"in {place}{by}, {what}, although another part was read"
     return (
-        f"each part has its marker (the one of {place} at offset {first['marker']}), and readers"
-        f" were given only one part{never}; the record does not keep whether a marker commits or"
-        " aborts"
+        f"each part has its marker (the marker of {place} is at offset {first['marker']}), but"
+        f" readers got only one part{never}; the run's record does not show whether a marker"
+        " commits or aborts"
     )
 
 
@@ -389,13 +399,13 @@ CHECKER = Checker(
     words=Words(
         one="committed transaction was read in part",
         many="committed transactions were read in part",
-        means="Final reads returned some records of a committed transaction, and lacked others.",
+        means="Final reads returned some records of a committed transaction, but not all.",
         promise="A committed transaction is read as a whole, or not at all.",
         explains={
-            "unseen": "no reader gets the records of the transaction that are not shown",
+            "unseen": "no reader gets the missing records of the transaction",
             **dict.fromkeys(
                 ("poll-skip", "int-poll-skip"),
-                "readers jump over the records of the transaction that are not shown",
+                "readers skip the missing records of the transaction",
             ),
         },
     ),
@@ -408,9 +418,9 @@ CHECKER = Checker(
     compares="committed transactions with two records or more, as final reads show them",
     chapter=Chapter.TRANSACTIONS,
     looks_for="the records of each certainly committed transaction, in all partitions."
-    " Read_committed final reads returned some of them and not others, though these lie"
-    " below the end that a complete final read had to reach",
-    waits="a transaction is shown in parts until its last marker is written",
+    " Read_committed final reads returned some of them but not others, although these"
+    " are below the end that a complete final read had to reach",
+    waits="a transaction may be read in part until its last marker is written",
     excuses=TAKES_RECORDS,
     during=During.AT_END,
 )

@@ -130,7 +130,7 @@ def _why(group: Group, found: Anomaly) -> str:
         traffic &= next((mask for when, mask in masks.items() if f" {when} " in what), traffic)
     tried = select(ops, traffic)
     if not tried.num_rows:
-        none = f"clients began nothing that could count among the {what.removeprefix('ok ')}"
+        none = f"clients began no operations that could count as {what.removeprefix('ok ')}"
         return f"{none}{_busy(ops) if what.endswith('in the main phase') else ''}"
     ok = equal(tried, "outcome", Outcome.OK.value)
     empty = ok & (ints(tried, "messages") <= 0)
@@ -168,7 +168,10 @@ def _busy(ops: pa.Table) -> str:
     other = select(ops, traffic & equal(ops, "phase", Phase.MAIN.value))
     if not other.num_rows or equal(other, "outcome", Outcome.OK.value).any():
         return ""
-    return f"; all {other.num_rows} others that they began then failed{_mostly(other)}"
+    return (
+        f"; all {other.num_rows} other operations that they began in this phase"
+        f" failed{_mostly(other)}"
+    )
 
 
 CHECKER = Checker(

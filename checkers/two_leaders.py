@@ -231,7 +231,7 @@ def _check(group: Group) -> Findings:
         lambda clash: _describe(group, clash),
         lambda clash: _labels(group, clash),
     )
-    why = "no leader epoch was reported twice, so two leaders in one could not show"
+    why = "no leader epoch was reported twice, so two leaders in one epoch could not be detected"
     return could_not_show(found, why, given=bool(len(claims.epochs) or group.logs))
 
 
@@ -255,7 +255,9 @@ def _check_quorum(group: Group) -> Findings:
             source="quorum",
             leaders=tuple(sorted(leaders)),
             offset=-1,
-            witnesses=tuple(f"{node}: by its own file or log" for node in sorted(leaders)),
+            witnesses=tuple(
+                f"{node}: according to its own file or log" for node in sorted(leaders)
+            ),
         )
         for epoch, leaders in sorted(nodes.items())
         if len(leaders) > 1
@@ -276,7 +278,7 @@ def _describe(group: Group, clash: Clash) -> Anomaly:
         Source.METADATA_LOG: f"the metadata log names {who} as leaders of {group.place} in epoch"
         f" {clash.epoch}",
         Source.METADATA: f"Metadata named {who} as leaders of {group.place} in epoch {clash.epoch}",
-        _SEVERAL: f"{who} are both named as leader of {group.place} in epoch {clash.epoch}",
+        _SEVERAL: f"{who} are both reported as leader of {group.place} in epoch {clash.epoch}",
         Source.ZOOKEEPER: f"ZooKeeper named {who} as leaders of {group.place} in epoch"
         f" {clash.epoch}",
         "quorum": f"{who} were both leader of the controllers' quorum in epoch {clash.epoch}",
@@ -301,12 +303,16 @@ def _describe(group: Group, clash: Clash) -> Anomaly:
 def _why(group: Group, found: Anomaly) -> str:
     who, epoch = texts_in(found, "leaders"), number_in(found, "epoch")
     if Excuse.REUSED in found.excuses:
-        return "a leader was back before its session ended, and went on in its old epoch (KIP-380)"
+        return (
+            "a leader returned before its session ended, and continued in its old epoch (KIP-380)"
+        )
     match found.evidence.get("source"):
         case "replica-records":
             told = [wrong_copy(group, logs, found.offset, who) for logs in group.logs.values()]
             which = next(filter(None, told), "")
-            return Proved(which) if which else "the record does not show which copy is wrong"
+            return (
+                Proved(which) if which else ("the run's record does not show which copy is wrong")
+            )
         case "quorum":
             return _by_votes(group, epoch, who)
         case source:
@@ -323,22 +329,24 @@ def _by_election(group: Group, epoch: int, who: Sequence[str], source: str) -> s
             for node in chosen
         ]
         told = [node for node in chosen if _named_by(group, epoch, node)]
-        only = f"; brokers named {told[0]} only" if len(told) == 1 else ""
-        return f"the controllers gave the epoch twice, to {listed(where)} of their log{only}"
+        only = f"; brokers reported only {told[0]}" if len(told) == 1 else ""
+        return f"the controllers' log assigns the epoch twice, to {listed(where)}{only}"
     if not chosen:
         return (
-            f"no election of epoch {epoch} was recorded, so the record does not show whether"
-            f" {listed(who)} were both elected or one led without it"
+            f"no election of epoch {epoch} was recorded, so the run's record does not show"
+            f" whether {listed(who)} were both elected or one of them led without an election"
         )
     others = [node for node in who if node not in chosen]
-    elected = f"the controllers' log gives epoch {epoch} to {chosen[0]} alone"
+    elected = f"the controllers' log assigns epoch {epoch} only to {chosen[0]}"
     elected = f"{elected} (offset {named[0].offset})"
     knew = [node for node in others if node in _named_by(group, epoch, chosen[0])]
     if source == Source.LIST_OFFSETS:
         also = f", and its own metadata named {chosen[0]}" if knew == others else ""
         return f"{elected}: {listed(others)} answered as leader without being elected{also}"
     tellers = sorted({each for node in others for each in _named_by(group, epoch, node)})
-    wrong = f": only {listed(tellers)} named {listed(others)}, wrongly" if tellers else ""
+    wrong = (
+        f": only {listed(tellers)} reported {listed(others)}, which was wrong" if tellers else ""
+    )
     return f"{elected}{wrong}"
 
 
@@ -363,13 +371,16 @@ def _by_votes(group: Group, epoch: int, who: Sequence[str]) -> str:
     without = [node for node in who if not votes[node]]
     if without and told:
         return (
-            f"{head}, and no recorded vote was for {listed(without)}: it led without a majority, or"
-            f" the record lacks votes{_followed(group, epoch, without)}"
+            f"{head}, and no recorded vote was for {listed(without)}: it led without a majority,"
+            f" or the run's record lacks votes{_followed(group, epoch, without)}"
         )
     twice = sorted(set.intersection(*map(set, votes.values()))) if told else []
     if twice:
         return Proved(f"{head}: {listed(twice)} voted for both")
-    return "the record does not show the votes of that epoch, so not which of them had a majority"
+    return (
+        "the run's record does not show the votes of that epoch, so the leader with the"
+        " majority is unknown"
+    )
 
 
 def _followed(group: Group, epoch: int, nodes: Sequence[str]) -> str:
@@ -381,8 +392,8 @@ def _followed(group: Group, epoch: int, nodes: Sequence[str]) -> str:
         times, leaders = ints(mine, "observed_ns"), set(ints(mine, "leader").tolist())
         if len(leaders) == 1 and set(texts(mine, "role")) == {"follower"}:
             told.append(
-                f"; from {seconds(int(times.min()))} to {seconds(int(times.max()))} {node} called"
-                f" itself a follower of n{leaders.pop()}"
+                f"; from {seconds(int(times.min()))} to {seconds(int(times.max()))} {node}"
+                f" reported itself as a follower of n{leaders.pop()}"
             )
     return "".join(told)
 
@@ -411,7 +422,9 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     promise=Promise.EPOCHS,
-    compares="claims of an epoch that was claimed before, and records of one epoch on two replicas",
+    compares=(
+        "claims of an epoch that had been claimed before, and records of one epoch on two replicas"
+    ),
     chapter=Chapter.REPLICAS,
     looks_for="the leaders of an epoch from all sources together: brokers that answered as"
     " leader, elections in the metadata log or ZooKeeper, and Metadata answers. Also"
@@ -431,9 +444,9 @@ QUORUM_CHECKER = Checker(
     scope=Scope.RUN,
     applies=_has_quorum,
     promise=Promise.EPOCHS,
-    compares="controllers that led, by their own files and logs",
+    compares="controllers that led, according to their own files and logs",
     chapter=Chapter.CONTROLLERS,
-    looks_for="which controller led in an epoch, by files and logs",
+    looks_for="the controllers that led in an epoch, according to files and logs",
     meanwhile=Proof.OBSERVED,
     excuses=frozenset({Excuse.REUSED}),
 )

@@ -194,9 +194,12 @@ def ended_early(facts: RunFacts, budget_s: float, what: str) -> tuple[str, ...]:
     lasted_s = max(0, ended_ns - calm_ns) / NS_PER_S
     if lasted_s > budget_s:
         return ()
-    lasted = f"clients went on for {lasted_s:.1f} s after the last heal"
+    lasted = f"clients continued for {lasted_s:.1f} s after the last heal"
     return (
-        f"{lasted}, and the budget is {budget_s:g} s, so {what} that began later could not show",
+        (
+            f"{lasted}, and the budget is {budget_s:g} s, so {what} that began later could not be"
+            " detected"
+        ),
     )
 
 
@@ -214,7 +217,7 @@ def _unproven(group: Group, calm_ns: int) -> str:
     if ended_ns is None:
         ended_ns = min(_last_known_ns(group.facts), _NEVER)
     return (
-        f"{group.place} took no message after the last heal, and clients went on for"
+        f"{group.place} accepted no message after the last heal, and clients continued for"
         f" {max(0, ended_ns - calm_ns) / NS_PER_S:.3f} s; the budget is"
         f" {group.facts.plan.budgets.unavailable_s:g} s"
     )
@@ -239,9 +242,10 @@ def _describe(group: Group, outage: Outage) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"no send to {group.place} succeeded from {seconds(from_ns)} to {seconds(to_ns)},"
-        f" though {outage.sends} were tried by {by}, in {outage.tried_s} seconds of it{mostly}; the"
-        f" budget is {budget:g} s from the last heal on, which was at {seconds(calm_ns)}",
+        sentence=f"no send to {group.place} succeeded from {seconds(from_ns)} to"
+        f" {seconds(to_ns)}, although {by} tried {outage.sends} sends in"
+        f" {outage.tried_s} seconds of this time{mostly}; the budget is {budget:g} s"
+        f" from the last heal, at {seconds(calm_ns)}",
         evidence={
             "from_ns": from_ns,
             "to_ns": to_ns,
@@ -267,21 +271,21 @@ def _why(group: Group, found: Anomaly) -> str:
     alive = _alive(group, span, leader.partition(",")[0])
     locked = _locked(found, leader)
     if not alive:
-        nobody = "no broker is known to have answered as its leader in that time"
+        nobody = "no broker is known to have answered as the partition's leader in that time"
         if worst and not worst.startswith("_"):
-            return f"brokers refused them with {worst}, and {nobody}{locked}"
+            return f"brokers refused the sends with {worst}, and {nobody}{locked}"
         return f"{nobody}, and clients gave up{f' ({worst})' if worst else ''}{locked}"
     who = f"{leader}," if leader else _leaders(group, span)
     if worst in _OF_LEADERS:
         isr = _isr(group, worst, span)
-        return f"{who} refused them with {worst}{isr}, though it {alive} meanwhile{locked}"
+        return f"{who} refused the sends with {worst}{isr}, although it {alive} meanwhile{locked}"
     if worst and not worst.startswith("_"):
         none = _no_authorizer(group, worst)
-        return f"brokers refused them with {worst}{none}; {who} {alive} meanwhile{locked}"
+        return f"brokers refused the sends with {worst}{none}; {who} {alive} meanwhile{locked}"
     did = _appended(group, leader.partition(",")[0], span)
     last = _last_taken(group, span[0])
     missing = f"; clients recorded no answer, only {worst}" if worst else ""
-    return f"{who} {did}, though it {alive} meanwhile{last}{locked}{missing}"
+    return f"{who} {did}, although it {alive} meanwhile{last}{locked}{missing}"
 
 
 def _leaders(group: Group, span: tuple[int, int]) -> str:
@@ -325,10 +329,10 @@ def _alive(group: Group, span: tuple[int, int], node: str) -> str:
     records = "a record" if given == 1 else f"{given} records"
     said = [
         f"answered ListOffsets{by}" if answered.any() else "",
-        f"gave readers {records} of it" if given else "",
+        f"returned {records} of it to readers" if given else "",
     ]
     if any(said) and node and (elsewhere := took_elsewhere(group, node, span)):
-        said.append(f"took records of {elsewhere}")
+        said.append(f"accepted records for {elsewhere}")
     *most, last = [each for each in said if each] or [""]
     return f"{', '.join(most)} and {last}" if most else last
 
@@ -337,7 +341,7 @@ def _appended(group: Group, node: str, span: tuple[int, int]) -> str:
     """Return a phrase: whether a leader appended the sends of a time span, by its log end."""
     ends = [end for at_ns, end in looks_at(group, node) if span[0] <= at_ns <= span[1]]
     if len(ends) > 1 and ends[0] == ends[-1]:
-        return f"appended nothing (its log stood at {ends[0]})"
+        return f"appended nothing (its log end offset stayed at {ends[0]})"
     if len(ends) > 1 and ends[0] < ends[-1]:
         return f"appended records (its log grew from {ends[0]} to {ends[-1]}) and acknowledged none"
     return "acknowledged nothing"
@@ -372,7 +376,7 @@ def _last_taken(group: Group, until_ns: int) -> str:
     sends = group.table("sends")
     ended = ints(sends, "complete_ns")[_taken(sends)]
     last_ns = int(ended[ended <= until_ns].max(initial=NONE))
-    return f"; it took its last message at {seconds(last_ns)}" * (last_ns >= 0)
+    return f"; the partition accepted its last message at {seconds(last_ns)}" * (last_ns >= 0)
 
 
 def _locked(found: Anomaly, leader: str) -> str:
@@ -390,17 +394,17 @@ CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="time a partition took no messages for too long",
-        many="times a partition took no messages for too long",
+        one="time a partition accepted no messages for too long",
+        many="times a partition accepted no messages for too long",
         means=(
-            "After all faults were healed, no send to it succeeded for longer than the "
-            "plan's budget."
+            "After all faults were healed, no send to the partition succeeded for longer than the"
+            " plan's budget."
         ),
-        promise="After the last heal every partition takes messages within the budget.",
-        uncounted="a partition took no messages for too long",
+        promise="After the last heal every partition accepts messages within the budget.",
+        uncounted="a partition accepted no messages for too long",
         explains={
-            "isr-not-restored": "what keeps a partition from taking messages may keep its"
-            " followers out of the ISR"
+            "isr-not-restored": "the cause that keeps a partition from accepting messages may"
+            " also keep its followers out of the ISR"
         },
     ),
     anomaly_class=AnomalyClass.LIVENESS,
@@ -415,7 +419,9 @@ CHECKER = Checker(
     check=_check,
     applies=_applies,
     promise=Promise.RECOVERY,
-    compares="partitions that took a message, or that clients tried for longer than the budget",
+    compares=(
+        "partitions that accepted a message, or to which clients sent for longer than the budget"
+    ),
     chapter=Chapter.LIVENESS,
     looks_for="no send to the partition succeeds for longer than `unavailable_s`, though sends"
     " were in progress for that many seconds. A good sign: a send that was acknowledged"

@@ -189,9 +189,9 @@ def _describe(group: Group, read: Uncommitted) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"op {read.op_id} (process {read.process}) read {what} at offset {read.offset} of"
-        f" {group.place} at {seconds(read.completed_ns)}, which was not committed: the first"
-        f" {leader} to be asked after that, {read.answer.text}",
+        sentence=f"op {read.op_id} (process {read.process}) read {what} at offset {read.offset}"
+        f" of {group.place} at {seconds(read.completed_ns)}, which was not committed: in"
+        f" the first answer of a {leader} after the read, {read.answer.text}",
         evidence={
             "value": known(read.value),
             "offset": read.offset,
@@ -214,28 +214,34 @@ def _why(group: Group, found: Anomaly) -> str:
     led = servers(group, value, reads)
     had = [each for each in led if (each.broker, each.epoch) != announcer]
     if had and (instead := _written_instead(group, found)):
-        acked = f"; it had been acknowledged at {seconds(mine.acked_ns)}" if mine else ""
+        acked = f"; the record had been acknowledged at {seconds(mine.acked_ns)}" if mine else ""
         return (
             f"{in_words(had)} served it{_beyond_own(group, found, had)}{acked}; {it} led without"
-            f" it, and wrote {instead} there"
+            f" the record, and wrote {instead} there"
         )
     if mine and mine.acked_ns < number_in(found, "announced_asked_ns"):
         by = answerer(group, mine.sent_ns, mine.acked_ns)
         acked = f"{by} had acknowledged it (acks=all) at {seconds(mine.acked_ns)}"
         if by != it:
-            return f"{acked}: that and the read came too early, or {it} announced too little"
+            return (
+                f"{acked}: the acknowledgement and the read came too early, or {it} announced"
+                " a too low high watermark"
+            )
         mark = number_in(found, "announced_high_watermark")
         alone = {(each.broker, each.epoch) for each in led} == {announcer}
         kept_back = _kept_back(group, found, mine, did="acknowledged" + " and served" * alone)
-        return f"{acked}, and announced {mark} until {kept_back}"
+        return f"{acked}, and announced the high watermark {mark} until {kept_back}"
     sends = sent(group, value)
     gone = final_logs(group) and value >= 0 and not nodes_at(group, offset, value)
     if gone and not (sends and sends.acked):
         return (
-            f"{in_words(led)} served it above the high watermark: it was never acknowledged, and no"
-            " log holds it there at the end"
+            f"{in_words(led)} served the record above the high watermark: the record was never"
+            " acknowledged, and no log holds it there at the end"
         )
-    return f"{in_words(led)} served it above the high watermark, or {it} announced too little"
+    return (
+        f"{in_words(led)} served the record above the high watermark, or {it} announced a too"
+        " low high watermark"
+    )
 
 
 def _beyond_own(group: Group, found: Anomaly, served: Sequence[Acknowledger]) -> str:
@@ -256,7 +262,9 @@ def _beyond_own(group: Group, found: Anomaly, served: Sequence[Acknowledger]) ->
         return ""
     seen_ns = ints(told, "observed_ns")[low]
     mark, last_ns = int(marks[low[seen_ns.argmax()]]), int(seen_ns.max())
-    return f" beyond its own high watermark, which it told as {mark} still at {seconds(last_ns)}"
+    return (
+        f" beyond its own high watermark, which it still reported as {mark} at {seconds(last_ns)}"
+    )
 
 
 def _vouched(group: Group, found: Anomaly) -> Sent | None:
@@ -305,17 +313,18 @@ def _kept_back(group: Group, found: Anomaly, mine: Sent, *, did: str) -> str:
     if followers and max(reached_ns) < asked_ns:
         nodes = [f"n{each}" for each in followers]
         return (
-            f"{when}, though {verb(nodes, 'was', 'were')} seen to end behind it by"
-            f" {seconds(max(reached_ns))}, with it the whole ISR: nothing kept its high watermark"
-            " back, and it stood still"
+            f"{when}, although {verb(nodes, 'had a log end offset', 'had log end offsets')} above"
+            f" it by {seconds(max(reached_ns))}, so the whole ISR had the record:"
+            " nothing held the high watermark back, but it did not advance"
         )
     mark = number_in(found, "announced_high_watermark")
     ends = [_end_by(group, f"n{each}", mine.sent_ns, asked_ns) for each in followers]
     if followers and min(end for end, _ in ends) > mark:
         nodes, by_ns = [f"n{each}" for each in followers], max(seen for _, seen in ends)
         return (
-            f"{when}, though {verb(nodes, 'was', 'were')} seen to end at {min(ends)[0]} or behind"
-            f" it by {seconds(by_ns)}, with it the whole ISR: its high watermark stood still"
+            f"{when}, although {verb(nodes, 'had a log end offset', 'had log end offsets')} of"
+            f" {min(ends)[0]} or higher by {seconds(by_ns)}, so the whole ISR had reached it: the"
+            " high watermark did not advance"
         )
     read_ns = number_in(found, "completed_ns")
     for node in (f"n{each}" for each in followers):
@@ -326,10 +335,10 @@ def _kept_back(group: Group, found: Anomaly, mine: Sent, *, did: str) -> str:
         ]
         if short:
             return (
-                f"{when}; {node}, in the ISR, still ended at {short[0][1]} at"
-                f" {seconds(short[0][0])}: it was not committed before {node} had it, too"
+                f"{when}; the log end offset of {node}, in the ISR, was still {short[0][1]} at"
+                f" {seconds(short[0][0])}: the record was not committed before {node} also had it"
             )
-    return f"{when}: it {did} what was not committed, or its high watermark stood still"
+    return f"{when}: it {did} an uncommitted record, or its high watermark did not advance"
 
 
 def _isr_meanwhile(
@@ -390,7 +399,7 @@ CHECKER = Checker(
     premises=(),
     applies=announces,
     promise=Promise.LOG,
-    compares="polled records, compared with what leaders announced afterwards",
+    compares="polled records, compared with the high watermarks that leaders announced afterwards",
     chapter=Chapter.REPLICAS,
     looks_for=(
         "each polled record, compared with the high watermarks that leaders announced after"

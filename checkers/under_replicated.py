@@ -164,8 +164,8 @@ def _check(group: Group) -> Findings:
         lambda each: each.labels,
     )
     why = (
-        "min.insync.replicas is 1 and no ISR was reported after the recovery, so a copy that is"
-        " missing could not show"
+        "min.insync.replicas is 1 and no ISR was reported after the recovery, so a missing copy"
+        " could not be detected"
     )
     return could_not_show(found, why, given=not needs_copies)
 
@@ -282,10 +282,10 @@ def _describe_scarce(group: Group, item: Scarce) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"{group.facts.name_of(item.value)}, acknowledged with acks=all at offset"
-        f" {item.offset} of {group.place} at {seconds(item.acked_ns)} by op {item.op_id}, is in the"
-        f" log of {', '.join(item.on)} only, not in that of {', '.join(item.not_on)}:"
-        f" min.insync.replicas is {needed}",
+        sentence=f"{group.facts.name_of(item.value)}, acknowledged with acks=all to op"
+        f" {item.op_id} at offset {item.offset} of {group.place} at"
+        f" {seconds(item.acked_ns)}, is only in the log of {', '.join(item.on)}, not in"
+        f" the log of {', '.join(item.not_on)}: min.insync.replicas is {needed}",
         evidence={
             "value": item.value,
             "offset": item.offset,
@@ -303,8 +303,9 @@ def _describe_short(group: Group, item: Short) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"the log of {group.place} on {item.node} ends at offset {item.end}, though it was"
-        f" in the ISR to the end, and everything below {item.offset} was committed before",
+        sentence=f"the log of {group.place} on {item.node} ends at offset {item.end}, although it"
+        f" was in the ISR until the end and all records below offset {item.offset} had"
+        " been committed",
         evidence={"node": item.node, "log_end": item.end, "committed_up_to": item.offset},
         offset=item.end,
     )
@@ -323,7 +324,7 @@ def _what_went(group: Group, nodes: Sequence[str]) -> str:
 def _why(group: Group, found: Anomaly) -> str:
     absent = texts_in(found, "not_on")
     if Premise.READABLE_LOGS.value in found.broken_premises:
-        return "a log that could not be read to its end may hold it"
+        return "a log that could not be read to its end may hold the record"
     if not absent:
         return _why_short(group, found, str(found.evidence.get("node")))
     offset = number_in(found, "offset")
@@ -335,13 +336,13 @@ def _why(group: Group, found: Anomaly) -> str:
     told = []
     if stopped:
         dropped = any(each.node in stopped for each in truncations_of(group, offset))
-        none = "" if dropped else " and no truncation of it is recorded,"
+        none = "" if dropped else " and no truncation is recorded,"
         last = [at_the_stop(group, each, offset) or (0, False) for each in stopped]
         noted = all(each for _, each in last)
         last_ns = (max if noted else min)(at for at, _ in last)
         told.append(
-            f"{listed(stopped)} reported a log beyond it at {seconds(last_ns)}, at the last look,"
-            f"{none} so {_what_went(group, stopped)} went"
+            f"{listed(stopped)} reported a log end offset above it in the last observation, at"
+            f" {seconds(last_ns)},{none} so {_what_went(group, stopped)} was lost"
             f" {_their_stop(group, stopped, offset) if noted else 'after that'}"
         )
     rest = [each for each in absent if each not in {*stopped, *never}]
@@ -349,11 +350,11 @@ def _why(group: Group, found: Anomaly) -> str:
     fates = list(filter(None, (fate(group, each, offset) for each in rest)))
     known = bool(told or lacked or fates)
     if never:
-        told.append(f"{listed(never)} never reported a log that went beyond it")
+        told.append(f"{listed(never)} never reported a log end offset above it")
         told += filter(None, (fate(group, each, offset) for each in cut))
     told += [*lacked, *fates]
     if not told:
-        return f"the record does not show whether {listed(absent)} ever had it"
+        return f"the run's record does not show whether {listed(absent)} ever had the record"
     return Proved("; ".join(told)) if known else "; ".join(told)
 
 
@@ -387,7 +388,7 @@ def _acknowledged_by(group: Group, acked: Acked, nodes: Sequence[str]) -> list[s
         return []
     leader = by[0]
     if leader.node in without:
-        return [f"{in_words(by)} acknowledged it, though its own log did not have it"]
+        return [f"{in_words(by)} acknowledged it, although its own log did not have it"]
     told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
     before = [isr for _, seen_ns, isr in told if seen_ns <= acked.acked_ns][-1:]
     after = [isr for asked_ns, _, isr in told if asked_ns >= acked.acked_ns][:1]
@@ -418,7 +419,9 @@ def _announced(group: Group, leader: Acknowledger, offset: int) -> str:
     if not len(beyond):
         return ""
     first = beyond[int(np.argmin(beyond.observed_ns))]
-    return f" and announced {first.high_watermark} at {seconds(first.observed_ns)}"
+    return (
+        f" and announced the high watermark {first.high_watermark} at {seconds(first.observed_ns)}"
+    )
 
 
 def _why_short(group: Group, found: Anomaly, node: str) -> str:
@@ -430,10 +433,10 @@ def _why_short(group: Group, found: Anomaly, node: str) -> str:
     still = stood_still(group, node, end)
     if still is not None:
         return Proved(
-            f"{node}'s log stood at {end} from {seconds(still[0])} to {seconds(still[1])}: it"
-            f" stopped copying, and its leader kept it in the ISR{others}"
+            f"{node}'s log end offset stayed at {end} from {seconds(still[0])} to"
+            f" {seconds(still[1])}: it stopped copying, but its leader kept it in the ISR{others}"
         )
-    return f"the record does not show whether {node} ever had the end of the log{others}"
+    return f"the run's record does not show whether {node} ever had the end of the log{others}"
 
 
 CHECKER = Checker(
@@ -451,11 +454,12 @@ CHECKER = Checker(
     check=_check,
     applies=_applies,
     promise=Promise.STORED,
-    compares="acknowledged records and logs of followers in sync, looked for on enough replicas",
+    compares="acknowledged records, and logs of in-sync followers, checked for enough copies",
     chapter=Chapter.REPLICAS,
-    looks_for="each record acknowledged with acks=all that the last leader has, and in how many"
-    " final logs it is. After the recovery: the end of each log in the ISR, compared"
-    " with what had been announced or acknowledged two seconds before",
+    looks_for="each record acknowledged with acks=all that the last leader has, and the number of"
+    " final logs that have it. After the recovery: the end of each log in the ISR,"
+    " compared with the offsets that had been announced or acknowledged two seconds"
+    " before",
     waits="followers may lag until the brokers stop",
     excuses=TAKES_RECORDS,
     during=During.AT_END,

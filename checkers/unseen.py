@@ -190,7 +190,7 @@ def _describe_read(group: Group, read: tuple[str, int, int]) -> Anomaly:
     if target >= 0 and not isolation:
         sentence = (
             f"the final reads of {group.place} ended at offset {target}, where a transaction"
-            " stayed open: committed records lie behind it"
+            " stayed open: committed records follow it"
         )
     if isolation:
         got = f"reached offset {reached} of {target}"
@@ -212,28 +212,33 @@ def _why_unseen(group: Group, found: Anomaly) -> str:
     nodes, value = texts_in(found, "found_on"), number_in(found, "value")
     if not nodes:
         return (
-            "final reads went past its offset, and no log that was read shows whether it is there"
+            "final reads went beyond its offset, and no log that was read shows whether it is"
+            " stored"
         )
     log = group.final_log
     if log is None or log.node not in nodes:
-        last = f"the log of {group.leader.node}, the last leader," if group.leader else "who led"
+        last = (
+            f"the log of {group.leader.node}, the last leader,"
+            if group.leader
+            else "the last leader's log"
+        )
         return (
-            f"{hold(nodes)} it, and final reads went past its offset; {last} was not read, so the"
-            " record does not show whether its leader had it"
+            f"{hold(nodes)} it, and final reads went beyond its offset; {last} was not read, so"
+            " the run's record does not show whether its leader had it"
         )
     there = offset_of(group, value)
     past = skipped_by(group, there)
-    how = f"{len(past)} {'reads' if past[1:] else 'read'} went past it without it" if past else (
-        f"final reads ended at {_ends(group)}"
+    how = f"{len(past)} {'reads' if past[1:] else 'read'} skipped it" if past else (
+        f"final reads ended at offset {_ends(group)}"
     )  # fmt: skip
     unread = int(ints(group.table("polls"), "offset").max(initial=NONE)) + 1
-    run = f", and no read returned anything from {unread} on" if unread <= there else ""
+    run = f", and no read returned anything from offset {unread} on" if unread <= there else ""
     marker = marker_behind(group, there, value)
     if marker.startswith("no marker"):
-        return f"{hold(nodes)} it at {there}, but {marker}"
+        return f"{hold(nodes)} it at offset {there}, but {marker}"
     servers = dict.fromkeys([*_first_past(group, value, past), final_server(group)])
     who = " and ".join(servers)
-    return f"{hold(nodes)} it at {there}, and {how}{run}: {who} or the clients left it out"
+    return f"{hold(nodes)} it at offset {there}, and {how}{run}: {who} or the clients omitted it"
 
 
 def _first_past(group: Group, value: int, op_ids: Sequence[int]) -> list[str]:
@@ -260,8 +265,8 @@ UNSEEN_CHECKER = Checker(
         means="A broker confirmed the message, the log holds it, and no reader ever got it.",
         promise="Every reader that reads to the end gets each acknowledged message.",
         explains=dict.fromkeys(
-            ("poll-skip", "int-poll-skip"), ("a reader that reads on jumps over a record that no"
-                                            " reader gets")
+            ("poll-skip", "int-poll-skip"), ("a reader that continues skips a record that no"
+                                             " reader gets")
         ),
     ),
     anomaly_class=AnomalyClass.SAFETY,
@@ -271,10 +276,10 @@ UNSEEN_CHECKER = Checker(
     check=_check_unseen,
     applies=_applies,
     promise=Promise.STORED,
-    compares="committed sends, looked for among what was read",
+    compares="committed sends, searched for in the records that were read",
     chapter=Chapter.CLIENTS,
     looks_for="a committed value that no read returned, though all final reads of its partition"
-              " are complete; not if it is a `lost-write`",
+              " are complete; a `lost-write` does not count",
     waits="only the final reads show which records no reader got",
     excuses=TAKES_ACKNOWLEDGED,
 )  # fmt: skip
@@ -302,7 +307,7 @@ def _why_incomplete(group: Group, found: Anomaly) -> str:
     told += [f"{many} got there"] if beyond else []
     had = f"; {' and '.join(told)}" if told else ""
     why = _without_leader(group, began.at_ns if began is not None else NEVER_NS)
-    why = why or "the record does not show what kept it from going on"
+    why = why or "the run's record does not show why it did not continue"
     return f"its last poll ended{took}{had}; {why}"
 
 
@@ -318,8 +323,9 @@ def _without_leader(group: Group, since_ns: int) -> str:
     decided = between(group.facts.reigns, (group.topic, group.partition), (since_ns, since_ns))
     by_log = all(each.leader < 0 for each in decided) and bool(decided)
     return (
-        f"no broker named a leader of the partition from {seconds(first_ns)} to {seconds(last_ns)}"
-        f"{', nor had the controllers elected one, by their log' * by_log}"
+        f"no broker reported a leader of the partition from {seconds(first_ns)} to"
+        f" {seconds(last_ns)}"
+        f"{', and according to their log, the controllers had not elected one' * by_log}"
     )
 
 
@@ -328,19 +334,24 @@ def _open_there(group: Group, offset: int) -> str:
     value = value_at(group, offset)
     mine, log = sent(group, value), group.final_log
     if mine is None or not mine.in_txn:
-        return "its leader held readers up there, as at an open transaction"
+        return (
+            "its leader did not let readers continue from this offset, as for an open transaction"
+        )
     marker = int(ends_of(log, np.array([offset])).markers[0])
     if log is not None and marker >= 0 and (who := kept_open(group, offset, marker)):
         return (
-            f"the transaction of op {mine.op_id} is ended: its marker stands at offset {marker} in"
-            f" the log of {log.node}; {who} told the last stable offset {offset} all the same"
+            f"the transaction of op {mine.op_id} has ended: its marker is at offset {marker} in"
+            f" the log of {log.node}, but {who} reported the last stable offset {offset}"
         )
     if marker_behind(group, offset, value):
-        return "its leader held readers up there, as at an open transaction"
+        return (
+            "its leader did not let readers continue from this offset, as for an open transaction"
+        )
     lost = marker_doubt(group, offset, mine.sent_ns)
     return (
-        f"the transaction of op {mine.op_id}, whose record stands there, has no marker behind it:"
-        f" its coordinator did not end it in that log{f', or it was lost: {lost}' if lost else ''}"
+        f"the transaction of op {mine.op_id}, whose record is at this offset, has no marker after"
+        " it: its coordinator did not end it in that"
+        f" log{f', or the marker was lost: {lost}' if lost else ''}"
     )
 
 
@@ -351,7 +362,7 @@ INCOMPLETE_CHECKER = Checker(
         one="partition was not read to its end",
         many="partitions were not read to their ends",
         means=(
-            "Records that were not read at the end may be there or not; the run does not show it."
+            "The run does not show whether the records that were not read at the end still exist."
         ),
     ),
     anomaly_class=AnomalyClass.HARNESS,
@@ -368,7 +379,7 @@ INCOMPLETE_CHECKER = Checker(
     premises=(),
     compares="final reads",
     chapter=Chapter.HARNESS,
-    looks_for="a final read that was never made or stopped short, or a transaction still open at"
-    " its end",
+    looks_for="a final read that was never made or ended too early, or a transaction that is"
+    " still open at its end",
     during=During.AT_END,
 )

@@ -73,9 +73,10 @@ def reason_of(group: Group, value: int) -> str:
     if found is None:
         return ""
     return (
-        f"librdkafka gave it the sequence number {found.sequence} of producer {found.producer} in"
-        f" epoch {found.epoch} again: {group.facts.name_of(found.held)} of op {found.op_id} had it"
-        " and was written, though aborted unanswered; so the broker took this one for a copy"
+        f"librdkafka gave the message the sequence number {found.sequence} of producer"
+        f" {found.producer} in epoch {found.epoch} a second time:"
+        f" {group.facts.name_of(found.held)} of op {found.op_id} had this number and was written,"
+        " although it was aborted without an answer; so the broker treated this message as a copy"
     )
 
 

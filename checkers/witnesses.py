@@ -51,7 +51,7 @@ class Truncation:
         when = f" at {seconds(self.observed_ns)}" if self.observed_ns >= 0 else ""
         what = f"{self.node} truncated offset {offset}{when}"
         if self.from_offset != offset and self.to_offset >= 0:
-            what += f" with all from {self.from_offset} on"
+            what += f" together with all offsets from {self.from_offset} on"
         elif self.from_offset != offset:  # The old log end is unknown.
             what = f"{self.node} truncated all that it had from offset {self.from_offset} on{when}"
         return f"{what} ({nodes_in(self.reason)})" if self.reason else what
@@ -181,7 +181,7 @@ def holds(group: Group, log: ReplicaLog, offset: int) -> str:
     """Return a phrase for the content of a replica's log at an offset."""
     index = log.at(offset)
     if index is None:
-        return f"{log.node}: nothing (log {log.start} to {log.end})"
+        return f"{log.node}: no record (log from {log.start} to {log.end})"
     epoch, value = int(log.epochs[index]), int(log.values[index])
     written = f"of epoch {epoch}" if epoch >= 0 else "without an epoch"
     if log.controls[index]:

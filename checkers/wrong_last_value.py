@@ -259,14 +259,14 @@ def _check(group: Group) -> Findings:
         lambda each: _describe(group, each),
         lambda each: _labels(group, each),
     )
-    nothing = "each key may end with a tombstone" if cleaned else "no cleaner took a record"
-    why = f"{nothing}, so a wrong last value could not show"
+    nothing = "each key may end with a tombstone" if cleaned else "no log cleaner removed a record"
+    why = f"{nothing}, so a wrong last value could not be detected"
     found = could_not_show(found, why, given=bool(logs) and group.committed.num_rows > 0)
     if not cleaned or not (many := _hidden(group)):
         return found
     keys = "1 key" if many == 1 else f"{many} keys"
-    why = f"a tombstone at an unknown offset may have deleted {keys}, so that a missing last"
-    return replace(found, unshown=(*found.unshown, f"{why} value could not show there"))
+    why = f"a tombstone at an unknown offset may have deleted {keys}, so a missing last"
+    return replace(found, unshown=(*found.unshown, f"{why} value could not be detected there"))
 
 
 def _labels(group: Group, wrong: Wrong) -> Labels:
@@ -291,16 +291,16 @@ def _labels(group: Group, wrong: Wrong) -> Labels:
 def _describe(group: Group, wrong: Wrong) -> Anomaly:
     name = group.facts.name_of
     what = f"the tombstone {name(wrong.value)}" if wrong.dead else name(wrong.value)
-    instead = "nothing of that key is there"
+    instead = "no record of that key is there"
     if wrong.shown_at >= 0:
-        instead = f"the older {name(wrong.shown)} at offset {wrong.shown_at} is the last one there"
+        instead = f"the last one there is the older {name(wrong.shown)} at offset {wrong.shown_at}"
     nodes = [each for each in wrong.places if each != READ]
     where = [f"the log of {node}" for node in nodes] + [READ] * (READ in wrong.places)
     return anomaly_at(
         group,
         NAME,
-        sentence=f"key {wrong.key} of {group.place} ends with {what} at offset {wrong.offset}, the"
-        f" last that was committed of it; {' and '.join(where)}"
+        sentence=f"the last committed record of key {wrong.key} of {group.place} is {what} at"
+        f" offset {wrong.offset}; {' and '.join(where)}"
         f" {'lacks' if len(where) == 1 else 'lack'} it: {instead}",
         evidence={
             "key": wrong.key,
@@ -322,18 +322,24 @@ def _why(group: Group, found: Anomaly) -> str:
     offset = number_in(found, "offset")
     if not lacks:
         return (
-            f"{hold(has)} it at {offset}: {final_server(group)} or the client left it out"
+            f"{hold(has)} it at offset {offset}: {final_server(group)} or the client omitted it"
             if has
             else "no log that was read shows whether a broker still has it"
         )
     cut = group.truncated(np.array([offset]))[0]
     how = (
-        "a replica truncated its log there, so it was cut off, or cleaned away"
+        (
+            "a replica truncated its log there, so the record was truncated, or a log cleaner"
+            " removed it"
+        )
         if cut
-        else "no replica recorded a truncation there: a cleaner took it, or it was never written"
+        else (
+            "no replica recorded a truncation there: a log cleaner removed the record, or it was"
+            " never written"
+        )
     )
     if has:
-        return f"{hold(has)} it at {offset}, and {hold(lacks, 'lack')} it; {how}"
+        return f"{hold(has)} it at offset {offset}, and {hold(lacks, 'lack')} it; {how}"
     return f"no log that was read holds it; {how}"
 
 
@@ -368,6 +374,6 @@ CHECKER = Checker(
     excuses=TAKES_RECORDS,
     follows={
         "lost-write": "a key whose last record is lost ends with an older one",
-        "unseen": "a key whose last record no reader is given ends with an older one",
+        "unseen": "a key whose last record no reader gets ends with an older one",
     },
 )  # fmt: skip

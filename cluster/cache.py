@@ -31,8 +31,9 @@ def cache_folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     if others := others_of(folder):
         raise UserError(
-            f"{others} can put any program into the cache {folder}; set XDG_CACHE_HOME to a folder"
-            " of yours, or make it and the folders above it yours (chown -R, chmod -R go-w)"
+            f"{others} can put any program into the cache {folder}; set XDG_CACHE_HOME to a"
+            " folder that only you can write, or make the cache and its parent folders yours"
+            " (chown -R, chmod -R go-w)"
         )
     return folder
 
@@ -79,7 +80,8 @@ def locked(
                 )
             except WaitTimeoutError as held:
                 raise UserError(
-                    f"another process has held {path} for {LOCK_TIMEOUT_S:g} s; end it, run again"
+                    f"another process has held {path} for {LOCK_TIMEOUT_S:g} s; end that process"
+                    " and run again"
                 ) from held
         yield
 
@@ -136,14 +138,17 @@ def _complaint(error: OSError, folder: Path) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk of {folder} is full"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{folder} may not be written"
+        return f"{folder} is not writable"
     return f"{folder} cannot be used ({error.strerror or error})"
 
 
 def _remedy(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "make room (a version of Kafka takes 50 MB) or set XDG_CACHE_HOME to another disk"
-    return "set XDG_CACHE_HOME to a folder that can be written"
+        return (
+            "free some space (a version of Kafka takes 50 MB), or set XDG_CACHE_HOME to"
+            " another disk"
+        )
+    return "set XDG_CACHE_HOME to a writable folder"
 
 
 def _try_lock(descriptor: int) -> bool:

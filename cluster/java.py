@@ -59,7 +59,7 @@ def find_java() -> Java:
             return Java(path=path, major=major)
         rejected.append(f"{path} is Java {major}" if major else f"{path} does not start")
     found = f"only found that {' and '.join(rejected)}" if rejected else "found none"
-    raise UserError(f"Java {OLDEST} or later is needed, but I {found}; {REMEDY}")
+    raise UserError(f"Java {OLDEST} or later is needed, but Logquake {found}; {REMEDY}")
 
 
 def brokers_java() -> Java:
@@ -79,8 +79,8 @@ def brokers_java() -> Java:
     major = _major(program)
     if major is None:
         raise UserError(
-            f"--java {own} does not start; name a program java, or the folder of a JDK, which has"
-            " bin/java"
+            f"--java {own} does not start; name a java program, or the folder of a JDK (with"
+            " bin/java)"
         )
     return Java(path=program, major=major)
 

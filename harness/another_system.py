@@ -58,14 +58,17 @@ def moved(plan: Plan, system: str, *, run_id: str) -> Moved:
         gone += _OF_BROKERS
     notes = []
     if plan.named.kind is SystemKind.ATTACHED and _without_owners_settings(values):
-        notes.append(f"the settings of the attached cluster's brokers are not those of {system}")
+        notes.append(f"the attached cluster's broker settings are not applied to {system}")
     left_out = [key for key in gone if values.pop(key, None) and key not in _OF_THE_OLD]
     notes += [
-        f"{key} of the stored plan is left out: it is nothing of {system}" for key in left_out
+        f"{key} of the stored plan is left out, because {system} does not have it"
+        for key in left_out
     ]
     if _other_hosts(plan, new):
         values["hosts"] = "auto"
-        notes.append(f"hosts {plan.hosts} of the stored plan are not for {system}: auto")
+        notes.append(
+            f"hosts {plan.hosts} of the stored plan do not work with {system}, so hosts is auto"
+        )
     if plan.mode != new.mode and not new.named.is_strange:
         notes.append(_other_mode(plan, new, run_id))
     if plan.group_protocol == CONSUMER and "group_protocol" in plan.swarmed:
@@ -74,7 +77,10 @@ def moved(plan: Plan, system: str, *, run_id: str) -> Moved:
     for key, setting in misfits(plan, played).items():
         name = key.partition(".")[2]
         played = _without(played, name)
-        notes.append(f"{name} = {setting}, which the swarm drew, is left out: {system} has no such")
+        notes.append(
+            f"{name} = {setting}, which the swarm chose, is left out, because {system}"
+            " does not have it"
+        )
     _refuse_another_story(played, run_id)
     return Moved(plan=played, notes=tuple(notes))
 
@@ -91,7 +97,7 @@ def _without_consumer(values: dict[str, Any], system: str) -> list[str]:
         return []
     del values["group_protocol"]
     values |= without
-    return [f"group_protocol = {CONSUMER}, which the swarm drew, is left out: {why}"]
+    return [f"group_protocol = {CONSUMER}, which the swarm chose, is left out: {why}"]
 
 
 def _without(plan: Plan, name: str) -> Plan:
@@ -137,7 +143,7 @@ def _other_hosts(old: Plan, new: Plan) -> bool:
 
 
 def _other_mode(old: Plan, new: Plan, run_id: str) -> str:
-    sentence = f"{run_id} was played in the mode {old.mode}, {new.system} is in the mode {new.mode}"
+    sentence = f"{run_id} ran in the mode {old.mode}, but {new.system} has the mode {new.mode}"
     if new.named.mode is not None:
         return sentence
     same = f"{new.system}:{old.mode}"
@@ -145,7 +151,7 @@ def _other_mode(old: Plan, new: Plan, run_id: str) -> str:
         plan_from({"system": same})
     except PlanError:  # No version has all modes.
         return sentence
-    return f"{sentence}; for the same one, add it: {same}"
+    return f"{sentence}; for the same mode, use {same}"
 
 
 def _refuse_another_story(plan: Plan, run_id: str) -> None:
@@ -162,6 +168,6 @@ def _refuse_another_story(plan: Plan, run_id: str) -> None:
     except PlanError as otherwise:
         words = " ".join((plan.scenario.name, *choice_words(plan.scenario.choices)))
         raise PlanError(
-            f"the story of {run_id} is told otherwise on {plan.system}; play it by its name:"
+            f"the scenario of {run_id} has other steps on {plan.system}; rerun it by its name:"
             f" logquake repro {words} --system {plan.system}"
         ) from otherwise

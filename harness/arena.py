@@ -132,15 +132,17 @@ class Arena:
             told = {"told": "stop"} if each.told else {}
             disk = {"disk": "gone"} if self._disk_failed(each.node) else {}
             self._note(ENDED, {**detail, "code": code, "said": said, **told, **disk})
-            how = f"ended with code {code}" if each.told else "ended, or stands still, by itself"
+            how = (
+                f"ended with code {code}" if each.told else "exited or stopped responding by itself"
+            )
             self.progress.say(f"  {called(each.node)} {how}")
 
     def _disk_failed(self, node: str) -> bool:
         """Return whether Logquake's own file system below a node's data failed; report it once."""
         trouble = hosts.disk_trouble(node) if isinstance(hosts := self.hosts, CanFaultDisk) else ""
         sentence = (
-            f"Logquake's file system below the data of {node} {trouble}: what its broker met was"
-            " none of a disk"
+            f"Logquake's file system below the data of {node} {trouble}, so the broker's errors"
+            " are not errors of a real disk"
         )
         if trouble and sentence not in self.troubles:
             self.troubles.append(sentence)
@@ -254,7 +256,7 @@ class Arena:
         ends: Mapping[tuple[str, int], int],
     ) -> None:
         """Let a last member of the share group consume until no message is left."""
-        self.progress.phase("final deliveries of the share group")
+        self.progress.phase("final deliveries to the share group")
         plan, (group,) = self.plan, groups(self.plan)
         is_done = done_with(plan.topic_partitions, ends, partial(cluster.share_lags, group))
         recorder = drain_recorder(plan, topics, self.paths.live)
@@ -265,9 +267,9 @@ class Arena:
         finally:
             recorder.close()
         stopped = self.interrupts.abandon.is_set()
-        when = "as the run was interrupted" if stopped else f"within {DRAIN_LIMIT_S:g} s"
+        when = "when the run was interrupted" if stopped else f"within {DRAIN_LIMIT_S:g} s"
         self.reach(
-            DRAINED, failed="" if done else f"the group was not done with all records {when}"
+            DRAINED, failed="" if done else f"the group had not processed all records {when}"
         )
 
     def _last_stable_offsets(self, cluster: Deployment) -> dict[tuple[str, int], int]:
@@ -292,7 +294,9 @@ class Arena:
         if self.observer is not None:
             noted = self.observer.note(NOTE_LIMIT_S)
             silent = sorted(set(cluster.nodes) - noted - set(away))
-            self.troubles += [f"{node} did not answer before its stop" for node in silent]
+            self.troubles += [
+                f"{node} did not answer the last observation before its stop" for node in silent
+            ]
             self.observer.stop()
             self.troubles += self.observer.failures()
         self.note_ended(cluster, away=away)
@@ -360,13 +364,13 @@ class Arena:
         free = shutil.disk_usage(self.paths.root).free
         if free < ENOUGH_DISK_BYTES:
             raise FullDiskError(
-                f"the disk of {self.paths.root} is full ({size(free)} left); free some room (a"
+                f"the disk of {self.paths.root} is full ({size(free)} left); free some space (a"
                 " default run takes about 100 MB), or name another folder with --store"
             )
         elsewhere = self.hosts.room() if isinstance(self.hosts, TellsRoom) else {}
         for node, left in elsewhere.items():
             if left < ENOUGH_DISK_BYTES:
                 raise FullDiskError(
-                    f"the disk of {node} is full ({size(left)} left); free some room on its"
-                    " host, or name another folder in the file of hosts"
+                    f"the disk of {node} is full ({size(left)} left); free some space on its"
+                    " host, or name another folder in the hosts file"
                 )

@@ -42,7 +42,7 @@ class Audit:
     def changes(self) -> dict[str, str]:
         """Wait until the hosts settle; then return each thing that changed, with its change."""
         if self.refused:
-            return {"the hosts": f"could not be looked at before the run: {self.refused}"}
+            return {"the hosts": f"could not be checked before the run: {self.refused}"}
         changed: dict[str, str] = {}
 
         def settled() -> bool:
@@ -55,7 +55,7 @@ class Audit:
         except WaitTimeoutError:
             return changed
         except (ClusterError, OSError) as refused:
-            return {"the hosts": f"could not be looked at after the run: {refused}"}
+            return {"the hosts": f"could not be checked after the run: {refused}"}
         return {}
 
 

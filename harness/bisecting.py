@@ -35,8 +35,8 @@ def failure_of(verdict: Verdict, plan: Plan, *, run_id: str) -> SameFailure:
     """
     if verdict.valid is not Validity.INVALID:
         raise PlanError(
-            f"--bisect looks for the failure of a run, and {run_id} is {verdict.valid}: name an"
-            " invalid one"
+            f"--bisect looks for the failure of an invalid run, but {run_id} is {verdict.valid}:"
+            " name an invalid run"
         )
     signature = signature_of(verdict, plan, ())
     assert signature is not None, "an invalid verdict is a failure"
@@ -71,18 +71,18 @@ def settled_by(tally: Tally) -> tuple[int, str] | None:
     """Return the exit code and its reason once further reruns cannot change them, else None."""
     last = tally.repeats[-1]
     if last.interrupted:
-        return BISECT_INTERRUPTED, "interrupted: it ends the bisection"
+        return BISECT_INTERRUPTED, "interrupted: this ends the bisection"
     if not last.started:  # Its record cannot show the wanted failure.
-        what = "the build does not start" if last.run_id else "the run did not come to its end"
+        what = "the build does not start" if last.run_id else "the run did not reach its end"
         return BISECT_SKIP, f"skip: {what} ({_why(last)})"
     if not last.differs:
-        return BISECT_BAD, f"bad: {last.run_id} failed in that way"
+        return BISECT_BAD, f"bad: {last.run_id} had that failure"
     if len(tally.repeats) < tally.times:
         return None
     said = [each for each in tally.counted if is_conclusive(each, tally)]
     if len(said) == tally.times:
-        return BISECT_GOOD, f"good: none of {many(tally.times, 'run')} failed in that way"
-    return BISECT_SKIP, f"skip: {len(said)} of {many(tally.times, 'run')} could tell"
+        return BISECT_GOOD, f"good: none of {many(tally.times, 'run')} had that failure"
+    return BISECT_SKIP, f"skip: only {len(said)} of {many(tally.times, 'run')} were conclusive"
 
 
 def is_conclusive(repeat: Repeat, tally: Tally) -> bool:

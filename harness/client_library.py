@@ -77,15 +77,17 @@ def _install(version: str, folder: Path) -> None:
             argv, capture_output=True, text=True, timeout=_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired as late:
-        raise UserError(f"{PACKAGE} {version} was not there after {_LIMIT_S:g} s") from late
+        raise UserError(
+            f"{PACKAGE} {version} could not be installed within {_LIMIT_S:g} s"
+        ) from late
     if done.returncode == 0:
         return
     if any(each in done.stderr for each in _NO_WHEEL):
         raise UserError(
             f"there is no {PACKAGE} {version} with a wheel for Python"
-            f" {sys.version_info.major}.{sys.version_info.minor} on this machine; the package's"
-            " page lists its versions, and --client-version takes any from 2.0.2 on"
+            f" {sys.version_info.major}.{sys.version_info.minor} on this machine; use a version"
+            " from the package's page, 2.0.2 or later"
         )
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-    why = lines[-1].removeprefix("ERROR: ") if lines else f"pip ended with {done.returncode}"
+    why = lines[-1].removeprefix("ERROR: ") if lines else f"pip exited with {done.returncode}"
     raise UserError(f"{PACKAGE} {version} cannot be fetched: {why}")

@@ -46,14 +46,14 @@ def conclude(
         console.print(sentence, markup=False, highlight=False)
 
     run = typed(paths)
-    answers.cut(JUDGING, f"{run} was not judged; logquake check {run} does it")
+    answers.cut(JUDGING, f"{run} was not judged; type: logquake check {run}")
     say(f"judging ({ahead.choice.name})")
     timer = timer or Timer()
     with ahead.worker(paths) as worker:
         timer.judging()
         verdict = judge_by(worker, [paths.root])[0]
         timer.judged(paths)
-        answers.cut(DRAWING, f"{run} has a verdict; logquake report {run} draws its page")
+        answers.cut(DRAWING, f"{run} has a verdict but no page; type: logquake report {run}")
     compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
     print_sentence(verdict, console, names=names_of(paths))
     if compared:

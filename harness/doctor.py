@@ -69,10 +69,10 @@ def _for_tests(what: str, packages: Mapping[str, str]) -> Finding:
     missing = [name for name, path in found.items() if not path]
     needed = " ".join(dict.fromkeys(packages[name] for name in missing))
     return Finding(
-        what=f"{what} (for tests alone)",
+        what=f"{what} (only for tests)",
         works=not missing,
         detail=f"without {', '.join(missing)}" if missing else f"{found[what]}",
-        remedy=f"{INSTALL} {needed}; no run needs it" if missing else "",
+        remedy=f"{INSTALL} {needed}; runs do not need it" if missing else "",
     )
 
 
@@ -84,7 +84,7 @@ def _hosts() -> Finding:
         detail=f"takes {choice.kind}: {choice.why}",
         remedy=""
         if choice.kind == "namespace"
-        else "without namespaces only --system reference has partitions",
+        else "without namespaces, only --system reference supports network partitions",
     )
 
 
@@ -113,13 +113,13 @@ def _cache() -> Finding:
     try:
         versions = releases_at_hand()
     except (OSError, UserError) as refused:  # HOME is missing, or belongs to another user.
-        remedy = "set XDG_CACHE_HOME to a folder that you may write to"
+        remedy = "set XDG_CACHE_HOME to a folder that you can write to"
         return Finding(what=what, works=False, detail=str(refused), remedy=remedy)
     return Finding(
         what=what,
         works=bool(versions),
         detail=", ".join(versions) or "none yet",
-        remedy="" if versions else "the first run fetches it from Maven Central",
+        remedy="" if versions else "the first run downloads it from Maven Central",
     )
 
 
@@ -133,5 +133,5 @@ def _disk(store: Path) -> Finding:
         what=f"store {store}",
         works=free > ENOUGH_DISK_BYTES and writable,
         detail=f"{size(free)} free at {folder}" + ("" if writable else ", not writable"),
-        remedy="name a folder with room that you may write to: --store DIR",
+        remedy="name a folder that has space and that you can write to: --store DIR",
     )

@@ -11,10 +11,10 @@ from results.record.plan import ALL, REFERENCE, Plan
 from results.record.plan_contents import Contents
 
 USE_ANOTHER = "use --hosts namespace"
-INSTEAD = "in virtual time {} deals the same"
+INSTEAD = "in virtual time the family {} has the same faults"
 OWN_HOSTS = (
-    "nodes that cut their own links have no file system of Logquake's below their data; use --hosts"
-    " namespace"
+    "Logquake's file system cannot be mounted below the data of nodes that cut their own links;"
+    " use --hosts namespace"
 )
 
 
@@ -33,13 +33,13 @@ def refuse_elsewhere(plan: Plan, system: System, *, keep: bool = False) -> None:
         _refuse_unsimulated(plan)
     if plan.scenario is not None and plan.wants_java:
         raise UserError(
-            f"the clients of the story of {plan.scenario.name} are librdkafka's: leave"
-            " --client-kind out"
+            f"the scenario {plan.scenario.name} works only with librdkafka clients: remove"
+            " --client-kind"
         )
     if plan.hosts.startswith("ssh:") and plan.scenario is not None:
         raise UserError(
-            f"the story of {plan.scenario.name} copies the brokers' files at each step, which ssh"
-            f" hosts keep to themselves; {USE_ANOTHER}"
+            f"the scenario {plan.scenario.name} copies the brokers' files at each step, which is"
+            f" not possible on ssh hosts; {USE_ANOTHER}"
         )
     system.refuse(keep=keep)
 
@@ -66,20 +66,20 @@ def _refuse_unsimulated(plan: Plan) -> None:
     refusals = {
         f"only the reference cluster can be simulated, not {plan.system}:"
         f" add --system {REFERENCE}": not plan.is_reference,
-        "simulated clients do not compress: take compression none": plan.compression != "none",
-        "simulated clients send payloads of one size, with plain headers, and batch in their own"
-        " way: leave [contents] out": plan.contents != Contents(),
-        "of librdkafka's settings simulated clients know those of groups alone"
-        f" ({', '.join(HONOURED)}): leave the others of [client] out": not (
+        "simulated clients do not compress: use compression none": plan.compression != "none",
+        "simulated clients send payloads of one size with plain headers, and have their own"
+        " batching: remove [contents]": plan.contents != Contents(),
+        "simulated clients support only the group settings of librdkafka"
+        f" ({', '.join(HONOURED)}): remove the other settings from [client]": not (
             {*plan.client} <= {*HONOURED}
         ),
-        "librdkafka's settings have no meaning for simulated clients: leave --clients out": (
+        "simulated clients do not use librdkafka's settings: remove --clients": (
             plan.clients is not None
         ),
-        "simulated clients are Logquake's own: leave --client-version out": (
+        "simulated clients are Logquake's own: remove --client-version": (
             plan.client_version is not None
         ),
-        "simulated clients are Logquake's own: leave --client-kind out": plan.wants_java,
+        "simulated clients are Logquake's own: remove --client-kind": plan.wants_java,
     }
     for sentence, holds in refusals.items():
         if holds:

@@ -48,7 +48,7 @@ def noted(paths: RunPaths, clock: RunClock, result: StageResult) -> StageResult:
 def noted_unplayed(paths: RunPaths, clock: RunClock) -> StageResult:
     """Record in the milestones that a run was interrupted before its cluster started."""
     note(paths, Milestone(name=INTERRUPTED, at_ns=clock.now_ns()))
-    sentence = "it was interrupted before its cluster started"
+    sentence = "the run was interrupted before its cluster started"
     return noted(paths, clock, StageResult(ending=Ending.INTERRUPTED, sentence=sentence))
 
 

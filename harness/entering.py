@@ -21,7 +21,7 @@ def machine_named(kept: Kept, name: str) -> Machine:
         StoreError: The cluster has no machine of that name.
     """
     if name not in kept.machines:
-        raise StoreError(f"there is no node {name}, only {', '.join(kept.machines)}")
+        raise StoreError(f"there is no node {name}; the nodes are {', '.join(kept.machines)}")
     return kept.machines[name]
 
 

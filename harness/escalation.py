@@ -57,7 +57,9 @@ def refuse_escalation(plan: Plan) -> None:
     if why := level_refusal(hard):
         raise UserError(f"--escalate: {why}")
     if not plan.nemesis:
-        raise UserError("--escalate: a run without faults has no levels; leave it or --nemesis out")
+        raise UserError(
+            "--escalate: a run without faults has no levels; remove --escalate or --nemesis"
+        )
 
 
 def escalate(

@@ -60,5 +60,5 @@ def _found(name: Path, known: dict[str, Path], what: str) -> Path:
     if not str(name).startswith(PREFIX):
         return name
     if str(name) not in known:
-        raise PlanError(f"there is no example {what} {str(name)!r}; there are: {', '.join(known)}")
+        raise PlanError(f"there is no example {what} {str(name)!r}; use one of {', '.join(known)}")
     return known[str(name)]

@@ -21,8 +21,8 @@ MEANINGS = {
     VALID: "valid: faults took effect, traffic was enough, and no check found a violation",
     INVALID: "invalid: a check found something that the configuration does not allow"
     " (logquake heal: something could not be undone)",
-    UNKNOWN: "unknown: the run cannot tell, and the verdict gives the reason; or Ctrl-C ended the"
-    " command before there was a verdict",
+    UNKNOWN: "unknown: the run is not conclusive, and the verdict has the reason; or Ctrl-C ended"
+    " the command before there was a verdict",
     BISECT_SKIP: "logquake repro --bisect: this commit cannot be judged; git tries another one",
     BISECT_INTERRUPTED: "logquake repro --bisect: interrupted; git ends the bisection",
     BAD_ARGUMENTS: "an error that you can fix; one sentence on standard error names it",

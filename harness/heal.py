@@ -56,7 +56,7 @@ def heal_store(root: Path) -> Healed:
         try:
             refuse_unless_own(run)
             if is_alive(run):
-                done.append(f"{run.run_id} is still under way: left alone")
+                done.append(f"{run.run_id} is still running, so it was not changed")
                 continue
             with hold_run(run):
                 done_here, failed_here = _heal_run(run)
@@ -75,7 +75,7 @@ def heal_store(root: Path) -> Healed:
         rest = len(others) - 1
         more = f" (and {rest} more {'is' if rest == 1 else 'are'} not yours)" if rest else ""
         done.append(f"{others[0]}{more}")
-    done += [f"removed {name}, of an import that was killed" for name in remove_abandoned(root)]
+    done += [f"removed {name}, the folder of a killed import" for name in remove_abandoned(root)]
     trials = heal_trials()
     return Healed(done=(*done, *trials.done), failed=(*failed, *trials.failed))
 
@@ -101,7 +101,7 @@ def heal_attached(file: Path, root: Path) -> Healed:
             continue
         refuse_unless_own(run)
         if is_alive(run):
-            raise UserError(f"{run.run_id} is under way on that cluster; end it first")
+            raise UserError(f"{run.run_id} is running on that cluster; end it first")
         dead[run] = marker
     with ExitStack() as held:
         for run in dead:
@@ -133,8 +133,8 @@ def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:
     done, failed = list(healed.done), list(healed.failed)
     if marker := read_marker(run.attached):
         failed.append(
-            "what it left on its attached cluster is undone by its file alone; type: logquake heal"
-            f" {marker.file}"
+            "to undo the run's changes on its attached cluster, the cluster's file is needed;"
+            f" type: logquake heal {marker.file}"
         )
     try:
         done += remove_scratch(run)
@@ -142,11 +142,13 @@ def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:
         failed.append(str(late))
     if in_force and died and not failed:
         faults = "1 fault was" if in_force == 1 else f"{in_force} faults were"
-        done.append(f"{faults} in force, and none is any more")
+        done.append(f"{faults} in force; no fault is in force any more")
     if died:
-        done = [died, *(done or ["nothing of it was left"])]
+        done = [died, *(done or ["no processes or changes of the run were left"])]
     if done and run.milestones.exists() and not run.verdict.exists():
-        done.append(f"it has no verdict; logquake check {typed(run)} judges what was recorded")
+        done.append(
+            f"the run has no verdict; to judge its record, type: logquake check {typed(run)}"
+        )
     return done, failed
 
 
@@ -164,7 +166,7 @@ def _note_died(run: RunPaths) -> str:
     last = next((each for each in reversed(reached) if each.name in _SINCE), None)
     if last is None:
         return ""
-    sentence = f"its command ended {_SINCE[last.name]}"
+    sentence = f"the run's command ended {_SINCE[last.name]}"
     detail = {"kind": DIED, "sentence": sentence}
     note(run, Milestone(name="failed", at_ns=last.at_ns, detail=detail))
     return f"{sentence}, {last.at_ns / NS_PER_S:.0f} s after its start or later"

@@ -37,24 +37,27 @@ INSIST_S = 0.2
 LISTENING = "\n"
 """The line that a stage writes to its parent when it begins to answer signals."""
 BEGINNING = (
-    "interrupted: no cluster is started, and the run ends within some seconds"
-    " (Ctrl-C again: end at once, without a verdict)"
+    "interrupted: no cluster is started, and the run ends within a few seconds (Ctrl-C again: end"
+    " at once, without a verdict)"
 )
 HOSTS = (
-    "interrupted: the run has ended; its hosts are checked, which takes 20 s at most, and the run"
-    " is not judged (Ctrl-C again: end at once)"
+    "interrupted: the run has ended and is not judged; its hosts are still checked, for 20 s at"
+    " most (Ctrl-C again: end at once)"
 )
 ONCE = (
-    "interrupted: no more faults; what is broken is healed, the brokers recover and stop, and what"
-    " there is is judged; as a rule within a minute (Ctrl-C again: heal and stop only)"
+    "interrupted: no more faults; the faults are healed, the brokers recover and stop, and the"
+    " record is judged, usually within a minute (Ctrl-C again: heal and stop only)"
 )
 TWICE = "interrupted again: only healing and stopping are left; the verdict will be unknown"
 JUDGING = (
-    "interrupted: the judgement ends, as a rule within 10 s, without a verdict"
-    " (Ctrl-C again changes nothing)"
+    "interrupted: the judgement ends without a verdict, usually within 10 s (Ctrl-C again changes"
+    " nothing)"
 )
-DRAWING = "interrupted: the drawing ends, as a rule within a second (Ctrl-C again changes nothing)"
-KEEPING = "interrupted: no cluster is kept; what was started is stopped (the verdict stands)"
+DRAWING = "interrupted: the drawing ends, usually within a second (Ctrl-C again changes nothing)"
+KEEPING = (
+    "interrupted: no cluster is kept; the processes that were started are stopped (the"
+    " verdict is kept)"
+)
 
 
 Answer = Callable[[str], None]
@@ -292,7 +295,7 @@ class Answers:
             self._say(sentence)
         elif self._came == 2:  # noqa: PLR2004 - the second
             raise KeyboardInterrupt(
-                f"{self._run} was not judged; logquake heal undoes what is left of it, and"
+                f"{self._run} was not judged; logquake heal undoes its remaining changes, and"
                 f" logquake check {self._run} judges it"
             )
 

@@ -64,8 +64,8 @@ def with_client_version(plan: Plan) -> Plan:
     version = (plan.client_kind or "").partition(":")[2] or usual
     if tuple(map(int, version.split("."))) < _OLDEST_CLIENT:
         raise UserError(
-            f"--client-kind java:{version}: Logquake can use Kafka's Java client from 2.8.0 on;"
-            " leave the version out for the usual one"
+            f"--client-kind java:{version}: Logquake supports Kafka's Java client 2.8.0 and"
+            " later; remove the version to use the default"
         )
     return plan.model_copy(update={"client_kind": f"java:{version}"})
 
@@ -114,8 +114,8 @@ def try_java_client(plan: Plan, argv: Sequence[str]) -> None:
     for key in plan.client:
         if key not in known:
             raise PlanError(
-                f"the plan's client.{key} is no setting of Kafka's Java client: leave it out, or"
-                " leave --client-kind out for librdkafka"
+                f"the plan's client.{key} is not a setting of Kafka's Java client: remove it, or"
+                " remove --client-kind to use librdkafka"
             )
 
 
@@ -144,7 +144,9 @@ def _tried(bridge: Bridge, role: Role, settings: Settings) -> frozenset[str]:
         return bridge.check(role, settings.plans, settings.own)
     except AskedError as refused:
         _, _, why = str(refused).partition(": ")
-        raise PlanError(f"Kafka's Java client refuses the plan's clients: {why}") from refused
+        raise PlanError(
+            f"Kafka's Java client rejects the plan's client settings: {why}"
+        ) from refused
 
 
 def _sources(version: str) -> list[Path]:
@@ -182,7 +184,9 @@ def _compile(
                 argv, capture_output=True, text=True, timeout=_COMPILE_S, check=False
             )
         except subprocess.TimeoutExpired as late:
-            raise UserError(f"no clients were compiled within {_COMPILE_S:g} s") from late
+            raise UserError(
+                f"the Java clients could not be compiled within {_COMPILE_S:g} s"
+            ) from late
         if done.returncode:
             first = next(iter((done.stderr or done.stdout).splitlines()), "it said nothing")
             raise UserError(f"Logquake's Java program does not compile with these jars: {first}")

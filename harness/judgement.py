@@ -128,8 +128,8 @@ def judge_uris(
 
     if engine.name != "spark":
         raise UserError(
-            f"{uris[0]} is read by Spark, which was not asked for or needs Java: name a folder of"
-            " this machine, or use --engine spark"
+            f"only Spark can read {uris[0]}, but Spark is not chosen or has no Java: name a"
+            " folder on this machine, or use --engine spark"
         )
     found = judge_elsewhere(uris, judge=judge, spark_master=engine.spark_master, store=store)
     kept = [f"the verdict on {each.run_id} is not stored: {why}" for each, why in found if why]

@@ -149,7 +149,7 @@ def _start_keeper(plan: Plan, paths: RunPaths) -> None:
     except WaitTimeoutError as late:
         raise ClusterError(f"the cluster could not be kept: {late}") from late
     if keeper.poll() is not None:
-        why = _last_line(said) or "it ended at once"
+        why = _last_line(said) or "the process exited at its start"
         raise ClusterError(f"the cluster could not be kept: {why}")
 
 
@@ -188,7 +188,7 @@ def load_kept(paths: RunPaths) -> Kept:
         kept = Kept.model_validate_json(read_bytes(paths.keeper))
     except FileNotFoundError as absent:
         raise StoreError(
-            f"{paths.run_id} was not kept: logquake run --keep leaves a cluster to look at"
+            f"{paths.run_id} was not kept: use logquake run --keep to keep a cluster"
         ) from absent
     except (OSError, ValidationError) as damaged:
         raise StoreError(f"{paths.keeper} cannot be read") from damaged
@@ -198,9 +198,13 @@ def load_kept(paths: RunPaths) -> Kept:
     for name, each in kept.machines.items():
         # A command enters the namespaces of the process that the file names, so check that.
         if marked not in (environment_of(each.pid) or []):
-            raise StoreError(f"{paths.keeper}: process {each.pid} is none of the run; remove it")
+            raise StoreError(
+                f"{paths.keeper}: process {each.pid} does not belong to the run; remove this file"
+            )
         if not Path(each.folder).resolve().is_relative_to(paths.kept.resolve()):
-            raise StoreError(f"{paths.keeper}: the folder of {name} is none of the run; remove it")
+            raise StoreError(
+                f"{paths.keeper}: the folder of {name} does not belong to the run; remove this file"
+            )
     return kept
 
 
@@ -228,7 +232,7 @@ def end_kept(paths: RunPaths) -> list[str]:
         StoreError: The run itself is still in progress, or not everything could be ended.
     """
     if is_alive(paths):
-        raise StoreError(f"{paths.run_id} is still under way: stop it with Ctrl-C")
+        raise StoreError(f"{paths.run_id} is still running: stop it with Ctrl-C")
     healed = heal_dead_run(paths)
     if healed.failed:
         raise StoreError("; ".join(healed.failed))

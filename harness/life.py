@@ -221,7 +221,7 @@ class Life:
             return
         self._arena.note_crashes(self._fleet.crashes())
         self._arena.reach(STOPPING, workers=str(self._plan.crews))
-        self._progress.phase("waiting for the sends in flight")
+        self._progress.phase("waiting for sends in flight")
         limit_s = 1.0 if self._interrupts.abandon.is_set() else self._plan.delivery_timeout_s + 5
         self._arena.troubles += self._fleet.stop(timeout_s=limit_s)
         self._arena.note_crashes(self._fleet.crashes())
@@ -253,7 +253,7 @@ def _leaders(summary: Summary) -> tuple[str, ...]:
     led: dict[str, list[str]] = {}
     for (topic, partition), state in sorted(summary.partitions.items()):
         words = f"{topic}-{partition} (epoch {state.leader_epoch})"
-        led.setdefault(state.leader or "nobody", []).append(words)
+        led.setdefault(state.leader or "no leader", []).append(words)
     return tuple(f"{node}: {', '.join(places)}" for node, places in sorted(led.items()))
 
 

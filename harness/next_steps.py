@@ -109,7 +109,7 @@ def _after_unknown(verdict: Verdict, plan: Plan, paths: RunPaths) -> list[NextSt
     run, reason = named(paths), heaviest_reason(verdict)
     steps = [NextStep(command=f"logquake show {run}", does="shows all reasons, and the faults")]
     if "interrupted_at_s" in verdict.stats:
-        again = NextStep(command=_again(plan, paths), does="plays it again, to its end")
+        again = NextStep(command=_again(plan, paths), does="reruns it to its end")
         return [again, *steps]
     for start, option, does in _REMEDIES:
         value = _milder(option, plan)
@@ -117,9 +117,9 @@ def _after_unknown(verdict: Verdict, plan: Plan, paths: RunPaths) -> list[NextSt
             command = f"{_again(plan, paths)} {option} {value:g}"
             return [NextStep(command=command, does=does), *steps]
     if "host-not-restored" in reason:
-        heal = NextStep(command="logquake heal", does="undoes what was left behind")
+        heal = NextStep(command="logquake heal", does="undoes the remaining changes on hosts")
         return [heal, *steps]
-    return [*steps, _rerun(run, plan, "shows if it recurs")]
+    return [*steps, _rerun(run, plan, "shows whether it recurs")]
 
 
 def _milder(option: str, plan: Plan) -> float:
@@ -139,11 +139,11 @@ def _after_valid(plan: Plan, paths: RunPaths) -> list[NextStep]:
     steps = []
     if harder < len(LEVELS) and plan.nemesis and not level_refusal(at_level):
         command = f"{_again(plan, paths)} --level {harder}"
-        steps.append(NextStep(command=command, does="deals harder faults"))
+        steps.append(NextStep(command=command, does="schedules harder faults"))
         climbs = f"{_again(plan, paths)} --escalate"
-        steps.append(NextStep(command=climbs, does="goes on, level by level, until one fails"))
+        steps.append(NextStep(command=climbs, does="continues with higher levels until one fails"))
     shown = NextStep(
-        command=f"logquake show {named(paths)}", does="shows what the verdict rests on"
+        command=f"logquake show {named(paths)}", does="shows the comparisons behind the verdict"
     )
     return [*steps, shown]
 

@@ -15,7 +15,7 @@ from nemesis.families import elsewhere_by
 from nemesis.registry import kinds_of, needs_of, unsuited_by
 from results.record.plan import NEMESIS_KINDS, Plan
 
-WHICH_SSH = "name your machines, to have them tried: logquake doctor --hosts ssh:HOSTS.toml"
+WHICH_SSH = "to test your machines, type: logquake doctor --hosts ssh:HOSTS.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,10 @@ def print_offers(offered: Sequence[Offer], console: Console) -> None:
         notes.add_row(Text(f"({number})"), Text(reason))
     for offer in offered:
         if families := offer.cut_by_nodes():
-            more = f"with --system reference also {', '.join(families)}: its nodes cut their links"
+            more = (
+                f"with --system reference also {', '.join(families)}, because its nodes cut"
+                " their own links"
+            )
             notes.add_row(Text("process:"), Text(more))
     console.print(notes, style="yellow")
 

@@ -29,15 +29,15 @@ def permit(system: System) -> None:
     path, cluster_id = system.attached.path, system.cluster_id()
     if not sys.stdin.isatty():
         raise UserError(
-            f"{path} does not say that cluster {cluster_id} is one for tests; write `test_cluster ="
-            " true` into it, or start the run at a terminal"
+            f"{path} does not declare cluster {cluster_id} as a test cluster; write `test_cluster"
+            " = true` into this file, or start the run at a terminal"
         )
     if (path, cluster_id) in _PERMITTED:
         return
     # `input` would ask on standard output, which a program may read.
     sys.stderr.write(
-        f"Brokers of cluster {cluster_id} will be killed, paused and cut off, as {path} allows.\n"
-        "If that is meant, type its id: "
+        f"Brokers of cluster {cluster_id} will be killed, paused and cut off, as {path}"
+        " allows.\nTo confirm, type the id of the cluster: "
     )
     sys.stderr.flush()
     try:
@@ -45,5 +45,5 @@ def permit(system: System) -> None:
     except EOFError:
         typed = ""
     if not typed or typed != cluster_id:
-        raise UserError(f"that is not the id of the cluster of {path}: nothing was done")
+        raise UserError(f"this is not the id of the cluster of {path}, so nothing was done")
     _PERMITTED.add((path, cluster_id))

@@ -22,7 +22,9 @@ DISK_MB = 512
 """The disk size of each node if a fault fills disks. An hour at the default rate fits on such a
 disk, and a fault fills it soon."""
 
-_CLIENTS = ", or write it into ~/.config/logquake/clients.toml and name its table with --clients"
+_CLIENTS = (
+    ", or write the setting into ~/.config/logquake/clients.toml and name its table with --clients"
+)
 
 _LINES = (
     "# A plan for `logquake run plan.toml`. Every line is optional; these are the defaults.",
@@ -213,9 +215,10 @@ def refuse_what_does_not_tune(plan: Plan) -> None:
     if told:
         of_clients = told[0].startswith("client.")
         raise PlanError(
-            f"the plan's {told[0]} cannot be set: a plan may be a stranger's, so it may only"
-            " have settings that tune (results/record/tuning.py lists them). It may not load code,"
-            f" name a file or an address, or hold a secret; leave it out{_CLIENTS * of_clients}"
+            f"the plan's {told[0]} cannot be set: another user may have written a plan, so a plan"
+            " may only have tuning settings (results/record/tuning.py lists them). It may not"
+            " load code, name a file or an address, or contain a secret. Remove the"
+            f" setting{_CLIENTS * of_clients}"
         )
 
 
@@ -236,7 +239,9 @@ def refuse_impossible(
             cannot have disks of their own or an image.
     """
     if plan.workload not in {*WORKLOADS, "script"}:
-        raise PlanError(f"workload: {plan.workload!r} is none of {', '.join(WORKLOADS)}")
+        raise PlanError(
+            f"workload: {plan.workload!r} does not exist; use one of {', '.join(WORKLOADS)}"
+        )
     (refuse_java_settings if plan.wants_java else check_client_settings)(plan)
     missing = unsupported(plan, abilities=abilities, why_not=why_not) + _too_small_for(
         plan, abilities
@@ -245,14 +250,14 @@ def refuse_impossible(
         raise UserError(missing[0])
     if plan.image is not None and plan.hosts != "docker":
         raise UserError(
-            f"image: only containers are made from {plan.image!r}, and hosts are {plan.hosts};"
-            " add --hosts docker, or leave the image out"
+            f"image: {plan.image!r} is for containers, but hosts is {plan.hosts}; add --hosts"
+            " docker, or remove the image"
         )
     if plan.scenario is not None and Ability.CUT not in abilities and cuts(plan):
         raise UserError(
-            f"the story of {plan.scenario.name} cuts the network, which these hosts cannot do:"
-            " logquake doctor says what keeps namespaces from working here; --system reference"
-            " cuts its own links"
+            f"the scenario {plan.scenario.name} cuts the network, but these hosts cannot do this:"
+            " logquake doctor shows why namespaces do not work on this machine. Or use --system"
+            " reference, whose nodes cut their own links"
         )
     if plan.disk_mb is not None:
         _refuse_disks(plan, abilities, (why_not or {}).get(Ability.DISK, ""))
@@ -275,7 +280,7 @@ def refuse_a_run_without_faults(
         return
     if not played_families(plan, abilities=abilities):
         raise UserError(
-            f'no fault can be played: {dropped[0]}; to play without faults, add --nemesis ""'
+            f'no fault is possible: {dropped[0]}; to run without faults, add --nemesis ""'
         )
 
 
@@ -290,10 +295,10 @@ def _too_small_for(plan: Plan, abilities: Collection[Ability]) -> list[str]:
     named = plan.nemesis if names_families(plan) else ()
     played = played_families(plan, abilities=abilities)
     return [
-        f"nemesis {family!r}: {why}; leave it out"
+        f"nemesis {family!r}: {why}; remove this family"
         if (why := unsuited_by(family, plan))
-        else f"nemesis {family!r}: no fault of it can come to be with nodes {plan.nodes} and"
-        f" replication {plan.replication}; use more, or leave it out"
+        else f"nemesis {family!r}: none of its faults is possible with nodes {plan.nodes} and"
+        f" replication {plan.replication}; increase these values, or remove this family"
         for family in named
         if family not in played
     ]
@@ -303,13 +308,13 @@ def _refuse_disks(plan: Plan, abilities: Collection[Ability], why_not: str) -> N
     if Ability.DISK not in abilities:
         because = f" ({why_not})" if why_not else ""
         raise UserError(
-            f"disk_mb: these hosts cannot give each node a disk of its own{because}; leave it out,"
+            f"disk_mb: these hosts cannot give each node its own disk{because}; remove disk_mb,"
             " or use --hosts namespace"
         )
     if plan.scenario is not None:
         raise UserError(
-            f"disk_mb: the story of {plan.scenario.name} copies the nodes' files while they run,"
-            " and cannot on disks of their own; leave it out"
+            f"disk_mb: the scenario {plan.scenario.name} copies the nodes' files during the run,"
+            " which is not possible with separate disks; remove disk_mb"
         )
 
 
@@ -327,8 +332,8 @@ def refuse_another_kafka(plan: Plan, *, image_has: str) -> None:
         return  # The run uses only the image's Java.
     if image_has and image_has != plan.kafka_version:
         raise UserError(
-            f"the image {plan.image} has Kafka {image_has}, but the plan says {plan.system}; take"
-            f" another image, or type: --system kafka:{image_has}"
+            f"the image {plan.image} has Kafka {image_has}, but the plan has {plan.system}; use"
+            f" another image, or add --system kafka:{image_has}"
         )
 
 

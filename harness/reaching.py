@@ -38,7 +38,7 @@ def refuse_unsaid(plan_file: Path, plan: Plan, said: Mapping[str, object]) -> No
         PlanError: One sentence with the key, the value and the option.
     """
     if not is_own_file(plan_file):
-        _refuse(f"the plan {plan_file} can be a stranger's", reaching(plan), said)
+        _refuse(f"another user may have written the plan {plan_file}", reaching(plan), said)
 
 
 def refuse_unsaid_system(
@@ -60,7 +60,7 @@ def refuse_unsaid_system(
     if refusal := from_a_file(named, f"the plan {plan_file}"):
         raise PlanError(refusal)
     if named.is_yours and not is_own_file(plan_file):
-        _refuse(f"the plan {plan_file} can be a stranger's", {"system": named.text}, said)
+        _refuse(f"another user may have written the plan {plan_file}", {"system": named.text}, said)
 
 
 def from_a_file(named: SystemName, where: str) -> str | None:
@@ -73,8 +73,9 @@ def from_a_file(named: SystemName, where: str) -> str | None:
     if not named.is_strange:
         return None
     return (
-        f"{where} names the system {named.text}, whose file says what is run and reached; such a"
-        f" file is taken from the command line only: --system {shlex.quote(named.text)}"
+        f"{where} names the system {named.text}, whose file determines the commands and addresses"
+        " of the run. You must name such a file on the command line: --system"
+        f" {shlex.quote(named.text)}"
     )
 
 
@@ -94,11 +95,11 @@ def said_again(plan: Plan, said: Mapping[str, str | None], *, run_id: str) -> Pl
     """
     told = {key: value for key, value in said.items() if value is not None}
     beyond = reaching(plan)
-    _refuse(f"the plan of {run_id} can be a stranger's", beyond, told)
+    _refuse(f"another user may have written the plan of {run_id}", beyond, told)
     if extra := sorted(told.keys() - beyond.keys() - {"system"}):
         raise PlanError(
-            f"--{extra[0]} {told[extra[0]]}: the plan of {run_id} has nothing that it could stand"
-            " for; leave it out"
+            f"--{extra[0]} {told[extra[0]]}: the plan of {run_id} has no such value to confirm;"
+            " remove this option"
         )
     if not told:
         return plan
@@ -107,7 +108,9 @@ def said_again(plan: Plan, said: Mapping[str, str | None], *, run_id: str) -> Pl
         values = {key: value for key, value in values.items() if key not in _TOLD_BY_THE_SYSTEM}
     again = plan_from({**values, **told})
     if plan.hosts.startswith("ssh:") and not again.hosts.startswith("ssh:"):
-        raise PlanError(f"--hosts {again.hosts}: {run_id} was played by ssh; name ssh:HOSTS.toml")
+        raise PlanError(
+            f"--hosts {again.hosts}: {run_id} ran on ssh hosts; use --hosts ssh:HOSTS.toml"
+        )
     return again
 
 
@@ -133,6 +136,6 @@ def _refuse(why: str, beyond: Mapping[str, str], said: Mapping[str, object]) -> 
     for key, value in beyond.items():
         if said.get(key) is None:
             raise PlanError(
-                f"{why}, and by its {key} it reaches beyond the run; if you mean that, say so:"
-                f" --{key} {shlex.quote(value)}"
+                f"{why}, and its {key} reaches beyond the run; to confirm it, add: --{key}"
+                f" {shlex.quote(value)}"
             )

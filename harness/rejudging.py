@@ -26,7 +26,7 @@ def refuse_to_judge(run: RunPaths, *, kept: bool) -> None:
         StoreError: The run is in progress, or belongs to another user.
     """
     if is_alive(run):
-        raise StoreError(f"{run.run_id} is still under way: wait for its end, or stop it")
+        raise StoreError(f"{run.run_id} is still running: wait for its end, or stop it")
     if kept and not is_sample(run):
         refuse_to_write(run, otherwise="with --judge the verdict is printed and nothing is stored")
 
@@ -45,7 +45,7 @@ def judge_again(runs: Sequence[RunPaths], judge: Judge | None, engine: Engine) -
             verdicts = judge_stored(roots, judge=judge, engine=engine, store=judge is None)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
-                "interrupted: no run was judged; the same command does it"
+                "interrupted: no run was judged; to judge the runs, repeat the command"
             ) from None
     if judge is None:
         for run in runs:

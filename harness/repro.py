@@ -130,7 +130,7 @@ class AsExpected:
         """Return the differences from the expected end that the run has recorded in its story."""
         story = load_story(paths.story)
         if story is None or story.as_expected is None:
-            return ("it was not compared with what is expected",)
+            return ("the run was not compared with the expected result",)
         return story.differs
 
 
@@ -173,8 +173,8 @@ class Tally:
         """Return the result in words: k of N reruns with the interval, also for each anomaly."""
         of = len(self.counted)
         if not of:
-            return ["no run was played to its end"]
-        said = [f"{Rate(times=self.same, of=of).words} came out the same way: {self.wanted.title}"]
+            return ["no run reached its end"]
+        said = [f"{Rate(times=self.same, of=of).words} had the same result: {self.wanted.title}"]
         kinds = sorted(self.wanted.kinds)
         where = f" on {self.system}" if self.system else ""
         return (

@@ -55,7 +55,7 @@ class Session:
                 full = played.result.disk_full
                 raise (FullDiskError if full else UnplayedError)(played.result.sentence)
             if played.result.ending is Ending.CLUSTER:
-                self._say(f"the run did not come to its end: {played.result.sentence}")
+                self._say(f"the run did not reach its end: {played.result.sentence}")
             if chosen.why:
                 self._say(chosen.why)
             from harness.conclusion import conclude  # noqa: PLC0415 - imported while it was played
@@ -71,7 +71,9 @@ class Session:
             if self.keep:
                 self._keep(played)
         if played.result.ending is Ending.INTERNAL:
-            raise InternalError(f"the run ended by a bug of Logquake: {played.result.sentence}")
+            raise InternalError(
+                f"the run ended because of a bug of Logquake: {played.result.sentence}"
+            )
         return verdict
 
     def _timer(self, played: Played) -> Timer:
@@ -82,7 +84,7 @@ class Session:
 
     def _keep(self, played: Played) -> None:
         plan, paths = played.plan, played.paths
-        played.answers.cut(KEEPING, "no cluster is kept: it was ended by Ctrl-C")
+        played.answers.cut(KEEPING, "no cluster is kept, because Ctrl-C interrupted the command")
         self._say("starting the cluster again on copies of the nodes' files")
         try:
             keep_cluster(plan, paths)

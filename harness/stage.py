@@ -188,8 +188,8 @@ def result_of(failed: Exception, paths: RunPaths) -> StageResult:
 
 def _disk_full(paths: RunPaths) -> str:
     return (
-        f"the disk of {paths.root} is full; free some room (a default run takes about 100 MB)"
-        " or name another folder with --store"
+        f"the disk of {paths.root} is full; free some space (a default run takes about 100 MB) or"
+        " name another folder with --store"
     )
 
 

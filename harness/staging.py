@@ -115,10 +115,13 @@ def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
     for sentence in (*doubts(plan), *dropped):
         say(sentence)
     if swarmed := swarm_words(plan.model_dump(mode="json", exclude_none=True)):
-        say(f"drawn by the swarm: {swarmed}")
+        say(f"chosen at random by the swarm: {swarmed}")
     refuse_another_kafka(plan, image_has=choice.kafka)
     if choice.kafka and plan.named.is_yours:
-        say(f"of the image only its Java is used, not its Kafka: the run is about {plan.system}")
+        say(
+            "only the Java of the image is used, not its Kafka, because the run tests"
+            f" {plan.system}"
+        )
     plan = with_client_version(as_played(plan, choice.hosts, abilities=abilities))
     played = system_of(plan)
     played.prepare(say)
@@ -237,7 +240,9 @@ class Staging:
         try:
             ready = prepared(self.plan, keep=self.keep, say=self._say)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("interrupted before the run began: nothing to judge") from None
+            raise KeyboardInterrupt(
+                "interrupted before the run began, so there is nothing to judge"
+            ) from None
         plan = ready.plan
         with (
             Store(self.store).create(plan.name, plan.seed) as paths,
@@ -360,7 +365,11 @@ def _said(paths: RunPaths) -> Path:
 
 def _ended_by_itself(status: int, paths: RunPaths, clock: RunClock) -> StageResult:
     """Record that the stage's process died before it could report how the run ended."""
-    how = f"signal {-status} ended it" if status < 0 else f"exit status {status}"
-    hint = "; the kernel does that when memory is short" if status == -signal.SIGKILL else ""
-    sentence = f"the process that played the run ended before its time ({how}{hint})"
+    how = f"signal {-status}" if status < 0 else f"exit status {status}"
+    hint = (
+        "; the kernel does this when there is too little memory"
+        if status == -signal.SIGKILL
+        else ""
+    )
+    sentence = f"the process of the run ended too early ({how}{hint})"
     return noted(paths, clock, StageResult(ending=Ending.CLUSTER, sentence=sentence))

@@ -122,8 +122,8 @@ def _is_drawn(value: Value, plan: Plan, stored: Said) -> bool:
 
 def _refuse(plan: Plan) -> None:
     refusals = {
-        "a story's steps decide what is set; leave it out": plan.scenario is not None,
-        "a cluster that runs already is set, and loaded, as its owner wants; leave it out": (
+        "in a scenario the steps decide the settings; remove swarm": plan.scenario is not None,
+        "the swarm does not change the settings or load of an attached cluster; remove swarm": (
             plan.runs_already
         ),
     }

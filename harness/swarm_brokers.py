@@ -29,37 +29,40 @@ _MIB = "1048576"
 _LOGS = (
     of_brokers(
         "log.segment.bytes",
-        "brokers of ours, little load, topics that are not compacted",
+        "Kafka and the reference cluster, light load, topics without compaction",
         ours,
         {},
         Value(
             settings={"broker.log.segment.bytes": "16384", "contents.batch_bytes": 8000},
-            why="segments roll several times a second: at truncations, recoveries and fetches",
+            why=(
+                "segments roll several times a second, for example during truncations, recoveries"
+                " and fetches"
+            ),
             fits=every(small_segments, real, briefly),
         ),
         Value(
             settings={"broker.log.segment.bytes": "65536", "contents.batch_bytes": 32000},
-            why="the same, with longer segments: some hold several epochs",
+            why="as above, with longer segments, of which some contain several epochs",
             fits=every(small_segments, real, briefly),
         ),
         Value(
             settings={"broker.log.segment.bytes": "65536"},
-            why="in virtual time: segments roll while faults are in force",
+            why="in virtual time: segments roll during faults",
             fits=simulated,
         ),
         Value(
             settings={"broker.log.segment.bytes": _MIB},
-            why="segments roll while faults are in force; the least from Kafka 4.0 on",
+            why="segments roll during faults; the smallest size in Kafka 4.0 and later",
             fits=real,
         ),
         fits=every(uncompacted, trickles),
     ),
     of_brokers(
         "log.roll.ms",
-        "Kafka, topics that are not compacted",
+        "Kafka, topics without compaction",
         kafka,
         {
-            "3000": "segments roll by time, also of internal topics and after a restart",
+            "3000": "segments roll by time, also in internal topics and after a restart",
         },
         fits=uncompacted,
     ),
@@ -67,48 +70,48 @@ _LOGS = (
         "log.index.interval.bytes",
         "Kafka",
         kafka,
-        {"128": "an entry of the index for nearly each batch: each search takes another way"},
+        {"128": "an index entry for nearly each batch, so searches take other paths"},
     ),
     of_brokers(
         "log.segment.delete.delay.ms",
-        "Kafka, topics that are not compacted",
+        "Kafka, topics without compaction",
         kafka,
-        {"200": "files of deleted topics go while flushes and fetches still have them"},
+        {"200": "files of deleted topics are removed while flushes and fetches still use them"},
         fits=uncompacted,
     ),
     of_brokers(
         "log.flush.interval.messages",
-        "brokers of ours",
+        "Kafka and the reference cluster",
         ours,
-        {"100": "flushes in the middle of appends, below the log's lock"},
+        {"100": "flushes during appends, under the log's lock"},
     ),
     of_brokers(
         "log.flush.offset.checkpoint.interval.ms",
-        "brokers of ours",
+        "Kafka and the reference cluster",
         ours,
         {
-            "1000": "recoveries begin close to the end",
-            "600000": "recoveries read whole logs again",
+            "1000": "recovery begins close to the end of the log",
+            "600000": "recovery rereads whole logs",
         },
     ),
     of_brokers(
         "num.recovery.threads.per.data.dir",
         "Kafka",
         kafka,
-        {"4": "partitions are recovered side by side"},
+        {"4": "partitions are recovered in parallel"},
     ),
     of_brokers(
         "compression.type",
         "Kafka",
         kafka,
         {
-            "gzip": "the leader packs each batch anew before it appends it",
-            "uncompressed": "the leader unpacks each batch before it appends it",
+            "gzip": "the leader recompresses each batch before the append",
+            "uncompressed": "the leader decompresses each batch before the append",
         },
     ),
     Row(
         name="log.cleaner",
-        where="Kafka, groups or transactions, topics that are not compacted",
+        where="Kafka, groups or transactions, topics without compaction",
         takes=kafka,
         fits=every(uncompacted, lambda plan: plan.is_grouped or plan.transactional),
         values=(
@@ -117,7 +120,7 @@ _LOGS = (
                     "broker.log.cleaner.backoff.ms": "500",
                     "broker.log.cleaner.min.cleanable.ratio": "0.01",
                 },
-                why="internal topics are cleaned while coordinators append to them, or load them",
+                why="internal topics are cleaned while coordinators append to or load them",
             ),
         ),
     ),
@@ -125,66 +128,71 @@ _LOGS = (
 _REPLICAS = (
     of_brokers(
         "replica.fetch.wait.max.ms",
-        "brokers of ours",
+        "Kafka and the reference cluster",
         ours,
         {
-            "50": "followers ask often: high watermarks are told at once",
+            "50": "followers fetch often, so they learn high watermarks at once",
         },
         Value(
             settings={
                 "broker.replica.fetch.wait.max.ms": "3000",
                 "broker.replica.lag.time.max.ms": "6000",
             },
-            why="followers of idle partitions hear of nothing for seconds, half of the time after"
+            why="followers of idle partitions get no answer for seconds, half of the time after"
             " which they leave the ISR",
         ),
     ),
     of_brokers(
         "replica.fetch.max.bytes",
-        "brokers of ours, little load",
+        "Kafka and the reference cluster, light load",
         ours,
-        {"16384": "followers that are behind come back in many small steps"},
+        {"16384": "followers that are behind catch up in many small steps"},
         fits=trickles,
     ),
     of_brokers(
         "replica.fetch.response.max.bytes",
-        "brokers of ours, little load",
+        "Kafka and the reference cluster, light load",
         ours,
-        {"65536": "answers that hold some partitions only: the others wait for their turn"},
+        {"65536": "fetch answers with only some partitions; the other partitions wait"},
         fits=trickles,
     ),
     of_brokers(
         "replica.fetch.backoff.ms",
-        "brokers of ours",
+        "Kafka and the reference cluster",
         ours,
-        {"100": "followers ask again while an election is under way"},
+        {"100": "followers fetch again during an election"},
     ),
     of_brokers(
         "num.replica.fetchers",
         "Kafka",
         kafka,
-        {"4": "partitions of one leader are fetched by several threads, which move them"},
+        {
+            "4": (
+                "several threads fetch partitions of one leader, and partitions move between"
+                " threads"
+            )
+        },
     ),
     of_brokers(
         "max.incremental.fetch.session.cache.slots",
-        "Kafka from 1.1 on",
+        "Kafka 1.1 or later",
         every(kafka, since(1, 1)),
         {"0": "no fetch sessions: each fetch names all of its partitions (KIP-227)"},
     ),
     of_brokers(
         "replica.high.watermark.checkpoint.interval.ms",
-        "brokers of ours",
+        "Kafka and the reference cluster",
         ours,
         {
-            "500": "a broker that comes back begins close to its high watermark",
-            "60000": "a broker that was killed begins far below its high watermark",
+            "500": "a restarted broker begins close to its high watermark",
+            "60000": "a killed broker begins far below its high watermark",
         },
     ),
     of_brokers(
         "leader.imbalance.check.interval.seconds",
-        "brokers of ours, no faults of leadership",
+        "Kafka and the reference cluster, no leadership faults",
         ours,
-        {"5": "leaders go back to the preferred replica soon after it is in sync again"},
+        {"5": "leadership returns to the preferred replica soon after it is in sync again"},
         fits=leaders_stay,
     ),
 )
@@ -194,8 +202,8 @@ _SERVERS = (
         "Kafka",
         kafka,
         {
-            "2": "requests wait behind a slow one",
-            "8": "more requests of one partition side by side",
+            "2": "requests wait behind a slow request",
+            "8": "more parallel requests for one partition",
         },
     ),
     of_brokers(
@@ -204,7 +212,7 @@ _SERVERS = (
         kafka,
         {
             "1": "one slow connection delays all others",
-            "4": "connections of one client are served side by side",
+            "4": "connections of one client are served in parallel",
         },
     ),
     of_brokers(
@@ -223,32 +231,32 @@ _SERVERS = (
 _METADATA = (
     of_brokers(
         SESSION_TIMEOUT_OF_KRAFT,
-        "brokers of ours that have a quorum",
+        "Kafka and the reference cluster, with a KRaft quorum",
         every(ours, quorum),
         {
-            "6000": "brokers that are gone for less are never missed: they lead on as they come"
-            " back",
+            "6000": "a broker that is away for a shorter time keeps its registration and"
+            " continues to lead when it is back",
         },
     ),
     of_brokers(
         SESSION_TIMEOUT,
         "Kafka with ZooKeeper",
         every(kafka, keeper),
-        {"6000": "the same, of brokers and of the controller"},
+        {"6000": "as above, for brokers and for the controller"},
     ),
     of_brokers(
         "metadata.log.max.record.bytes.between.snapshots",
-        "brokers of ours that have a quorum, Kafka from 3.0 on",
+        "Kafka 3.0 or later and the reference cluster, with a KRaft quorum",
         every(ours, quorum, since(3, 0)),
-        {"4096": "snapshots of the metadata while elections go on, and starts from them"},
+        {"4096": "metadata snapshots during elections, and starts from these snapshots"},
     ),
     of_brokers(
         "controller.quorum.append.linger.ms",
         "Kafka with a quorum",
         every(kafka, quorum),
         {
-            "0": "a batch of metadata for each change",
-            "200": "many changes of metadata in one batch, each known late",
+            "0": "one metadata batch for each change",
+            "200": "many metadata changes in one batch, so each change is known late",
         },
     ),
 )
@@ -257,16 +265,16 @@ _COORDINATORS = (
         "group.initial.rebalance.delay.ms",
         "Kafka, groups and pipeline",
         kafka,
-        {"1000": "members that come meanwhile are dealt partitions together"},
+        {"1000": "members that join during this time get their partitions in one rebalance"},
         fits=grouped,
     ),
     of_brokers(
         "group.coordinator.append.linger.ms",
-        "Kafka from 4.0 on, groups and pipeline",
+        "Kafka 4.0 or later, groups and pipeline",
         every(kafka, since(4, 0)),
         {
-            "0": "each commit is a batch of its own",
-            "50": "many commits in one batch, all of them answered late",
+            "0": "each commit has its own batch",
+            "50": "many commits in one batch, so all get a late answer",
         },
         fits=grouped,
     ),
@@ -291,12 +299,12 @@ _COORDINATORS = (
         {},
         Value(
             settings={"broker.offsets.topic.segment.bytes": "65536"},
-            why="commits lie in several segments, which a coordinator loads one after the other",
+            why="commits are in several segments, which a coordinator loads one after another",
             fits=small_segments,
         ),
         Value(
             settings={"broker.offsets.topic.segment.bytes": _MIB},
-            why="the same, later; the least from Kafka 4.0 on",
+            why="as above, but later; the smallest size in Kafka 4.0 and later",
         ),
         fits=grouped,
     ),
@@ -321,12 +329,12 @@ _COORDINATORS = (
         {},
         Value(
             settings={"broker.transaction.state.log.segment.bytes": "65536"},
-            why="states of transactions lie in several segments",
+            why="transaction states are in several segments",
             fits=small_segments,
         ),
         Value(
             settings={"broker.transaction.state.log.segment.bytes": _MIB},
-            why="the same, later; the least from Kafka 4.0 on",
+            why="as above, but later; the smallest size in Kafka 4.0 and later",
         ),
         fits=transactional,
     ),
@@ -335,8 +343,8 @@ _COORDINATORS = (
         "Kafka, transactions",
         kafka,
         {
-            "200": "a coordinator aborts as soon as a timeout is over",
-            "5000": "many transactions are aborted at once",
+            "200": "a coordinator aborts a transaction right after its timeout",
+            "5000": "a coordinator aborts many transactions at once",
         },
         fits=transactional,
     ),

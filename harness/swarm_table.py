@@ -100,23 +100,25 @@ def _delivers_twice(plan: Plan) -> bool:
 _WORKLOAD = (
     Row(
         name="sends_per_op",
-        where="log and groups, at a rate",
+        where="log and groups, with a fixed rate",
         fits=every(_PLAIN, paced),
         values=(
             Value(
                 settings={"sends_per_op": 20, "rate": 100},
-                why="batches of many records: several are behind one another when a leader goes",
+                why="batches of many records; several batches are in a queue when a leader fails",
             ),
         ),
     ),
     Row(
         name="rate",
-        where="log, groups and txn, at a rate",
+        where="log, groups and txn, with a fixed rate",
         fits=every(_open, paced, _one_send),
         values=(
             Value(
                 settings={"rate": 50},
-                why="idle moments: fetches wait their full time, batches hold one record",
+                why=(
+                    "idle periods: fetches wait for their maximum time, and batches have one record"
+                ),
                 fits=every(_PLAIN, _for_long),
             ),
             Value(
@@ -126,37 +128,43 @@ _WORKLOAD = (
             ),
             Value(
                 settings={"rate": 30},
-                why="transactions that meet no other one",
+                why="transactions that do not overlap with others",
                 fits=every(doing("txn"), _for_long),
             ),
             Value(
                 settings={"rate": 300},
-                why="many transactions under way when a coordinator goes",
+                why="many open transactions when a coordinator fails",
                 fits=doing("txn"),
             ),
         ),
     ),
     Row(
         name="topics",
-        where="all but keyed, pipeline and shares",
+        where="all except keyed, pipeline and shares",
         fits=_open,
         values=(
-            Value(settings={"topics": 1}, why="one topic: all partitions are of one epoch list"),
-            Value(settings={"topics": 3}, why="requests about several topics at once"),
+            Value(
+                settings={"topics": 1},
+                why=("one topic, so all partitions are in one request entry"),
+            ),
+            Value(settings={"topics": 3}, why="requests for several topics at once"),
         ),
     ),
     Row(
         name="partitions",
-        where="all but keyed, pipeline and shares",
+        where="all except keyed, pipeline and shares",
         fits=_open,
         values=(
             Value(
                 settings={"partitions": 1},
-                why="all load on one leader, and a broker that leads nothing",
+                why="all load on one leader, and other brokers without leadership",
             ),
             Value(
                 settings={"partitions": 12},
-                why="elections of many partitions at once, fetches that do not hold all of them",
+                why=(
+                    "elections of many partitions at once, and fetch answers without some"
+                    " partitions"
+                ),
             ),
         ),
     ),
@@ -173,11 +181,11 @@ _WORKLOAD = (
         values=(
             Value(
                 settings={"group_protocol": "classic"},
-                why="every rebalance is the members' own",
+                why="the members compute every assignment",
             ),
             Value(
                 settings={"group_protocol": "consumer"},
-                why="every rebalance is the coordinator's (KIP-848)",
+                why="the coordinator computes every assignment (KIP-848)",
                 fits=_speaks_consumer,
             ),
         ),
@@ -189,7 +197,7 @@ _WORKLOAD = (
         values=(
             Value(
                 settings={"after_timeout": "go-on"},
-                why="a producer goes on beside its own late requests",
+                why="a producer continues while its own late requests are in flight",
             ),
         ),
     ),
@@ -200,33 +208,33 @@ _WORKLOAD = (
         values=(
             Value(
                 settings={"transaction_timeout_s": 1},
-                why="coordinators abort what clients still write",
+                why="coordinators abort transactions to which clients still write",
                 fits=doing("txn"),
             ),
             Value(
                 settings={"transaction_timeout_s": 2},
-                why="the same, later than most requests take",
+                why="as above, but after a longer time than most requests take",
             ),
         ),
     ),
     Row(
         name="delivery_timeout_s",
-        where="clients that do not go on after time-outs, no fault by hand of 8 s or more",
+        where="clients that do not continue after timeouts, no handwritten fault of 8 s or more",
         fits=_discards,
         values=(
             Value(
                 settings={"delivery_timeout_s": _DELIVERY_S},
-                why="sends end unknown while brokers may still write them",
+                why="sends end with an unknown outcome while brokers may still append them",
                 fits=_outlives_faults,
             ),
         ),
     ),
     Row(
         name="linger_ms",
-        where="virtual time (elsewhere always drawn)",
+        where="virtual time (elsewhere always chosen at random)",
         fits=simulated,
         values=(
-            Value(settings={"linger_ms": 0}, why="a request for each record"),
+            Value(settings={"linger_ms": 0}, why="one request for each record"),
             Value(settings={"linger_ms": 50}, why="batches of several records"),
         ),
     ),
@@ -240,7 +248,7 @@ _CLIENTS = (
             Value(
                 # A second longer than a fetch waits; otherwise librdkafka warns.
                 settings={"client.socket.timeout.ms": "1100"},
-                why="requests are sent again while the first ones are still under way",
+                why="requests are resent while the first ones are still in flight",
                 fits=_discards,
             ),
         ),
@@ -252,7 +260,7 @@ _CLIENTS = (
         values=(
             Value(
                 settings={"client.request.timeout.ms": str(_REQUEST_MS)},
-                why="requests are sent again while the first ones are still under way",
+                why="requests are resent while the first ones are still in flight",
             ),
         ),
     ),
@@ -267,7 +275,7 @@ _CLIENTS = (
             ),
             Value(
                 settings={"client.retry.backoff.ms": "500"},
-                why="retries arrive when another leader may be there already",
+                why="retries arrive when another leader may already exist",
             ),
         ),
     ),

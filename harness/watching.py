@@ -76,8 +76,8 @@ class Watching:
         folders, hidden = local_folders(arena.hosts, self._cluster.nodes)
         if hidden:
             arena.progress.say(
-                f"watching: the files of {', '.join(hidden)} are on other machines, so that"
-                " lost-write and log-divergence are judged at the end only"
+                f"watching: the files of {', '.join(hidden)} are on other machines, so lost-write"
+                " and log-divergence are judged only at the end"
             )
         with (arena.paths.root / LOG).open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own module
@@ -99,7 +99,7 @@ class Watching:
         """
         if self._lost:
             self._lost = False
-            self._arena.progress.say(f"the watcher ended by itself ({LOG}); the run goes on")
+            self._arena.progress.say(f"the watcher exited by itself ({LOG}); the run continues")
             self._arena.reach(WATCHER_ENDED)
         return [self._found.sentence] if self._found else []
 

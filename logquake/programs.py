@@ -76,7 +76,9 @@ def run(
         session = Session(asked, Path(store), console)
         verdict = session.run(engine=engine, spark_master=spark_master)
     if was_interrupted(RunPaths(Path(store) / verdict.run_id)):
-        raise KeyboardInterrupt(f"interrupted: {verdict.run_id} was judged for what there is")
+        raise KeyboardInterrupt(
+            f"interrupted: {verdict.run_id} was judged from the data recorded until then"
+        )
     return verdict
 
 
@@ -106,7 +108,9 @@ def judge(
     try:
         by_whom = Judge(judge) if judge is not None else None
     except ValueError as unknown:
-        raise UserError(f"the judge {judge!r} is none of {', '.join(Judge)}") from unknown
+        raise UserError(
+            f"the judge {judge!r} does not exist; use one of {', '.join(Judge)}"
+        ) from unknown
     paths = _run_in(folder)
     refuse_to_judge(paths, kept=by_whom is None)
     with closed_to_others():
@@ -131,7 +135,7 @@ def _run_in(folder: Path | str) -> RunPaths:
         return RunPaths(find_sample(str(folder)))
     paths = RunPaths(Path(folder).resolve())
     if not paths.plan.is_file():
-        raise StoreError(f"{folder} is no folder of a run: it has no {paths.plan.name}")
+        raise StoreError(f"{folder} is not the folder of a run: it has no {paths.plan.name}")
     return paths
 
 
@@ -144,8 +148,8 @@ def _signals_as_before() -> Iterator[None]:
     """
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError(
-            "a run takes signals, which Python's main thread alone can: play it there, or in a"
-            " process of its own"
+            "a run handles signals, which only Python's main thread can do: start it in the main"
+            " thread, or in a separate process"
         )
     before = {number: signal.getsignal(number) for number in SIGNALS}
     try:

@@ -25,9 +25,9 @@ def answers_cut(aim: Aim, site: Site) -> Cut:
 
 SAYS = {
     "answers-cut": InWords(
-        does="requests of clients reach the targets, but no answer comes back",
+        does="requests of clients reach the targets, but no answer returns",
         injected="as `isolate`, on the clients' machine",
-        proven="as `isolate`, and the other direction still works",
+        proven="as `isolate`; the other direction still works",
         undone="as `isolate`",
     ),
 }

@@ -55,7 +55,7 @@ class BitFlip:
 
     def __init__(self, aim: Aim, site: Site) -> None:
         if site.disk_of is None or site.logs is None:
-            raise ClusterError("the disks of this cluster are not at hand")
+            raise ClusterError("the harness cannot access the disks of this cluster")
         if not isinstance(site.cluster, CanKill):
             raise ClusterError("the brokers of this cluster cannot be killed")
         self.targets = aim.targets
@@ -91,7 +91,7 @@ class BitFlip:
             else:
                 self._killer.kill_node(node)
         if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
-            raise ClusterError(f"{', '.join(self.targets)} did not end: no bit was flipped")
+            raise ClusterError(f"{', '.join(self.targets)} did not exit, so no bit was flipped")
         # The brokers write no more. Records newer than the random choice are after the bit, too.
         self._flips = [self._measured_again(flip) for flip in self._flips]
         for flip in self._flips:
@@ -210,7 +210,7 @@ def chosen_bit(
     }
     found = {place: each for place, each in segments.items() if any(_batches(disk, each, logs))}
     if not found:
-        raise ClusterError(f"no log of {node} has a batch that could be damaged")
+        raise ClusterError(f"no log of {node} has a batch whose bit can be flipped")
     place = rng.choice(sorted(set(found) - set(led)) or sorted(found))
     chosen, point = found[place], points.get(place, 0)
     candidates = list(_batches(disk, chosen, logs))
@@ -257,11 +257,11 @@ def _led(site: Site, node: str) -> set[Place]:
 SAYS = {
     "bit-flip": InWords(
         does="one bit in a batch of a follower's replica is flipped while its broker is down",
-        injected="SIGTERM or SIGKILL; one byte of the file is changed; a start",
-        proven="an independent reader finds that the batch does not match its checksum",
+        injected="SIGTERM or SIGKILL; a change of one byte in the file; a start",
+        proven="an independent reader reports that the batch does not match its checksum",
         undone="the bit is flipped back if the batch still exists; a start; all checksums match",
         costs=(
-            "records that no other replica has, from the flipped batch on: lost writes (`bit-flip`)"
+            "records from the flipped batch on that no other replica has: lost writes (`bit-flip`)"
         ),
     ),
 }

@@ -19,12 +19,14 @@ def turn_over(disk: Disk, flip: FlipBack, logs: Logs) -> str:
     """
     before = _bytes_at(disk, flip)
     if before is None or _sound(before, logs) is None:
-        raise ClusterError(f"the batch at offset {flip.base_offset} of {flip.segment} is gone")
+        raise ClusterError(
+            f"the batch at offset {flip.base_offset} of {flip.segment} no longer exists"
+        )
     _write(disk, flip, before)
     said = logs.read(disk.read(flip.segment)).damage
     found = [each for each in said if f"the batch at byte {flip.position} " in each]
     if not found:
-        raise ClusterError(f"a flipped bit in {flip.segment} makes no difference to its sums")
+        raise ClusterError(f"after a bit flip in {flip.segment}, the batch still matches its CRC")
     return found[0]
 
 
@@ -39,8 +41,8 @@ def put_right(disk: Disk, flip: FlipBack, logs: Logs) -> bool:
         return False
     if _sound(_turned(now, flip), logs) is None:
         raise ClusterError(
-            f"the batch at byte {flip.position} of {flip.segment} is not the one whose bit was"
-            " flipped, and does not match its CRC"
+            f"the batch at byte {flip.position} of {flip.segment} does not match its CRC, even"
+            " with the bit flipped back: it has other damage"
         )
     _write(disk, flip, now)
     return True

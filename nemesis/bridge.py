@@ -17,7 +17,9 @@ def bridge(aim: Aim, site: Site) -> Cut:
     """Make the fault with one of the targets as the bridge."""
     nodes = sorted(site.cluster.nodes)
     if len(nodes) < LEAST_NODES:
-        raise ClusterError(f"a bridge takes {LEAST_NODES} nodes, and there are {len(nodes)}")
+        raise ClusterError(
+            f"a bridge needs {LEAST_NODES} nodes or more, but there are {len(nodes)}"
+        )
     middle = sorted(aim.targets)[0]
     others = aim.rng.sample([node for node in nodes if node != middle], len(nodes) - 1)
     half = len(others) // 2

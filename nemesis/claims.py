@@ -56,7 +56,7 @@ class Claims:
             for each in wanted:
                 holder = self._holders.get(each, fault_id)
                 if holder != fault_id:
-                    raise ClusterError(f"fault {holder} has the {aspect} of {each[1]} already")
+                    raise ClusterError(f"fault {holder} already holds the {aspect} of {each[1]}")
             self._holders.update(dict.fromkeys(wanted, fault_id))
 
     def release(self, fault_id: int) -> None:

@@ -20,8 +20,8 @@ def client_connection_stall(aim: Aim, site: Site) -> StalledLinks:
 SAYS = {
     "client-connection-stall": InWords(
         does=(
-            "half of the connections between clients and the targets stall for 2 to 8 s at a time;"
-            " the other half passes"
+            "half of the connections between clients and the targets stall for 2 to 8 s at a"
+            " time; the other half works"
         ),
         injected="as `delay`, also on the clients' machine",
         proven=HALF_PROVEN,

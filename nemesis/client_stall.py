@@ -24,8 +24,8 @@ def client_stall(aim: Aim, site: Site) -> StalledLinks:
 SAYS = {
     "client-stall": InWords(
         does=(
-            "requests of clients to the targets, or the answers, or both, wait for 2 to 8 s and"
-            " then arrive in order, again and again"
+            "requests of clients to the targets, or the answers, or both, are repeatedly held"
+            " back for 2 to 8 s; then they arrive in order"
         ),
         injected="as `delay`, also on the clients' machine",
         proven=PROVEN,

@@ -62,9 +62,9 @@ def drawn_offset_s(rng: Random) -> float:
 
 SAYS = {
     "clock-offset": InWords(
-        does="a broker's wall clock jumps, and stays wrong",
+        does="a broker's wall clock jumps and stays wrong until the heal",
         injected="libfaketime's file of that node",
         proven="the broker's timestamps in its own log, compared with Logquake's clock",
-        undone="the file says 0; the same measurement",
+        undone="the file contains 0; the same measurement",
     ),
 }

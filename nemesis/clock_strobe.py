@@ -43,7 +43,7 @@ class ClockStrobe(ShiftedClocks):
                 told[node] = (*told[node], self.ahead_s(node))
             return all(self._was_both(said) for said in told.values())
 
-        what = "the brokers' clocks to jump to and fro"
+        what = "the brokers' clocks to jump back and forth"
         if not self.come_to(jump, patience, what=what, interval_s=ASK_INTERVAL_S / 2):
             self._background.raise_failure()
             return None

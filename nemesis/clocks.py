@@ -36,7 +36,7 @@ class ShiftedClocks:
         if site.hosts is None or not isinstance(site.hosts, CanShiftClock):
             raise ClusterError("these hosts cannot shift a broker's clock")
         if not isinstance(site.cluster, CanTellTime):
-            raise ClusterError("the brokers of this cluster do not tell their time")
+            raise ClusterError("the brokers of this cluster do not report their time")
         for node in aim.targets:
             running_broker(site, node)
         self.targets: tuple[str, ...] = aim.targets
@@ -63,7 +63,7 @@ class ShiftedClocks:
             return True
 
         patience = Patience(limit_s=0, stop=self._stop)
-        self.come_to(all_told, patience, what="the brokers to tell their time")
+        self.come_to(all_told, patience, what="the brokers to report their time")
         self._before_s = told
         self.started_s = stopwatch_s()
 

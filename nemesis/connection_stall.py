@@ -22,7 +22,7 @@ SAYS = {
     "connection-stall": InWords(
         does=(
             "half of the connections between the targets and all others stall for 2 to 8 s at a"
-            " time; the other half passes"
+            " time; the other half works"
         ),
         injected="as `delay`",
         proven=HALF_PROVEN,

@@ -42,9 +42,9 @@ class Connections:
 
     def __init__(self, site: Site, links: Collection[Link], *, of: str) -> None:
         if site.hosts is None or not isinstance(site.hosts, HasConnections):
-            raise ClusterError("these hosts do not tell single connections from others")
+            raise ClusterError("these hosts cannot list or break single connections")
         if not links:
-            raise ClusterError(f"there is no link of {of} with connections to break")
+            raise ClusterError(f"there is no link of {of} whose connections can be broken")
         self.hosts: HasConnections = site.hosts
         self._site, self._links, self._of = site, tuple(links), of
         self._openings: set[Opening] = set()
@@ -74,7 +74,7 @@ class Connections:
         """
         if found := self.whole():
             return found
-        raise ClusterError(f"no connection of {self._of} is established that could be broken")
+        raise ClusterError(f"{self._of}: no connection is established, so none can be broken")
 
     def opened(self) -> Mapping[Opening, bool]:
         """Open a new connection next to each one seen so far. Return whether each succeeded.
@@ -108,7 +108,7 @@ class Connections:
             wait_until(
                 all_pass,
                 timeout_s=patience.limit_s,
-                what="new connections to get through",
+                what="new connections to succeed",
                 interval_s=LOOK_S,
                 stop=patience.stop,
             )

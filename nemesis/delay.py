@@ -23,7 +23,10 @@ def delay(aim: Aim, site: Site) -> BadLinks:
 
 SAYS = {
     "delay": InWords(
-        does="packets between the targets and all others are 50 to 300 ms late, in each direction",
+        does=(
+            "packets between the targets and all others are delayed by 50 to 300 ms in each"
+            " direction"
+        ),
         injected="a traffic shaper on each link's sender",
         proven="round trips of numbered datagrams, before and during the fault",
         undone="removal of the shape; the same measurement",

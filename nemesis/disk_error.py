@@ -33,7 +33,7 @@ class DiskError(BrokenDisks):
 
 SAYS = {
     "disk-error": InWords(
-        does="reads, writes or flushes on a broker's disk fail with EIO; most brokers end",
+        does="reads, writes or flushes on a broker's disk fail with EIO; most brokers exit",
         injected="a file system (FUSE) below the node's data",
         proven="a test page gets EIO; the file system counts the failed requests",
         undone="the disk works again; a start; a test page is written, flushed and read",

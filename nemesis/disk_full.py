@@ -86,9 +86,9 @@ class DiskFull:
 
 SAYS = {
     "disk-full": InWords(
-        does="a broker's disk is full; the broker ends by itself at its next write",
+        does="a broker's disk is full; the broker exits by itself at its next write",
         injected="a ballast file fills the node's own file system",
         proven="a test write gets ENOSPC",
-        undone="removal of the ballast; a start; a test write succeeds",
+        undone="removal of the ballast file; a start; a test write succeeds",
     ),
 }

@@ -29,7 +29,7 @@ class HitDisks:
         if not isinstance(site.cluster, CanKill):
             raise ClusterError("the brokers of this cluster cannot be killed")
         if site.hosts is None or not isinstance(site.hosts, CanLimitDisk):
-            raise ClusterError("the nodes have no disks of their own: give the plan a disk_mb")
+            raise ClusterError("the nodes have no disks of their own: set disk_mb in the plan")
         self.killer: CanKill = site.cluster
         self.disks: CanLimitDisk = site.hosts
         self.brokers = HitBrokers(site, aim.targets)

@@ -63,11 +63,12 @@ class DisputedElection:
         if not isinstance(site.cluster, CanKill):
             raise ClusterError("the brokers of this cluster cannot be killed")
         if site.disk_of is None or site.logs is None:
-            raise ClusterError("the logs of this cluster's nodes are not at hand")
+            raise ClusterError("the harness cannot access the logs of this cluster's nodes")
         voters = site.controllers or tuple(site.cluster.nodes)
         if set(aim.targets) != set(voters):
             raise ClusterError(
-                f"an election is of all who vote, {', '.join(voters)}; use the target quorum-voters"
+                f"a disputed election needs all voters as targets ({', '.join(voters)}); use the"
+                " target quorum-voters"
             )
         self.targets = aim.targets
         self._aim, self._site, self._cluster = aim, site, site.cluster
@@ -123,7 +124,7 @@ class DisputedElection:
             self._slow.heal()
         finally:
             if self._background.is_busy():  # Two tasks must not start one voter.
-                raise ClusterError("a voter is still being killed, or started again")
+                raise ClusterError("the task that kills or starts a voter is still running")
             self._brokers.start_missing()
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
@@ -143,7 +144,7 @@ class DisputedElection:
                 with self._turns[node]:
                     self._strike_if_it_voted(node)
             except FAILURES as failed:
-                self._background.note(failed, f"no vote of {node} was seen and struck")
+                self._background.note(failed, f"{node} could not be killed after a vote")
                 self._pause(RETRY_S)
             self._pause(LOOK_S)
 
@@ -165,7 +166,7 @@ class DisputedElection:
                     with self._turns[view.controller]:
                         self._restart(view.controller)
             except FAILURES as failed:
-                self._background.note(failed, "no leader of the quorum was struck")
+                self._background.note(failed, "the leader of the quorum could not be killed")
             self._pause(LED_S)
 
     def _restart(self, node: str) -> bool:
@@ -184,7 +185,7 @@ class DisputedElection:
         try:
             self._site.cluster.start_node(node)
         except FAILURES as failed:
-            self._background.note(failed, f"{node} could not be started again")
+            self._background.note(failed, f"{node} could not be restarted")
             return False
         return True
 
@@ -238,15 +239,16 @@ SAYS = {
             " granted a vote, are killed and restarted"
         ),
         injected=(
-            "SIGKILL and a start, as soon as a voter's own log has its vote; a traffic shaper on"
-            " each link's sender"
+            "SIGKILL and a start when a voter's own log shows its vote; a traffic shaper on each"
+            " link's sender"
         ),
         proven=(
-            "round trips of numbered datagrams, before and during the fault; the voters that were"
-            " killed, and their votes"
+            "round trips of numbered datagrams, before and during the fault; the killed voters"
+            " and their votes"
         ),
         undone=(
-            "removal of the shape; starts of all voters; the same measurement; all are registered"
+            "removal of the shape; a start of each voter; the same measurement; all voters are"
+            " registered"
         ),
     ),
 }

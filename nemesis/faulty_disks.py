@@ -42,11 +42,14 @@ class BrokenDiskEffect:
         each = []
         for node, (_, error) in self.errors.items():
             stored, of = self.stored[node]
-            part = f", of {of} bytes {stored} on the disk" if self.how != "refused" else ""
-            lives = "ended by itself" if node in self.ended else "lives on"
+            part = (
+                f", and {stored} of its {of} bytes are on the disk" if self.how != "refused" else ""
+            )
+            lives = "ended by itself" if node in self.ended else "still runs"
             each.append(
-                f"a {self.request} of a page on the disk of {node} got {error or 'no error'}{part};"
-                f" {self.met[node]} requests of its broker were {self.how}; it {lives}"
+                f"a {self.request} of a page on the disk of {node} got"
+                f" {error or 'no error'}{part}; {self.met[node]} requests of its broker were"
+                f" {self.how}; the broker {lives}"
             )
         return "; ".join(each)
 
@@ -77,13 +80,13 @@ class MendedDiskEffect:
     def told(self) -> str:
         """Return the measurement as a sentence."""
         pages = ", ".join(
-            f"{size} bytes on the disk of {node}, of which {self.flushed[node]} files were flushed"
+            f"{size} bytes on the disk of {node}, where {self.flushed[node]} files were flushed"
             for node, size in self.stored.items()
         )
         met = ", ".join(f"{count} of {node}" for node, count in self.met.items())
         return (
             f"a page was written, flushed and read without an error ({pages}); brokers are back;"
-            f" of their requests {met} had been {self.how}"
+            f" requests that were {self.how} until the heal: {met}"
         )
 
 
@@ -110,7 +113,7 @@ class BrokenDisks:
         if not isinstance(site.cluster, CanKill):
             raise ClusterError("the brokers of this cluster cannot be killed")
         if site.hosts is None or not isinstance(site.hosts, CanFaultDisk):
-            raise ClusterError("these hosts have no disks that break requests")
+            raise ClusterError("these hosts cannot make disk requests fail")
         self.killer: CanKill = site.cluster
         self.disks: CanFaultDisk = site.hosts
         self.brokers = HitBrokers(site, aim.targets)
@@ -136,7 +139,7 @@ class BrokenDisks:
         for node in self._nodes:
             self._before[node] = page = self.disks.try_requests(node)
             if not _is_sound(page):
-                raise ClusterError(f"the disk of {node} does not take a page already")
+                raise ClusterError(f"the disk of {node} rejected a test page before the fault")
         for node in self._nodes:
             self.disks.fault_disk(node, self._how, (self._request,))
 

@@ -69,7 +69,7 @@ class FewHandles:
             before = self._before[node] = self._hit.hosts.handles(process)
             free = before.free(self._spare + 1)
             if not free:
-                raise ClusterError(f"the broker of {node} has no file handle left already")
+                raise ClusterError(f"the broker of {node} had no free file handle before the fault")
             soft = free[-1]
             self._limits[node] = (before.soft, soft)
             self._hit.hosts.limit_handles(process, soft)
@@ -81,7 +81,7 @@ class FewHandles:
             wait_until(
                 lambda: all(self._has_none_left(node) for node in self._hit.each()),
                 timeout_s=patience.limit_s,
-                what="no descriptor to be left",
+                what="all file descriptors to be in use",
                 interval_s=0.02,
                 stop=patience.stop,
             )
@@ -182,7 +182,9 @@ class FewHandles:
         places = dict(zip(cluster.nodes, cluster.bootstrap().split(","), strict=False))
         host, _, port = places.get(node, "").rpartition(":")
         if not port.isdigit():
-            raise ClusterError(f"{node} has no address at which clients could use up its handles")
+            raise ClusterError(
+                f"{node} has no address for connections that would use up its file handles"
+            )
         return host, int(port)
 
     def _disperse(self) -> None:
@@ -195,13 +197,13 @@ SAYS = {
     "few-handles": InWords(
         does="a broker cannot open another file or connection; it halts if it needs a file",
         injected=(
-            "prlimit: the limit of descriptors is the number of open ones plus 0 to 8, which"
-            " Logquake's connections use up"
+            "prlimit: the limit is the number of open descriptors plus 0 to 8; Logquake's"
+            " connections use these up"
         ),
         proven=(
             "`/proc/PID/fd` has no free number below the limit, or the broker's last output shows"
             " the error"
         ),
-        undone="the old limit; a start if the broker has ended",
+        undone="the old limit; a start if the broker has exited",
     ),
 }

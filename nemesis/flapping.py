@@ -61,7 +61,7 @@ class Flapping:
         """Probe the links, and then start to cut and join them."""
         self._before, stalled = self._network.probe(self.links), self._network.stalled_links()
         if not any(self._before[link] or link in stalled for link in self.links):
-            raise ClusterError("every link of this cut was dead before it")
+            raise ClusterError("every link of this cut was already dead before the fault")
         self._started_s = stopwatch_s()
         self._background.start(self._flap, f"{self._cut_id}-flapping")
 
@@ -71,7 +71,7 @@ class Flapping:
             wait_until(
                 self._both_seen,
                 timeout_s=patience.limit_s,
-                what="a cut and its end",
+                what="one cut and its end",
                 stop=patience.stop,
             )
         except WaitTimeoutError:
@@ -167,9 +167,9 @@ class Flapping:
 
 SAYS = {
     "flapping": InWords(
-        does="the targets are cut off and joined, again and again, in a random rhythm",
+        does="the targets are repeatedly cut off and reconnected at random intervals",
         injected="as `isolate`, by a separate thread",
-        proven="datagrams in each phase: none arrives, or all arrive",
+        proven="datagrams in each phase: none arrives while cut off, all arrive while connected",
         undone="as `isolate`",
     ),
 }

@@ -71,9 +71,10 @@ class HalfOpenEffect:
         """Return the measurement as a sentence."""
         packets = sum(each.dropped for each in self.dead)
         return (
-            f"{len(self.dead)} of {len(self.drawn)} drawn connections let nothing through though"
-            f" both ends held them ({named([each.connection for each in self.dead])}): {packets}"
-            f" dropped, what was sent again is not acknowledged; new ones pass"
+            f"{len(self.dead)} of {len(self.drawn)} chosen connections delivered nothing,"
+            " although both ends still had them"
+            f" ({named([each.connection for each in self.dead])}): {packets} packets dropped,"
+            " retransmitted data not acknowledged; new connections work"
             f" ({', '.join(self.opened)})"
         )
 
@@ -100,8 +101,9 @@ class PassAgainEffect:
         """Return the measurement as a sentence."""
         opened = ", ".join(self.opened) or "none was tried"
         return (
-            f"no firewall has a rule of it; it had dropped {self.dropped} packets, and both ends"
-            f" held {self.held} of the connections to its end; new ones pass ({opened})"
+            f"no firewall has a rule of this fault; the fault dropped {self.dropped} packets, and"
+            f" both ends had {self.held} of the connections until the heal; new connections work"
+            f" ({opened})"
         )
 
 
@@ -141,7 +143,7 @@ class HalfOpen:
             return wait_until(
                 self._proven,
                 timeout_s=patience.limit_s,
-                what="a connection that lets nothing through",
+                what="a connection that delivers nothing",
                 interval_s=LOOK_S,
                 stop=patience.stop,
             )
@@ -231,15 +233,15 @@ def _waits(ends: Ends) -> bool:
 def in_words(between: str) -> InWords:
     """Return the documentation texts of a half-open fault, by the two ends of its connections."""
     return InWords(
-        does=f"all packets of some connections between {between} are dropped, and neither end"
-        " notices; new connections work",
+        does=f"all packets of some connections between {between} are dropped, but neither end is"
+        " notified; new connections work",
         injected=(
-            "an nft chain at both ends drops packets that arrive with their addresses and ports;"
-            " for clients' connections to containers, the server's chain drops both directions"
+            "an nft chain at both ends drops arriving packets of these addresses and ports; for"
+            " clients' connections to containers, the server's chain drops both directions"
         ),
         proven=(
             "both ends still have the old socket; nft dropped its packets; retransmitted data is"
-            " not acknowledged; a new connection beside it works"
+            " not acknowledged; a new connection between the same ends works"
         ),
-        undone="removal of the chains; no firewall has them, and new connections work",
+        undone="removal of the chains; no firewall has them; new connections work",
     )

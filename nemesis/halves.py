@@ -21,7 +21,7 @@ def halves(aim: Aim, site: Site) -> Cut:
 
 SAYS = {
     "halves": InWords(
-        does="a minority with the target and the rest of the nodes cannot reach each other",
+        does="a minority with the target, and the majority without it, cannot reach each other",
         injected="as `isolate`",
         proven="as `isolate`",
         undone="as `isolate`",

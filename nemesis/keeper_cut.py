@@ -24,7 +24,7 @@ def keeper_cut(aim: Aim, site: Site) -> Cut:
 
 SAYS = {
     "keeper-cut": InWords(
-        does="ZooKeeper and all brokers, or only the controller, cannot reach each other",
+        does="the links between ZooKeeper and all brokers, or only the controller, are cut",
         injected="as `isolate`",
         proven="as `isolate`",
         undone="as `isolate`",

@@ -23,8 +23,8 @@ SAYS = {
         injected="SIGKILL to its process group",
         proven="the process is not in `/proc`",
         undone=(
-            "a start; it serves, and after a session timeout it has a controller and all running"
-            " brokers"
+            "a start; ZooKeeper serves requests; after a session timeout the controller and all"
+            " running brokers are registered there"
         ),
     ),
 }

@@ -17,12 +17,12 @@ def keeper_pause(aim: Aim, site: Site) -> Pause:
 
 SAYS = {
     "keeper-pause": InWords(
-        does="ZooKeeper is paused; sessions have expired when it continues",
+        does="ZooKeeper is paused; when it continues, sessions have expired",
         injected="SIGSTOP",
         proven="`/proc` state T",
         undone=(
-            "SIGCONT; it serves, and after a session timeout it has a controller and all running"
-            " brokers"
+            "SIGCONT; ZooKeeper serves requests; after a session timeout the controller and all"
+            " running brokers are registered there"
         ),
     ),
 }

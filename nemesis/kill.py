@@ -64,7 +64,7 @@ class Kill:
 
 SAYS = {
     "kill": InWords(
-        does="brokers are killed; the page cache survives",
+        does="brokers are killed; the page cache stays intact",
         injected="SIGKILL to the broker's process group",
         proven="the process is not in `/proc`",
         undone="a start; the broker is registered again, as another broker reports",

@@ -19,9 +19,9 @@ def kill_all(aim: Aim, site: Site) -> Kill:
 
 SAYS = {
     "kill-all": InWords(
-        does="all brokers and all controllers are killed at once; the page cache survives",
+        does="all brokers and all controllers are killed at once; the page cache stays intact",
         injected="SIGKILL to every server's process group",
         proven="as `kill`, for every server",
-        undone="a start of all; each is registered again",
+        undone="a start of all servers; each is registered again",
     ),
 }

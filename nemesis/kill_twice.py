@@ -86,12 +86,12 @@ class KillTwice:
         begun_s = stopwatch_s()
         while not back and (left_s := begun_s + after_s - stopwatch_s()) > 0:
             if pause_until(stopwatch_s() + min(LOOK_S, left_s), self._aim.stop):
-                raise ClusterError("the main phase ended before the second strike")
+                raise ClusterError("the main phase ended before the second kill")
             # Just before the kill, send no query that takes longer than a registration.
             missed = missed or (left_s > LOOK_S and self._is_listed(node) is False)
             back = is_registered(site, node)
         if site.state_of(process) in GONE:
-            raise ClusterError(f"the broker of {node} ended before the second strike")
+            raise ClusterError(f"the broker of {node} ended before the second kill")
         self._kill.strike(node)
         lived_s = stopwatch_s() - begun_s
         return StruckAgain(
@@ -116,9 +116,9 @@ class KillTwice:
 
 SAYS = {
     "kill-twice": InWords(
-        does="brokers are killed, started, and killed again before they are back",
+        does="brokers are killed, started, and killed again before they are registered",
         injected="SIGKILL and a start; SIGKILL at a random moment of the start",
-        proven="as `kill`, for each process; the last one never registered",
+        proven="as `kill`, for each process; the last process never registered",
         undone="as `kill`",
     ),
 }

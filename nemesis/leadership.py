@@ -43,7 +43,7 @@ class Partition:
 
     def __init__(self, aim: Aim, site: Site, concerns: Concerns = leads) -> None:
         if not isinstance(site.cluster, CanMoveLeaders):
-            raise ClusterError("this cluster takes no orders on who leads what")
+            raise ClusterError("this cluster does not accept requests that change leaders")
         self.orders: CanMoveLeaders = site.cluster
         self._site, self._stop = site, aim.stop
         self.place = aim.place or self._drawn(aim, concerns)
@@ -140,7 +140,9 @@ class MovedPartition:
 
     def confirm_healed(self, patience: Patience) -> AssignedAgainEffect | None:
         """Confirm that the partition has its old replicas."""
-        after = self.partition.wait(self.is_back, patience, what="the replicas as they were")
+        after = self.partition.wait(
+            self.is_back, patience, what="the old replicas in their old order"
+        )
         if after is None:
             return None
         took_s = stopwatch_s() - self._healed_s

@@ -151,7 +151,7 @@ def _righted(undo: Undo, paths: RunPaths, logs: Logs) -> str | None:
         righted = put_right(LocalDisk(file.parent), replace(undo, segment=file.name), logs)
     except (ClusterError, OSError):
         return None  # There is other damage besides the flipped bit. The run's record shows it.
-    return f"flipped a bit of {undo.node} back, in {undo.segment}" if righted else None
+    return f"flipped a bit back in {undo.segment} of {undo.node}" if righted else None
 
 
 def _undone(undo: Undo, left: Collection[ProcessId], marked: bytes) -> str | None:

@@ -52,13 +52,13 @@ LEVELS = (
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=True, lanes=1, spares_majority=True,
-        says="aftermaths: the next fault may begin at the planned heal of the last one; every"
-        " second fault hits nodes that have just come back or been elected",
+        says="aftermaths: a fault may begin at the planned heal of the previous fault; every"
+             " second fault hits nodes that are just back, or that were just elected",
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=True, lanes=2, spares_majority=True,
         says="two at once on one node: a second fault changes another aspect of a node that"
-        " already has a fault; a majority stays whole",
+             " already has a fault; a majority stays without faults",
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=True, lanes=2, spares_majority=False,

@@ -52,7 +52,7 @@ from results.record.terms import UNMEASURED
 RESOLVE_LIMIT_S = 10.0
 """Seconds to wait for a role that no node has, such as the leader of a partition without one."""
 CONFIRM_LIMIT_S = 5.0
-TOO_SHORT = "the main phase ended before its effect was seen"
+TOO_SHORT = "the main phase ended before the effect was confirmed"
 
 
 class FaultPhase(StrEnum):
@@ -355,7 +355,7 @@ class Life:
         (of,) = target.coordinated
         place = kept_in(of.kind, of.key, view.partitions if view else ())
         if place is None:
-            raise NoTargetError(f"no topic keeps {of.key} yet")
+            raise NoTargetError(f"no internal topic has a partition for {of.key} yet")
         return place
 
     def _claim(self, targets: tuple[str, ...]) -> None:
@@ -381,7 +381,7 @@ class Life:
         The choice has its own random source. So the fault's other random choices do not depend on
         the node with the role, or on the duration of the search.
         """
-        why_not = "nobody"
+        why_not = "no target was found"
         rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}/target")
 
         def resolution() -> tuple[tuple[str, ...], ClusterView | None] | None:
@@ -413,7 +413,7 @@ class Life:
         except WaitTimeoutError as late:
             raise NoTargetError(why_not) from late
         if stop.is_set():
-            raise NoTargetError("the main phase ended before it could begin")
+            raise NoTargetError("the main phase ended before the fault could begin")
         return found
 
     def _in_aftermath(self, view: ClusterView | None, rng: Random) -> tuple[str, ...] | None:
@@ -428,7 +428,7 @@ class Life:
         others = [each for each in self._book.lives if each is not self]
         found = struck_by(strikes, others, view, self.reach, now_s=stopwatch_s())
         if strikes is Strikes.STRUCK and not found and any(map(is_down, others)):
-            raise NoTargetError("who is hit already is none of those whom it can strike")
+            raise NoTargetError("no node with a fault is a possible target of this fault")
         if not found:
             return None
         try:
@@ -452,7 +452,7 @@ class Life:
         registered = frozenset() if view is None else view.registered
         for node in nodes:
             if node not in registered or not broker_runs(self._site, node):
-                raise NoTargetError(f"the broker of {node} is away, and cannot be asked")
+                raise NoTargetError(f"the broker of {node} is not available to report the effect")
 
     def _check_free(self, nodes: tuple[str, ...]) -> None:
         """Claim the targets, or reject them while a fault of another lane has claimed them."""
@@ -476,7 +476,7 @@ class Life:
             state = None if place is None else states.get(place)
             return None if state is None else state.leader
         if not isinstance(cluster, CanFindCoordinators):
-            raise NoTargetError("this cluster does not tell who coordinates what")
+            raise NoTargetError("this cluster does not report coordinators")
         return cluster.coordinator(of.kind, of.key)
 
     def _spec_for(self, targets: tuple[str, ...], view: ClusterView | None) -> Spec:

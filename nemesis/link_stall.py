@@ -22,8 +22,8 @@ def link_stall(aim: Aim, site: Site) -> StalledLinks:
 SAYS = {
     "link-stall": InWords(
         does=(
-            "packets between the targets and all others, in one direction or both, wait for 2 to 8"
-            " s and then arrive in order, again and again"
+            "packets between the targets and all others, in one direction or both, are repeatedly"
+            " held back for 2 to 8 s; then they arrive in order"
         ),
         injected="as `delay`",
         proven=PROVEN,

@@ -59,7 +59,7 @@ class LittleMemory:
         for node in self._hit.each():
             before = self._hit.hosts.memory(node)
             if before.limit_bytes is not None:
-                raise ClusterError(f"the broker of {node} has a limit of memory already")
+                raise ClusterError(f"the broker of {node} already has a memory limit")
             self._before[node] = before
             # A broker that has just started has few cached files, so give it at most half of these.
             room = min(self._room, before.cached_bytes // 2)
@@ -77,7 +77,7 @@ class LittleMemory:
             wait_until(
                 all_felt_it,
                 timeout_s=patience.limit_s,
-                what="brokers to have less memory than they want",
+                what="brokers to reach their memory limit",
                 stop=patience.stop,
             )
         except WaitTimeoutError:
@@ -132,10 +132,10 @@ class LittleMemory:
 SAYS = {
     "little-memory": InWords(
         does="a broker gets only 0 to 16 MiB more memory than it needs; the kernel may kill it",
-        injected="a limit of its control group (cgroup `memory`)",
+        injected="a limit on its control group (cgroup `memory`)",
         proven=(
-            "the kernel took cached files back, or counted that the broker reached the limit, or"
-            " killed it"
+            "the kernel evicted cached files, or counted that the broker reached the limit, or"
+            " killed the broker"
         ),
         undone="removal of the limit; a start if the broker was killed",
     ),

@@ -57,7 +57,7 @@ class LittleProcessor:
         self._started_s = stopwatch_s()
         for node in self._hit.each():
             if self._hit.hosts.processor(node).share is not None:
-                raise ClusterError(f"the broker of {node} has a quota of processors already")
+                raise ClusterError(f"the broker of {node} already has a processor quota")
             self._limited.append(node)
             self._hit.hosts.limit_processor(node, self._share)
             self._begun[node] = (stopwatch_s(), self._hit.hosts.processor(node))
@@ -113,7 +113,7 @@ class LittleProcessor:
 SAYS = {
     "little-processor": InWords(
         does="a broker gets 2 to 10 % of one core",
-        injected="a quota of its control group (cgroup `cpu`)",
+        injected="a quota on its control group (cgroup `cpu`)",
         proven=(
             "the kernel counts the periods in which the broker had to wait; its CPU use stays"
             " within the quota"

@@ -23,9 +23,9 @@ def loss(aim: Aim, site: Site) -> BadLinks:
 
 SAYS = {
     "loss": InWords(
-        does="5 to 30 % of the packets get lost",
+        does="5 to 30 % of the packets are lost",
         injected="as `delay`",
-        proven="the share of datagrams that do not arrive grows by more than chance",
+        proven="the share of lost datagrams grows by more than chance explains",
         undone="as `delay`",
     ),
 }

@@ -55,9 +55,9 @@ class LostFlushEffect:
         lost = sum(each.log_end_before - each.log_end_after for each in self.replicas)
         logs = sum(each.bytes_cut > 0 for each in self.replicas)
         size = sum(each.bytes_cut for each in self.replicas)
-        flushes = ", ".join(f"{count} flushes of {node}" for node, count in self.flushes.items())
+        flushes = ", ".join(f"{count} flushes on {node}" for node, count in self.flushes.items())
         records = f"{lost} records of {logs} logs ({size} bytes)"
-        return f"{flushes} were answered and lost, and with them {records}"
+        return f"{flushes} were confirmed but not done; this lost {records}"
 
 
 class LostFlush:
@@ -78,9 +78,9 @@ class LostFlush:
         if not isinstance(site.cluster, CanKill):
             raise ClusterError("the brokers of this cluster cannot be killed")
         if site.hosts is None or not isinstance(site.hosts, CanFaultDisk):
-            raise ClusterError("these hosts have no disks that lose flushes")
+            raise ClusterError("these hosts cannot make disks drop flushes")
         if site.disk_of is None or site.logs is None:
-            raise ClusterError("the disks of this cluster are not at hand")
+            raise ClusterError("the harness cannot access the disks of this cluster")
         self.targets = aim.targets
         self._site, self._stop, self._logs = site, aim.stop, site.logs
         self._faulty: CanFaultDisk = site.hosts
@@ -114,7 +114,7 @@ class LostFlush:
             if self._site.cluster.stop_node(node, STOP_LIMIT_S):
                 self._graceful.append(node)
         if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
-            raise ClusterError(f"{', '.join(self.targets)} did not end: no log was cut")
+            raise ClusterError(f"{', '.join(self.targets)} did not exit, so no log was truncated")
         for node, disk in self._disks.items():
             self._flushes[node] = self._faulty.disk_counts(node).get(LOST, 0)
             self._cuts += cut_to(disk, self._logs, self._faulty.flushed(node))
@@ -158,10 +158,12 @@ class LostFlush:
 
 SAYS = {
     "lost-flush": InWords(
-        does="a broker is stopped in order and loses data that its disk had confirmed as flushed",
+        does="a broker is stopped cleanly and loses data whose flush the disk had confirmed",
         injected="a file system (FUSE) below the node's data; SIGTERM; each log is truncated",
-        proven="the file system counts the dropped flushes; each log's end before and after",
-        undone="flushes are real again; as `kill`",
-        costs="records that every replica lost in this way: lost writes (`power-loss`)",
+        proven=(
+            "the file system counts the dropped flushes; each log's end offset before and after"
+        ),
+        undone="flushes take effect again; as `kill`",
+        costs="records that every replica lost by dropped flushes: lost writes (`power-loss`)",
     ),
 }

@@ -25,7 +25,7 @@ SAYS = {
     "one-way-in": InWords(
         does="the targets receive nothing; packets that they send arrive",
         injected="as `isolate`",
-        proven="as `isolate`, and the other direction still works",
+        proven="as `isolate`; the other direction still works",
         undone="as `isolate`",
     ),
     "one-way-out": InWords(

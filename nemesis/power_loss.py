@@ -53,7 +53,7 @@ class PowerLoss:
         if not isinstance(site.cluster, CanKill):
             raise ClusterError("the brokers of this cluster cannot be killed")
         if site.disk_of is None or site.logs is None:
-            raise ClusterError("the disks of this cluster are not at hand")
+            raise ClusterError("the harness cannot access the disks of this cluster")
         self.targets = aim.targets
         self._cluster: CanKill = site.cluster
         self._brokers = HitBrokers(site, aim.targets)
@@ -78,8 +78,8 @@ class PowerLoss:
             self._cluster.kill_node(node)
         if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
             raise ClusterError(
-                f"{', '.join(self.targets)} did not end within {GONE_LIMIT_S:g} s of SIGKILL: no"
-                " log was cut"
+                f"{', '.join(self.targets)} did not end within {GONE_LIMIT_S:g} s of SIGKILL, so"
+                " no log was truncated"
             )
         for disk in self._disks.values():
             self._cuts += cut_unflushed(disk, self._places, self._logs)
@@ -292,10 +292,10 @@ def _remove_snapshots(disk: Disk, folder: PurePosixPath, log_end: int) -> None:
 
 SAYS = {
     "power-loss": InWords(
-        does="brokers are killed and lose all data that was never flushed",
+        does="brokers are killed and lose all unflushed data",
         injected="SIGKILL; then each log is truncated to its recovery point",
-        proven="the process has ended; each log's end before and after",
+        proven="the process has ended; each log's end offset before and after",
         undone="as `kill`",
-        costs="records that every replica had in memory only: lost writes (`power-loss`)",
+        costs="records that no replica had flushed: lost writes (`power-loss`)",
     ),
 }

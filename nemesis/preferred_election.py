@@ -33,7 +33,8 @@ class PreferredElection(MovedPartition):
         self._order = _order(self.before)
         if self._order is None:
             raise ClusterError(
-                f"no other replica of {self.partition} is in sync, so none can be elected"
+                f"no other replica of {self.partition} is in sync, so no other replica can be"
+                " elected"
             )
 
     @property
@@ -50,7 +51,7 @@ class PreferredElection(MovedPartition):
             self.partition.wait(
                 lambda now: now.replicas == order,
                 Patience(limit_s=REORDER_LIMIT_S),
-                what="another order of the replicas",
+                what="a new order of the replicas",
             )
         self.partition.orders.elect_preferred(self.partition.place)
 
@@ -85,8 +86,10 @@ def _order(now: Led) -> tuple[str, ...] | None:
 SAYS = {
     "preferred-election": InWords(
         does="the first replica of a partition is elected leader, under load",
-        injected="ElectLeaders; a new order of replicas before, if the first one leads already",
-        proven="leader and epoch before and after, in the metadata",
-        undone="the old order of replicas; all in the ISR",
+        injected=(
+            "ElectLeaders; before it a new order of replicas, if the first replica already leads"
+        ),
+        proven="leader and leader epoch in the metadata, before and after",
+        undone="the old order of replicas; all replicas are in the ISR",
     ),
 }

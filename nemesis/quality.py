@@ -89,7 +89,7 @@ class BadLinks:
         """Measure the links, and then degrade them."""
         self._before = self._steady()
         if not any(each.arrived for each in self._before.values()):
-            raise ClusterError("every link of this fault was dead before it")
+            raise ClusterError("every link of this fault was already dead before the fault")
         self._started_s = stopwatch_s()
         self._hosts.shape(self._shape_id, self.links, self.quality)
 
@@ -99,7 +99,7 @@ class BadLinks:
             worse = wait_until(
                 self._worse_links,
                 timeout_s=patience.limit_s,
-                what="the links to be worse",
+                what="the links to become worse",
                 stop=patience.stop,
             )
         except WaitTimeoutError:
@@ -122,7 +122,7 @@ class BadLinks:
             after = wait_until(
                 self._better_links,
                 timeout_s=patience.limit_s,
-                what="the links to be better",
+                what="the links to recover",
                 stop=patience.stop,
             )
         except WaitTimeoutError:
@@ -232,7 +232,7 @@ class BadLinks:
 def shaping(site: Site) -> CanShape:
     """Return the hosts of a site if they can shape links. Otherwise raise `ClusterError`."""
     if site.hosts is None or not isinstance(site.hosts, CanShape):
-        raise ClusterError("these hosts cannot make the network between nodes bad")
+        raise ClusterError("these hosts cannot degrade the network between nodes")
     return site.hosts
 
 

@@ -60,7 +60,9 @@ class ReadOnly:
             if self._site.cluster.stop_node(node, STOP_LIMIT_S):
                 self._graceful.append(node)
         if not self._hit.brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
-            raise ClusterError(f"{', '.join(self.targets)} did not end: no disk was made read-only")
+            raise ClusterError(
+                f"{', '.join(self.targets)} did not exit, so no disk was made read-only"
+            )
         for node in self.targets:
             self._lock(node)
             self._try_start(node)
@@ -114,7 +116,7 @@ class ReadOnly:
             wait_until(
                 locked,
                 timeout_s=GONE_LIMIT_S,
-                what=f"the disk of {node} to be free",
+                what=f"all files on the disk of {node} to be closed",
                 stop=self._stop,
             )
         except WaitTimeoutError as late:
@@ -141,7 +143,7 @@ SAYS = {
     "read-only": InWords(
         does="a broker's disk is read-only, so that the broker cannot start",
         injected="SIGTERM, remount read-only, a start that fails",
-        proven="a test write gets EROFS; the broker ended by itself",
+        proven="a test write gets EROFS; the broker exited by itself",
         undone="remount; a start; a test write succeeds",
     ),
 }

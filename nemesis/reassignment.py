@@ -77,7 +77,7 @@ SAYS = {
     "reassignment": InWords(
         does="a partition is moved to other replicas under load",
         injected="AlterPartitionReassignments",
-        proven="replicas before and after",
-        undone="the old replicas; all in the ISR",
+        proven="the replicas in the metadata, before and after",
+        undone="the old replicas; all are in the ISR",
     ),
 }

@@ -170,7 +170,7 @@ def _leadership(make: FaultMaker, *needs: Ability, settle_s: float) -> Kind:
         aims=("leader", COORDINATOR),
         aspect=Aspect.CLUSTER,
         suits=lambda plan: plan.replication > 1,
-        unless="it needs a replication of 2 or more",
+        unless="it needs replication 2 or more",
         on_controllers=True,  # It acts on a partition, not on the target node.
     )
 
@@ -222,8 +222,8 @@ def _remade(make: FaultMaker, need: Ability) -> Kind:
         least_nodes=2,
         spares=True,
         suits=deletes_at_once,
-        unless="another broker must be left, and ZooKeeper must not keep the metadata, because it"
-        " deletes a topic only when all of its brokers are up",
+        unless="another broker must stay up, and ZooKeeper must not keep the metadata: a cluster"
+        " with ZooKeeper deletes a topic only while all brokers of the topic are up",
     )
 
 
@@ -259,7 +259,7 @@ def _keeper(
         only=(KEEPER,),
         aspect=aspect,
         suits=lambda plan: plan.kept_outside,
-        unless="ZooKeeper does not keep the metadata of this system (Kafka up to 3.9 can use it)",
+        unless="this system has no ZooKeeper (only Kafka up to 3.9 can use it)",
         on_controllers=True,
         divides=True,
     )
@@ -359,7 +359,7 @@ KINDS: dict[str, Kind] = {
         starts=1,
         aims=("controller",),
         suits=leaves_a_quorum,
-        unless="another controller must be left to take over, with a majority of voters",
+        unless="another controller and a majority of voters must stay up",
         only=("controller", "quorum-leader"),
         on_controllers=True,
     ),
@@ -453,7 +453,7 @@ def kind_named(name: str) -> Kind:
         PlanError: There is no kind with this name.
     """
     if name not in KINDS:
-        raise PlanError(f"fault {name!r} is none of {', '.join(KINDS)}")
+        raise PlanError(f"fault {name!r} does not exist; use one of {', '.join(KINDS)}")
     return KINDS[name]
 
 

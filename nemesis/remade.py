@@ -108,8 +108,8 @@ class RemadeEffect:
             len(self.incarnations) - 1, f"{len(self.incarnations) - 1} times"
         )
         return (
-            f"{self.topic} was made again {times} while {', '.join(self.away)} was down:"
-            f" {lives}; {self.asked} reported ISRs without it after {self.took_s:.1f} s"
+            f"{self.topic} was recreated {times} while {', '.join(self.away)} was down: {lives};"
+            f" {self.asked} reported ISRs without this broker after {self.took_s:.1f} s"
         )
 
 
@@ -144,9 +144,8 @@ class RemadeBackEffect:
         """Return the measurement as a sentence."""
         who = ", ".join(each.node for each in self.processes)
         return (
-            f"{who} was back after {self.back_s:.1f} s, as {self.asked} reported;"
-            f" {self.topic} stays, with {len(self.acked)}"
-            " acknowledged records of its last incarnation"
+            f"{who} was back after {self.back_s:.1f} s, as {self.asked} reported; {self.topic}"
+            f" stays; its last incarnation has {len(self.acked)} acknowledged records"
         )
 
 
@@ -167,7 +166,7 @@ class Remade:
     def __init__(self, aim: Aim, site: Site, outage: Kill | Stop) -> None:
         cluster = site.cluster
         if not isinstance(cluster, HasTopicsByHand):
-            raise ClusterError("topics of this cluster can neither be made nor deleted")
+            raise ClusterError("this cluster cannot create and delete topics on request")
         self._others = tuple(node for node in cluster.nodes if node not in aim.targets)
         if not self._others:
             raise ClusterError("no broker is left to lead the topic; use fewer targets")
@@ -289,7 +288,7 @@ class Remade:
 
     def _refuse_if_late(self) -> None:
         if self._aim.is_late:
-            raise ClusterError("the main phase ended before the topic was made again")
+            raise ClusterError("the main phase ended before the topic was recreated")
 
     def _make(self, there: tuple[str, ...]) -> None:
         """Create an incarnation, and send records until each partition has accepted one."""
@@ -298,8 +297,8 @@ class Remade:
         self._topic.send_rounds(there, ROUNDS, lambda: self._aim.is_late)
         while {each.partition for each in self._topic.acked} != self._replicas.keys():
             if self._aim.is_late or stopwatch_s() > until_s:
-                why = self._topic.failed or "no broker leads it"
-                raise ClusterError(f"{self._topic.name} takes no records: {why}")
+                why = self._topic.failed or "no broker leads the partition"
+                raise ClusterError(f"{self._topic.name} accepts no records: {why}")
             pause_until(stopwatch_s() + REST_S, self._aim.stop)
             self._topic.send_rounds(there, 1, lambda: self._aim.is_late)
 
@@ -406,7 +405,7 @@ class _Topic:
         self._leaders = wait_until(
             lambda: self._served(replicas, there),
             timeout_s=limit_s,
-            what=f"{self.name} to be served",
+            what=f"a leader to serve {self.name}",
             stop=self._stop,
         )
 

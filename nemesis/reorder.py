@@ -23,9 +23,9 @@ def reorder(aim: Aim, site: Site) -> BadLinks:
 
 SAYS = {
     "reorder": InWords(
-        does="10 to 40 % of the packets are held back until a later one has passed",
+        does="10 to 40 % of the packets are held back until a later packet has passed",
         injected="as `delay`",
-        proven="the share of datagrams that arrive after a later one",
+        proven="the share of datagrams that arrive after a later datagram",
         undone="as `delay`",
     ),
 }

@@ -65,8 +65,8 @@ class ConnectionsResetEffect:
         """Return the measurement as a sentence."""
         gone = [each for strike in self.strikes for each in strike.gone]
         return (
-            f"{len(gone)} connections are gone at both ends ({named(gone)}); between the same two"
-            f" a new one was there ({named(self.renewed)})"
+            f"{len(gone)} connections were closed at both ends ({named(gone)}); new connections"
+            f" between the same machines were seen ({named(self.renewed)})"
         )
 
 
@@ -88,8 +88,8 @@ class ResetsOverEffect:
     def told(self) -> str:
         """Return the measurement as a sentence."""
         gone = sum(len(strike.gone) for strike in self.strikes)
-        opened = f"new ones pass ({', '.join(self.opened) or 'none was tried'})"
-        return f"{gone} connections were reset in {len(self.strikes)} strikes; {opened}"
+        opened = f"new connections work ({', '.join(self.opened) or 'none was tried'})"
+        return f"{gone} connections were reset in {len(self.strikes)} rounds; {opened}"
 
 
 class Resets:
@@ -134,7 +134,7 @@ class Resets:
             renewed = wait_until(
                 self._renewed,
                 timeout_s=patience.limit_s,
-                what="a new connection between two of whom one was reset",
+                what="a new connection between two machines whose connection was reset",
                 interval_s=LOOK_S,
                 stop=patience.stop,
             )
@@ -197,7 +197,7 @@ class Resets:
             wait_until(
                 lambda: self._connections.now().keys().isdisjoint(ended),
                 timeout_s=GONE_S,
-                what="both ends to be gone",
+                what="both ends to be closed",
                 stop=self._over,
             )
         gone = {*ended} - self._connections.now().keys()
@@ -218,12 +218,12 @@ class Resets:
 def in_words(between: str) -> InWords:
     """Return the documentation texts of a reset fault, by the two ends of its connections."""
     return InWords(
-        does=f"some of the connections between {between} are reset at both ends, again and again,"
-        " at random moments",
+        does=f"some of the connections between {between} are repeatedly reset at both ends, at"
+        " random moments",
         injected="the kernel of each server ends its connection (SOCK_DESTROY) and sends an RST",
         proven=(
-            "the kernel had the connection; neither end has it afterwards; a new one exists"
-            " between the same two machines"
+            "both ends had the connection before and neither has it afterwards; a new connection"
+            " exists between the same machines"
         ),
-        undone="nothing stays active; new connections work",
+        undone="the resets end; new connections work",
     )

@@ -33,12 +33,14 @@ class HandlesEffect:
     def told(self) -> str:
         """Return the measurement as a sentence."""
         each = ", ".join(
-            f"{node} had {count} descriptors open and got {self.spare} more (limit"
-            f" {self.limits[node][1]}, before {self.limits[node][0]})"
+            f"{node} had {count} open descriptors and could open {self.spare} more (limit"
+            f" {self.limits[node][1]}, previously {self.limits[node][0]})"
             for node, count in self.open_before.items()
         )
-        stays = "stay" if self.lasting else "were closed again"
-        return f"{each}; connections of our own took them, and {stays}{_ended(self.processes)}"
+        stays = "stay open" if self.lasting else "were closed again"
+        return (
+            f"{each}; Logquake's own connections used these up, and {stays}{_ended(self.processes)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +66,8 @@ class ProcessorEffect:
     def told(self) -> str:
         """Return the measurement as a sentence."""
         each = ", ".join(
-            f"{node} used {100 * used:.1f} % of a core and had to wait in {self.throttled[node]}"
-            f" periods ({self.waited_s[node]:.1f} s)"
+            f"{node} used {100 * used:.1f} % of a core and was throttled in"
+            f" {self.throttled[node]} periods ({self.waited_s[node]:.1f} s)"
             for node, used in self.used.items()
         )
         return f"at most {100 * self.share:g} % of a core: {each}{_ended(self.processes)}"
@@ -96,9 +98,11 @@ class MemoryEffect:
     def told(self) -> str:
         """Return the measurement as a sentence."""
         each = ", ".join(
-            f"{node} had {used / MB:.1f} MiB and got {self.limits[node] / MB:.1f}, of which"
-            f" {self.cached[node][0] / MB:.1f} and then {self.cached[node][1] / MB:.1f} held files;"
-            f" it wanted more {self.hits[node]} times"
+            f"{node} used {used / MB:.1f} MiB before and has a limit of"
+            f" {self.limits[node] / MB:.1f} MiB; cached files took"
+            f" {self.cached[node][0] / MB:.1f} MiB before and take"
+            f" {self.cached[node][1] / MB:.1f} MiB now; the broker reached the limit"
+            f" {self.hits[node]} times"
             for node, used in self.used_before.items()
         )
         killed = ", ".join(node for node, kills in self.kills.items() if kills)
@@ -148,9 +152,9 @@ class FreedEffect:
             for each in self.processes
             if each.pid != self.pid_before[each.node]
         ]
-        return "; ".join(["its limits are as before", *started])
+        return "; ".join(["the old limits are restored", *started])
 
 
 def _ended(processes: tuple[ProcessChange, ...]) -> str:
     ended = [each.node for each in processes if each.state_after in GONE]
-    return f"; {', '.join(ended)} had ended by then" if ended else ""
+    return f"; {', '.join(ended)} had exited by then" if ended else ""

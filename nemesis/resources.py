@@ -30,7 +30,9 @@ class StarvedBrokers:
 
     def __init__(self, aim: Aim, site: Site) -> None:
         if site.hosts is None or not isinstance(site.hosts, CanLimitResources):
-            raise ClusterError("these hosts cannot limit what a broker gets: use --hosts namespace")
+            raise ClusterError(
+                "these hosts cannot limit the resources of a broker; use --hosts namespace"
+            )
         self.hosts: CanLimitResources = site.hosts
         self.brokers = HitBrokers(site, aim.targets)
         self._site, self._targets = site, aim.targets

@@ -17,7 +17,7 @@ def ring(aim: Aim, site: Site) -> Cut:
     """Make the fault, with the target as the first node of the ring."""
     nodes = sorted(site.cluster.nodes)
     if len(nodes) < LEAST_RING:
-        raise ClusterError(f"a ring takes {LEAST_RING} nodes, and there are {len(nodes)}")
+        raise ClusterError(f"a ring needs {LEAST_RING} nodes or more, but there are {len(nodes)}")
     first = [node for node in nodes if node in aim.targets][:1]
     others = [node for node in nodes if node not in first]
     return Cut(aim, site, majorities_ring([*first, *aim.rng.sample(others, len(others))]))

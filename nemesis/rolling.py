@@ -101,13 +101,13 @@ class RollingRestart:
         )
 
     def _so_far(self) -> str:
-        return ", ".join(each.node for each in self._restarts) or "nobody"
+        return ", ".join(each.node for each in self._restarts) or "none"
 
 
 SAYS = {
     "rolling-restart": InWords(
-        does="every broker in turn is stopped and started; the next one when all ISRs are full",
-        injected="SIGTERM and a start for each",
+        does="the brokers are restarted in turn; each restart waits until all ISRs are full",
+        injected="SIGTERM and a start for each broker",
         proven="each broker has a new process and is registered",
         undone="a start of the brokers that are down",
     ),

@@ -61,12 +61,12 @@ class RollingKillEffect:
     def told(self) -> str:
         """Return a sentence on the killed brokers, and whether the previous ones had recovered."""
         first, *others = self.strikes
-        parts = [f"process {first.pid} of {first.node} is gone"]
+        parts = [f"process {first.pid} of {first.node} was killed"]
         for before, each in pairwise((first, *others)):
-            state = "recovered" if each.recovering else "was whole again"
+            state = "recovered" if each.recovering else "had recovered"
             parts.append(
-                f"process {each.pid} of {each.node} was killed {each.after_s:.1f} s after"
-                f" {before.node} had started, while that {state}"
+                f"process {each.pid} of {each.node} was killed {each.after_s:.1f} s after the"
+                f" start of {before.node}, which {state}"
             )
         return "; ".join(parts)
 
@@ -83,7 +83,10 @@ class RollingKill:
 
     def __init__(self, aim: Aim, site: Site) -> None:
         if len(aim.targets) < 2:  # noqa: PLR2004 - it takes two to kill in turn
-            raise ClusterError(f"a turn takes two brokers, and there is {', '.join(aim.targets)}")
+            raise ClusterError(
+                "this fault needs two brokers or more as targets, but the only"
+                f" target is {', '.join(aim.targets)}"
+            )
         self._order = aim.rng.sample(aim.targets, min(len(aim.targets), MOST_BROKERS))
         self.targets = tuple(node for node in aim.targets if node in self._order)
         self._aim = replace(aim, targets=self.targets)
@@ -111,7 +114,7 @@ class RollingKill:
             started_s = stopwatch_s()
             self._wait(started_s + after_s, back=before)
             if self._site.state_of(process) in GONE:
-                raise ClusterError(f"the broker of {before} ended before the next strike")
+                raise ClusterError(f"the broker of {before} ended before the next kill")
             recovering = not is_registered(self._site, before) or self._lacks(before)
             after_s = stopwatch_s() - started_s
             self._strike(node, after_s=after_s, recovering=recovering)
@@ -162,16 +165,16 @@ class RollingKill:
             if back and is_registered(self._site, back):
                 return
             if pause_until(stopwatch_s() + min(LOOK_S, left_s), self._aim.stop):
-                raise ClusterError("the main phase ended before the last strike")
+                raise ClusterError("the main phase ended before the last kill")
 
 
 SAYS = {
     "rolling-kill": InWords(
-        does="brokers are killed in turn, each while the last one is still recovering",
-        injected="SIGKILL and a start for each; the last one stays down",
+        does="brokers are killed in turn, each while the previous broker is still recovering",
+        injected="SIGKILL and a start for each broker; the last broker stays down",
         proven=(
-            "the processes are not in `/proc`; at a kill, the previous broker had not registered"
-            " since its start, or was missing in an ISR"
+            "the processes are not in `/proc`; at a kill, the previous broker was not yet"
+            " registered, or was missing in an ISR"
         ),
         undone="as `kill`",
     ),

@@ -150,7 +150,7 @@ class Nemesis:
         elapsed_s = stopwatch_s() - started_s
         for life in filter(self._was_promised, self._lives):
             if life.phase is FaultPhase.WAITING and life.scheduled.at_s <= elapsed_s:
-                life.skip("the main phase ended before the faults ahead of it were over")
+                life.skip("the main phase ended before earlier faults had ended")
 
     def heal_all(self, *, limit_s: float = HEAL_LIMIT_S) -> HealReport:
         """Heal and confirm all active faults, and check brokers and links. Idempotent.
@@ -297,7 +297,7 @@ class Nemesis:
         waited_s = round(stopwatch_s() - begun_s, 3) if saw else 0.0
         life.note_wait(Waited(when=trigger.text, came=came, waited_s=waited_s, saw=tuple(saw)))
         if not came:
-            life.skip(f"{trigger.text} did not come")
+            life.skip(f"the state '{trigger.text}' was not reached")
         return came
 
     def _found_room(self, life: Life, lives: Sequence[Life], stop: Event) -> bool:
@@ -313,7 +313,9 @@ class Nemesis:
                 return False
             late = stopwatch_s() >= begun_s + WHOLE_LIMIT_S
             if late and KINDS[life.scheduled.kind].divides:
-                life.skip("it takes or parts all nodes, and a fault before it was not over")
+                life.skip(
+                    "the fault disables or divides all nodes, and an earlier fault had not ended"
+                )
                 return False
         return not stop.is_set()
 

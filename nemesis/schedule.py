@@ -182,7 +182,7 @@ def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
         return f"they need {least} nodes or more"
     if any(KINDS[kind].suits(plan) for kind in kinds):
         return (
-            f"a main phase of {plan.time_limit_s:g} s has no room for them; use a longer"
+            f"they do not fit into a main phase of {plan.time_limit_s:g} s; use a longer"
             " --time-limit"
         )
     return "they need more nodes, or more replicas"
@@ -195,7 +195,7 @@ def _unable(family: str, abilities: Collection[Ability], why_not: Mapping[Abilit
         return because
     if missing & OF_SYSTEMS:
         return f"this system cannot {_named(missing & OF_SYSTEMS)}"
-    return "these hosts cannot do them (`logquake doctor` says why)"
+    return "these hosts do not support them (`logquake doctor` reports why)"
 
 
 def _because(missing: Collection[Ability], why_not: Mapping[Ability, str]) -> str:
@@ -224,12 +224,12 @@ def unsupported(
             why = _because(of_system, reasons)
             return (
                 f"{what} needs a system that can {_named(of_system)}{f': {why}' if why else ''};"
-                " use another system, or leave it out"
+                " use another system, or remove this fault"
             )
         why = _because(missing, reasons)
         return (
             f"{what} needs hosts that can {_named(missing)}{f': {why}' if why else ''}; use other"
-            " hosts, or leave it out (`logquake doctor` says what is missing)"
+            " hosts, or remove this fault (`logquake doctor` reports what is missing)"
         )
 
     asked = [
@@ -253,25 +253,25 @@ def _named(abilities: Collection[Ability]) -> str:
 _WORDS = {
     Ability.CUT: "cut the network",
     Ability.CUT_CLIENTS: "cut clients off",
-    Ability.SHAPE: "make the network bad",
-    Ability.SHAPE_CLIENTS: "make clients' links bad",
+    Ability.SHAPE: "degrade the network",
+    Ability.SHAPE_CLIENTS: "degrade clients' links",
     Ability.CONNECTIONS: "break single connections",
     Ability.DISK: "limit a node's disk",
     Ability.CLOCK: "shift a broker's clock",
-    Ability.RESOURCES: "limit what a broker gets of processors, memory and file handles",
+    Ability.RESOURCES: "limit a broker's processors, memory and file handles",
     Ability.SLOW_DISK: "slow a node's disk down",
-    Ability.FAULTY_DISK: "break what a node's disk is told to do",
-    Ability.KILL: "kill a broker and start it again",
-    Ability.STOP: "stop a broker in order and start it again",
+    Ability.FAULTY_DISK: "make requests of a node's disk fail",
+    Ability.KILL: "kill and restart a broker",
+    Ability.STOP: "stop a broker cleanly and restart it",
     Ability.PAUSE: "pause a broker",
-    Ability.APART: "lose one broker alone",
-    Ability.FILES: "have its brokers' logs read and changed",
-    Ability.QUORUM: "tell who leads its controllers",
-    Ability.ELECT: "elect a leader by order",
-    Ability.REASSIGN: "give a partition other replicas",
-    Ability.TOPICS: "make and delete topics",
+    Ability.APART: "take down one broker alone",
+    Ability.FILES: "let the harness read and change its brokers' logs",
+    Ability.QUORUM: "report its active controller",
+    Ability.ELECT: "elect a leader on request",
+    Ability.REASSIGN: "move a partition to other replicas",
+    Ability.TOPICS: "create and delete topics",
     Ability.ONE_WAY: "cut a link in one direction",
-    Ability.TIME: "tell its brokers' time",
+    Ability.TIME: "report its brokers' time",
 }
 
 
@@ -417,12 +417,12 @@ def without_room(
     if not missing:
         return []
     others = ",".join(family for family in families if family in dealt)
-    instead = f"--nemesis {others}" if others else "a kind that takes less with --nemesis"
+    instead = f"--nemesis {others}" if others else "a shorter kind of fault with --nemesis"
     # `all` or the default promises no family, so `fault-without-effect` expects none.
     spoilt = names_families(plan) or not dealt
     sentence = (
-        f"no fault of kind {' or '.join(missing)} fits into a main phase of {plan.time_limit_s:g} s"
-        f"{', so that the verdict will be unknown at best' if spoilt else ''};"
-        f" use a longer --time-limit (in a suite: time_limit_s), or {instead}"
+        f"no fault of kind {' or '.join(missing)} fits into a main phase of {plan.time_limit_s:g}"
+        f" s{', so the verdict cannot be better than unknown' if spoilt else ''}; use a longer"
+        f" --time-limit (in a suite: time_limit_s), or {instead}"
     )
     return [sentence]

@@ -128,7 +128,7 @@ class ScriptedFaults:
         fault = self._take_down("stop", node, partial(Stop, limit_s=STOP_LIMIT_S), wait=wait)
         effect = fault.life.effect if wait else None
         if isinstance(effect, StopEffect) and node not in effect.graceful:
-            raise ClusterError(f"{node} did not end within {STOP_LIMIT_S:g} s, and was killed")
+            raise ClusterError(f"{node} did not exit within {STOP_LIMIT_S:g} s and was killed")
 
     def power_loss(self, node: str, places: Collection[Place] | None = None) -> None:
         """Kill a node's process with SIGKILL, and truncate its logs to the last flush.
@@ -180,7 +180,7 @@ class ScriptedFaults:
         wait_until(
             lambda: self.state(node) != "paused",
             timeout_s=CONFIRM_LIMIT_S,
-            what=f"{node} to go on",
+            what=f"{node} to continue",
             interval_s=0.02,
         )
 
@@ -192,7 +192,7 @@ class ScriptedFaults:
             links: Links between any machines of the hosts, `zk` included.
         """
         if name in self._cuts:
-            raise ClusterError(f"there is a cut {name!r} already")
+            raise ClusterError(f"the cut {name!r} already exists")
         receivers = tuple(sorted({receiver for _, receiver in links}))
         make = partial(Cut, grudge=grudge_of(links))
         self._cuts[name] = self._begin(_CUT, receivers, make)
@@ -201,7 +201,7 @@ class ScriptedFaults:
         """Remove a cut, and confirm that its links work again."""
         fault = self._cuts.pop(name, None)
         if fault is None:
-            raise ClusterError(f"there is no cut {name!r}")
+            raise ClusterError(f"the cut {name!r} does not exist")
         self._heal(fault, until_back=True, limit_s=JOIN_LIMIT_S)
 
     def heal_all(self, *, away: Collection[str] = (), limit_s: float = HEAL_LIMIT_S) -> HealReport:
@@ -238,7 +238,7 @@ class ScriptedFaults:
 
     def _take_down(self, kind: str, node: str, make: FaultMaker, *, wait: bool = True) -> _Scripted:
         if self.state(node) == "down":
-            raise ClusterError(f"{node} is down already")
+            raise ClusterError(f"{node} is already down")
         ended = [fault for fault in self._faults if fault.life.in_force and node in fault.targets]
         ended = [fault for fault in ended if fault.kind != _CUT]
         if wait:

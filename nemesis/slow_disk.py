@@ -45,8 +45,8 @@ class LateDiskEffect:
     def told(self) -> str:
         """Return the measurement as a sentence."""
         return "; ".join(
-            f"a page on the disk of {node} took {now_s:.3f} s, before {before_s:.3f} s;"
-            f" {self.late[node]} requests were late"
+            f"a test page on the disk of {node} took {now_s:.3f} s, and {before_s:.3f} s before"
+            f" the fault; {self.late[node]} requests were late"
             for node, (before_s, now_s) in self.flushes_s.items()
         )
 
@@ -138,7 +138,7 @@ class SlowDisk:
             wait_until(
                 are_quick,
                 timeout_s=patience.limit_s,
-                what="disks that are quick again",
+                what="the disks to be fast again",
                 stop=patience.stop,
             )
         except WaitTimeoutError:
@@ -152,7 +152,8 @@ class SlowDisk:
 SAYS = {
     "slow-disk": InWords(
         does=(
-            "every flush on a broker's disk takes up to 0.05 to 1.5 s; on real hosts every request"
+            "every flush on a broker's disk takes up to 0.05 to 1.5 s longer; on real hosts every"
+            " disk request does"
         ),
         injected="the simulated disk; on real hosts a file system (FUSE) below the data",
         proven="the time to write and flush a test page",

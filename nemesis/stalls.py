@@ -61,17 +61,18 @@ ARRIVES_S = 2.0
 """Seconds after the end of a stall within which all datagrams must arrive."""
 MOST_LOOKS_BEFORE = 8
 PROVEN = (
-    "numbered datagrams, sent at once: none has arrived after a third of a stall. At the end"
-    " nearly all have arrived in order. If the other direction does not stall, its datagrams"
-    " arrive soon, but their answers wait"
+    "numbered datagrams, all sent at once: after a third of a stall none has arrived. After the"
+    " stall nearly all have arrived in order. If the other direction does not stall, its"
+    " datagrams arrive soon, but their answers are held back"
 )
 HALF_PROVEN = (
-    "numbered datagrams from 20 ports: after a third of a stall, those of 3 or more ports have"
-    " not arrived, and those of 3 or more ports have. At the end nearly all have arrived"
+    "numbered datagrams from 20 ports: after a third of a stall, the datagrams of 3 or more ports"
+    " have not arrived, and the datagrams of 3 or more ports have. After the stall nearly all"
+    " have arrived"
 )
 UNDONE = (
-    "removal of the shape, which releases all packets; then all datagrams come back soon, for"
-    " longer than links are open between two stalls"
+    "removal of the shape, which releases all packets; then all datagrams return soon, for longer"
+    " than a pause between two stalls"
 )
 
 
@@ -141,7 +142,7 @@ class StalledLinks:
             if all(_is_good(self._before[link]) for link in self._open(watched)):
                 break
         if not any(self._before[link].arrived for link in self.links):
-            raise ClusterError("every link of this fault was dead before it")
+            raise ClusterError("every link of this fault was already dead before the fault")
         self._started_s = stopwatch_s()
         self._note(self.links)
         self._in_force = True
@@ -189,7 +190,7 @@ class StalledLinks:
             after = wait_until(
                 self._good_for_long,
                 timeout_s=patience.limit_s + self._span_s,
-                what="the links to stall no more",
+                what="the links to work again",
                 interval_s=LOOK_S,
                 stop=patience.stop,
             )

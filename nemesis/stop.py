@@ -67,8 +67,8 @@ class Stop:
 
 SAYS = {
     "stop": InWords(
-        does="brokers are stopped in order",
-        injected="SIGTERM; SIGKILL after a limit",
+        does="brokers are stopped cleanly",
+        injected="SIGTERM; SIGKILL after a time limit",
         proven="as `kill`",
         undone="as `kill`",
     ),

@@ -21,8 +21,13 @@ SAYS = {
             "a topic with records is deleted and created again with the same name, up to three"
             " times, while one of its brokers is stopped"
         ),
-        injected="SIGTERM; DeleteTopics; CreateTopics with the broker among the replicas; Produce",
-        proven="as `stop`; new topic ids, acknowledged records of each, ISRs without the broker",
-        undone="as `stop`; the topic stays, and is judged like the run's own topics",
+        injected=(
+            "SIGTERM; DeleteTopics; CreateTopics, with this broker in the replica"
+            " assignment; Produce"
+        ),
+        proven=(
+            "as `stop`; new topic ids; acknowledged records for each id; ISRs without the broker"
+        ),
+        undone="as `stop`; the topic stays, and the run checks it like its own topics",
     ),
 }

@@ -93,7 +93,7 @@ def _heal_faults(lives: Sequence[Life], site: Site, findings: _Findings, limit_s
             continue
         undone = _undone(life)
         if _ended(life, undone=undone, deadline_s=0)[0]:  # Its tasks raise a bug only once.
-            findings.failed.append(f"{name} was healed, and failed before: {why}")
+            findings.failed.append(f"{name} was healed, but an earlier attempt failed: {why}")
         else:
             run = life.of_processes and _all_run(site, life.row.targets)
             late = undone and (run or life.of_own_topics)
@@ -170,9 +170,9 @@ def _mended_broker(site: Site, node: str) -> str | None:
         return f"the broker of {node} had ended and was started again"
     if state in STOPPED:
         if not isinstance(site.cluster, CanPause):
-            raise ClusterError("it is stopped, and this cluster cannot continue it")
+            raise ClusterError("its process is paused, and this cluster cannot continue it")
         site.cluster.resume_node(node)
-        return f"the broker of {node} stood still and was continued"
+        return f"the broker of {node} was paused and was continued"
     return None
 
 

@@ -112,7 +112,10 @@ def parse_target(expression: str, roster: Roster) -> Target:
     """
     match = _EXPRESSION.fullmatch(expression.replace(" ", ""))
     if match is None:
-        raise PlanError(f"target {expression!r} is not of the form n1, one or leader(log-0,1)")
+        raise PlanError(
+            f"target {expression!r} is not valid; write a node or a role, such as n1,"
+            " one or leader(log-0,1)"
+        )
     word, of, partition = match["word"], match["of"], match["partition"]
     if word == COORDINATOR and partition is None:
         return Target(word=word, coordinated=_coordinated(expression, of, roster))
@@ -124,7 +127,7 @@ def parse_target(expression: str, roster: Roster) -> Target:
     place = (of, int(partition))
     if place not in roster.partitions:
         raise PlanError(
-            f"target {expression!r}: the plan has no partition {_place(place)}; it has"
+            f"target {expression!r}: the plan has no partition {_place(place)}; use"
             f" {_place(min(roster.partitions))} to {_place(max(roster.partitions))}"
         )
     return Target(word=word, topic_partition=place)
@@ -156,7 +159,7 @@ def resolve_target(
     if target.word == COORDINATOR:
         return _coordinator(rng.choice(target.coordinated), find)
     if view is None:
-        raise NoTargetError(f"no node answers, so no node is known as {target.word}")
+        raise NoTargetError(f"no node answers, so it is unknown which node is {target.word}")
     if target.word in _OF_QUORUM:
         return _of_quorum(target.word, view.controller, nodes, rng)
     return _in_partition(target, view, nodes, rng)
@@ -200,23 +203,23 @@ def _check_word(word: str, roster: Roster) -> None:
             f" nor a role ({', '.join(ROLES)})"
         )
     if word in _OF_SIZE and not _OF_SIZE[word](len(nodes)):
-        raise PlanError(f"target {word!r}: no node is a {word} of {len(nodes)}; use one")
+        raise PlanError(f"target {word!r}: with {len(nodes)} nodes there is no {word}; use one")
     if word == KEEPER and not roster.outside:
         raise PlanError(
-            f"target {word!r}: a quorum of Kafka's own keeps the metadata of this plan; use"
-            " controller"
+            f"target {word!r}: this plan has no ZooKeeper, because a KRaft quorum keeps the"
+            " metadata; use controller"
         )
     if word.startswith("quorum-") and not roster.voters:
         raise PlanError(
-            f"target {word!r}: ZooKeeper keeps the metadata of this plan, not a quorum of Kafka's"
-            " own; use controller"
+            f"target {word!r}: this plan has no KRaft quorum, because ZooKeeper keeps the"
+            " metadata; use controller"
         )
 
 
 def _what_it_takes(word: str) -> str:
     if word in _IN_PARTITION:
-        return f"{word!r} takes a topic and a partition, as {word}(log-0,1)"
-    return f"{word!r} takes no partition"
+        return f"{word!r} needs a topic and a partition: write {word}(log-0,1)"
+    return f"{word!r} does not accept a partition"
 
 
 def _coordinated(expression: str, key: str | None, roster: Roster) -> tuple[Coordinated, ...]:
@@ -227,7 +230,7 @@ def _coordinated(expression: str, key: str | None, roster: Roster) -> tuple[Coor
     if not roster.coordinated:
         raise PlanError(
             f"target {expression!r}: the workload has neither groups nor transactions; name a"
-            " group, as coordinator(GROUP), or use --workload groups or txn"
+            " group with coordinator(GROUP), or use --workload groups or txn"
         )
     return roster.coordinated
 
@@ -243,7 +246,7 @@ def _coordinator(of: Coordinated, find: Find) -> tuple[str, ...]:
     node = find(of)
     if node is None:
         what = _COORDINATED[of.kind]
-        raise NoTargetError(f"no node is known as the coordinator of the {what} {of.key} now")
+        raise NoTargetError(f"the coordinator of the {what} {of.key} is not known now")
     return (node,)
 
 
@@ -256,7 +259,7 @@ def _of_quorum(
         return (controller,)
     others = [node for node in sorted(nodes) if node != controller]
     if not others:
-        raise NoTargetError(f"{controller} is the only node, and the controller")
+        raise NoTargetError(f"{controller} is the controller and the only node")
     return _drawn(others, 1, rng)
 
 

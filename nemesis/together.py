@@ -32,7 +32,8 @@ def _refuse_shared(nodes: Iterable[str], site: Site) -> None:
         shared = site.together([node])
         if len(shared) > 1:
             raise ClusterError(
-                f"one process plays the brokers {', '.join(shared)}: none of them can be hit alone"
+                f"the brokers {', '.join(shared)} run in one process, so no fault can hit one of"
+                " them alone"
             )
 
 
@@ -46,5 +47,5 @@ def refuse_links_within(fault: Fault, site: Site) -> None:
     for sender, receiver in fault.links:
         if sender in brokers and receiver in site.together([sender]):
             raise ClusterError(
-                f"one process plays {sender} and {receiver}: no link lies between them"
+                f"{sender} and {receiver} run in one process, so there is no link between them"
             )

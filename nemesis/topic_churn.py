@@ -41,7 +41,7 @@ class TopicChurn:
 
     def __init__(self, aim: Aim, site: Site) -> None:
         if not isinstance(site.cluster, CanMakeTopics):
-            raise ClusterError("topics of this cluster can neither be made nor deleted")
+            raise ClusterError("this cluster cannot create and delete topics on request")
         self._aim, self.targets = aim, aim.targets
         self._cluster: CanMakeTopics = site.cluster
         self._site = site
@@ -69,7 +69,7 @@ class TopicChurn:
             seen, by = wait_until(
                 lambda: self._first or self._known_now(),
                 timeout_s=max(patience.limit_s, CONFIRM_LIMIT_S),
-                what="a topic of the churn",
+                what="a topic of the fault",
                 interval_s=0.05,
                 stop=patience.stop,
             )
@@ -91,7 +91,7 @@ class TopicChurn:
         self._background.join(END_LIMIT_S)
         if self._background.is_busy():
             if again:
-                raise ClusterError("a topic of the churn is still being made")
+                raise ClusterError("the fault is still creating a topic")
             return  # The task deletes its last topic, or leaves it to the confirmation of the heal.
         left = {topic for node in self._nodes for topic in self._left_at(node) or ()}
         if left:
@@ -105,7 +105,7 @@ class TopicChurn:
             asked = wait_until(
                 self._told_gone,
                 timeout_s=patience.limit_s,
-                what="the topics of the churn to be gone",
+                what="the topics of the fault to be deleted",
                 interval_s=0.2,
                 stop=patience.stop,
             )
@@ -153,7 +153,9 @@ class TopicChurn:
             )
 
         with suppress(WaitTimeoutError):
-            by = wait_until(known_by, timeout_s=2.0, what="another broker to know it")
+            by = wait_until(
+                known_by, timeout_s=2.0, what=("another broker to have the topic in its metadata")
+            )
             return name, by
         return None
 
@@ -192,9 +194,9 @@ class TopicChurn:
 
 SAYS = {
     "topic-churn": InWords(
-        does="the fault creates and deletes topics of its own",
+        does="the fault creates and deletes its own topics",
         injected="CreateTopics, DeleteTopics",
-        proven="another broker has one of the topics in its metadata",
+        proven="the metadata of another broker has one of the topics",
         undone="no broker has any of them in its metadata",
     ),
 }

@@ -35,10 +35,10 @@ SAYS = {
     "torn-write": InWords(
         does=(
             "a broker's disk stores only the first half of each write; the write fails with EIO,"
-            " or returns the smaller size"
+            " or reports half of its size"
         ),
         injected="a file system (FUSE) below the node's data",
-        proven="half of a test page is on the disk; the file system counts the torn writes",
+        proven="the disk has half of a test page; the file system counts the torn writes",
         undone="the disk works again; a start; a test page is written, flushed and read",
     ),
 }

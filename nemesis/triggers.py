@@ -95,9 +95,9 @@ def parse_trigger(text: str, roster: Roster) -> Trigger:
     match = _TRIGGER.fullmatch(" ".join(text.split()))
     if match is None:
         raise PlanError(
-            f"when {text!r} is not of the form 'leader epoch of log-0-0 >= 3', 'isr of log-0-0 <="
-            " 2', 'leader of log-0-0 = n2', 'controller = n2', 'controller epoch >= 3' or"
-            " 'registered <= 2'"
+            f"when {text!r} is not valid; write a state such as 'leader epoch of log-0-0 >= 3',"
+            " 'isr of log-0-0 <= 2', 'leader of log-0-0 = n2', 'controller = n2', 'controller"
+            " epoch >= 3' or 'registered <= 2'"
         )
     what = match["what"]
     return Trigger(
@@ -119,7 +119,7 @@ def look(trigger: Trigger, view: ClusterView | None) -> Sight:
         view: The cluster's metadata. None if no node answers.
     """
     if view is None:
-        return Sight(holds=False, seen="no node that answered")
+        return Sight(holds=False, seen="no answer from any node")
     if trigger.place is None:
         return Sight(holds=_holds(trigger, _OF_CLUSTER[trigger.what](view)), seen=_cluster(view))
     state = view.partitions.get(trigger.place)
@@ -152,14 +152,14 @@ def _place(text: str, match: re.Match[str], roster: Roster) -> tuple[str, int] |
     what, topic = match["what"], match["topic"]
     if what in _OF_CLUSTER:
         if topic is not None:
-            raise PlanError(f"when {text!r}: {what!r} is of no partition")
+            raise PlanError(f"when {text!r}: {what!r} does not accept a partition")
         return None
     if topic is None:
-        raise PlanError(f"when {text!r}: of which partition? As '{what} of log-0-0'")
+        raise PlanError(f"when {text!r}: {what!r} needs a partition: write '{what} of log-0-0'")
     place = (topic, int(match["partition"]))
     if place not in roster.partitions:
         raise PlanError(
-            f"when {text!r}: the plan has no partition {_named(place)}; it has"
+            f"when {text!r}: the plan has no partition {_named(place)}; use"
             f" {_named(min(roster.partitions))} to {_named(max(roster.partitions))}"
         )
     return place
@@ -168,19 +168,20 @@ def _place(text: str, match: re.Match[str], roster: Roster) -> tuple[str, int] |
 def _compare(text: str, what: str, compare: str) -> str:
     if (what in _NAMES and compare not in {"=", "!="}) or (what not in _NAMES and compare == "!="):
         would = "= or !=" if what in _NAMES else ">=, <=, >, < or ="
-        raise PlanError(f"when {text!r}: {what!r} is compared by {would}, not by {compare}")
+        raise PlanError(f"when {text!r}: compare {what!r} with {would}, not with {compare}")
     return compare
 
 
 def _name(text: str, wanted: str, roster: Roster) -> str:
     if wanted != NONE and wanted not in roster.everybody:
         raise PlanError(
-            f"when {text!r}: {wanted!r} is no node ({', '.join(roster.everybody)}) and not {NONE}"
+            f"when {text!r}: {wanted!r} is neither a node ({', '.join(roster.everybody)}) nor"
+            f" {NONE}"
         )
     return wanted
 
 
 def _number(text: str, wanted: str) -> int:
     if not re.fullmatch(r"\d{1,9}", wanted):
-        raise PlanError(f"when {text!r}: {wanted!r} is no number")
+        raise PlanError(f"when {text!r}: {wanted!r} is not a number")
     return int(wanted)

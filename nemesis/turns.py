@@ -24,8 +24,8 @@ from results.record.clock import pause_until, stopwatch_s
 from results.record.runtime import Event, new_lock
 
 LOOK_S = 0.2
-TOO_LATE = "the main phase was too short for it by the time its turn came"
-BEHIND_OTHERS = "the faults ahead of it were not over until the main phase was too short for it"
+TOO_LATE = "when the fault's turn came, the rest of the main phase was too short"
+BEHIND_OTHERS = "when the earlier faults had ended, the rest of the main phase was too short"
 _SHOWN = 3
 
 
@@ -199,11 +199,15 @@ class Turns:
             case _Turn.BEHIND:
                 return self._why_behind(life)
             case _Turn.UNSETTLED:
-                return f"it takes what a replica has, and {self._unsettled()}"
+                return (
+                    "the fault destroys a replica's records, so it waits for full ISRs and for"
+                    f" the end of other faults, but {self._unsettled()}"
+                )
             case _Turn.SETTLING:
                 return (
-                    "it takes what a replica has, and all had been whole for less than"
-                    f" {self._steady_s:g} s when the main phase became too short for it"
+                    f"the fault destroys a replica's records, so it waits for {self._steady_s:g}"
+                    " s with full ISRs and without another fault; then the rest of the main phase"
+                    " was too short"
                 )
 
     def _why_behind(self, life: Life) -> str:
@@ -213,8 +217,8 @@ class Turns:
         if life.begins_alone or not alone:
             return BEHIND_OTHERS
         return (
-            f"{alone[0]} was ahead of it, which takes what a replica has and begins alone, and the"
-            " main phase became too short for it"
+            f"{alone[0]} had an earlier turn and begins alone, because it destroys a replica's"
+            " records; then the rest of the main phase was too short"
         )
 
     def _unsettled(self) -> str:
@@ -222,8 +226,8 @@ class Turns:
             return f"an ISR was not full: {lacking}"
         for each in self._lives:
             if each.in_force:
-                return f"{_name(each)} was not over"
-        return "until just now a fault was not over, or an ISR not full"
+                return f"{_name(each)} had not ended"
+        return "a fault had ended just before, or an ISR had become full just before"
 
     def _leave(self, life: Life) -> None:
         with self._lock:

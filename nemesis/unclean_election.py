@@ -52,14 +52,17 @@ class UncleanElection:
         now = self._partition.led()
         if set(aim.targets) != set(now.replicas):
             raise ClusterError(
-                f"the targets are {', '.join(aim.targets)}, and the replicas of {self._partition}"
-                f" {', '.join(now.replicas)}: use the target"
+                f"the targets are {', '.join(aim.targets)}, but the replicas of {self._partition}"
+                f" are {', '.join(now.replicas)}; use the target"
                 f" replicas({self._partition.place[0]},{self._partition.place[1]})"
             )
         _refuse_without_majority(now.replicas, site)
         followers = [node for node in now.isr if node != now.leader]
         if not followers:
-            raise ClusterError(f"no follower of {self._partition} is in sync, to be left behind")
+            raise ClusterError(
+                f"no follower of {self._partition} is in sync, so the fault cannot"
+                " let one fall behind"
+            )
         self._late = aim.rng.choice(followers)
         self.targets = aim.targets
         self._brokers = HitBrokers(site, aim.targets)
@@ -96,7 +99,7 @@ class UncleanElection:
         self._before = self._until(
             lambda now: now.leader is None,
             BACK_LIMIT_S,
-            f"{self._partition} to be without a leader",
+            f"{self._partition} to have no leader",
         )
         try:
             self._partition.orders.elect_unclean(self._partition.place)
@@ -176,20 +179,20 @@ def _refuse_without_majority(replicas: Sequence[str], site: Site) -> None:
     voters = len(site.cluster.nodes)
     if not apart and not _majority_lives(len(replicas), voters):
         raise ClusterError(
-            f"with {len(replicas)} replicas on {voters} nodes that keep the metadata, too, no"
-            " majority would be left to elect a leader; use --replication 2, or controllers of"
-            " their own (--system kafka:VERSION:controllers)"
+            f"with {len(replicas)} replicas on {voters} nodes that also keep the metadata, no"
+            " majority of the metadata quorum would stay up to elect a leader; use --replication"
+            " 2, or separate controllers (--system kafka:VERSION:controllers)"
         )
 
 
 SAYS = {
     "unclean-election": InWords(
         does="a replica outside the ISR is elected while the whole ISR is down",
-        injected="kills, a start, ElectLeaders (unclean)",
-        proven="the leader was not in the ISR before",
-        undone="starts of all other replicas",
+        injected="SIGKILL to all replicas; a start of one; ElectLeaders (unclean)",
+        proven="the new leader was not in the last ISR",
+        undone="a start of each other replica",
         costs=(
-            "records that this replica did not have: lost writes and their consequences"
+            "records that the new leader did not have: lost writes and their consequences"
             " (`unclean-election`)"
         ),
     ),

@@ -41,7 +41,7 @@ class Wipe:
 
     def __init__(self, aim: Aim, site: Site) -> None:
         if site.disk_of is None or site.logs is None:
-            raise ClusterError("the disks of this cluster are not at hand")
+            raise ClusterError("the harness cannot access the disks of this cluster")
         self.targets = aim.targets
         self._site, self._logs = site, site.logs
         self._brokers = HitBrokers(site, aim.targets)
@@ -63,7 +63,7 @@ class Wipe:
                 self._graceful.append(node)
         if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
             raise ClusterError(
-                f"{', '.join(self.targets)} did not end within {GONE_LIMIT_S:g} s: nothing was"
+                f"{', '.join(self.targets)} did not end within {GONE_LIMIT_S:g} s, so nothing was"
                 " removed"
             )
         for node, disk in self._disks.items():
@@ -156,7 +156,7 @@ SAYS = {
     "wipe": InWords(
         does="a broker comes back with an empty disk",
         injected="SIGTERM; deletion of all replicas and checkpoints except the metadata log",
-        proven="none of their files is left",
+        proven="no file of these replicas exists",
         undone="a start; the replicas that are in the ISR again",
         costs="records that no other replica had: lost writes (`wipe`)",
     ),

@@ -46,26 +46,29 @@ def refuse_senseless(fault: PlannedFault, plan: Plan, roster: Roster) -> None:
 def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) -> Iterator[str]:
     kind = kind_named(fault.kind)
     if plan.nodes < kind.least_nodes:
-        yield f"needs {kind.least_nodes} nodes or more, and there are {plan.nodes}"
+        yield f"needs {kind.least_nodes} nodes or more, but there are {plan.nodes}"
     if not kind.suits(plan):
         yield (
-            f"cannot come to be with nodes {plan.nodes}, replication {plan.replication} and system"
+            f"is impossible with nodes {plan.nodes}, replication {plan.replication} and system"
             f" {plan.system}: {kind.unless}"
         )
     if target.word in OF_FOLLOWERS and plan.replication == 1:
         yield (
-            f"has the target {fault.target!r}, and with replication 1 there is no follower; use"
+            f"has the target {fault.target!r}, but with replication 1 there is no follower; use"
             " leader"
         )
     yield from _reasons_of_target(fault, target, roster)
     if kind.spares and target.word in {"all", SERVERS}:
-        yield (f"has the target {target.word!r}, and no other node would be left; use majority")
+        yield (
+            f"has the target {target.word!r}, but it needs a node that is not a target; use"
+            " majority"
+        )
     if Ability.FAULTY_DISK in kind.needs and kind.when_whole:
         yield from _reasons_beside(fault, plan)
     if fault.at_s + fault.hold_s > plan.time_limit_s:
         yield (
-            f"would be held until {fault.at_s + fault.hold_s:g} s, after the end of the main phase;"
-            f" time_limit_s is {plan.time_limit_s:g}"
+            f"would last until {fault.at_s + fault.hold_s:g} s, but the main phase ends at"
+            f" {plan.time_limit_s:g} s (time_limit_s); start the fault earlier or shorten it"
         )
 
 
@@ -83,9 +86,10 @@ def _reasons_beside(fault: PlannedFault, plan: Plan) -> Iterator[str]:
         settled_s = first.at_s + kind_named(first.kind).lasts_s(first.hold_s, plan.hosts)
         if other.when is not None or fault.when is not None or second.at_s < settled_s:
             yield (
-                f"is not alone: {other.kind!r} at {other.at_s:g} s comes before all is settled. A"
-                " broker that lacks its lost records may then be elected (KIP-966); have the"
-                f" later fault begin at {settled_s:g} s, and let no fault wait for a state"
+                f"is not alone: it must not overlap with {other.kind!r} at {other.at_s:g} s or"
+                " with the recovery. Otherwise a broker without its lost records may be elected"
+                f" (KIP-966). Let the later fault begin at {settled_s:g} s or after, and let no"
+                " fault wait for a state"
             )
 
 
@@ -95,34 +99,40 @@ def _reasons_of_target(fault: PlannedFault, target: Target, roster: Roster) -> I
     for role, (who, nodes) in _alls(roster).items():
         if role in kind.only and _nodes_of(target, roster) != {*nodes}:
             yield (
-                f"has the target {fault.target!r}, and is about all {who} ({', '.join(nodes)});"
-                f" use {role}"
+                f"has the target {fault.target!r}, but this kind hits all {who} at once"
+                f" ({', '.join(nodes)}); use {role}"
             )
     if target.word == KEEPER and KEEPER not in kind.only:
         ours = ", ".join(name for name, each in KINDS.items() if KEEPER in each.only)
-        yield f"has the target {target.word!r}, which only {ours} hit; use one of these"
+        yield (
+            f"has the target {target.word!r}, which only these kinds can hit: {ours}; use one"
+            " of these"
+        )
     if kind.only and target.word not in {*kind.only, *roster.everybody}:
-        yield f"has the target {fault.target!r}, and means {' or '.join(kind.only)}; use that"
+        yield (
+            f"has the target {fault.target!r}, but this kind accepts only {' or '.join(kind.only)}"
+        )
     if kind.least_targets > 1 and target.word in roster.everybody:
         yield (
-            f"has the target {fault.target!r}, and takes {kind.least_targets} nodes or more;"
+            f"has the target {fault.target!r}, but it needs {kind.least_targets} targets or more;"
             f" use {' or '.join(kind.only)}"
         )
     apart = set(roster.voters) - set(roster.nodes)
     if not kind.on_controllers and apart and target.word in {*apart, *ON_CONTROLLERS}:
         yield (
             f"has the target {fault.target!r}, which is one of the controllers"
-            f" ({', '.join(sorted(apart))}), and works on brokers only ({roster.nodes[0]} to"
-            f" {roster.nodes[-1]}); for controllers there are {', '.join(_for_controllers())}"
+            f" ({', '.join(sorted(apart))}), but this kind works on brokers only"
+            f" ({roster.nodes[0]} to {roster.nodes[-1]}); kinds for controllers are"
+            f" {', '.join(_for_controllers())}"
         )
 
 
 def _alls(roster: Roster) -> Mapping[str, tuple[str, tuple[str, ...]]]:
     """Return roles that always mean all of their nodes: each role's text and its nodes."""
     return {
-        QUORUM_VOTERS: ("who vote", roster.voters),
+        QUORUM_VOTERS: ("voters", roster.voters),
         SERVERS: ("servers", roster.everybody),
-        KEEPER: ("of ZooKeeper", roster.outside),
+        KEEPER: ("ZooKeeper servers", roster.outside),
     }
 
 

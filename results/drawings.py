@@ -24,7 +24,9 @@ def write_drawings(paths: RunPaths, folder: Path) -> list[Path]:
     """
     drawings = drawings_of(paths)
     if not drawings:
-        raise StoreError(f"the run {paths.run_id} has no drawings: it is not a scenario's")
+        raise StoreError(
+            f"the run {paths.run_id} has no drawings, because it is not the run of a scenario"
+        )
     files = [folder / f"{name}.svg" for name in drawings]
     for file, drawing in zip(files, drawings.values(), strict=True):
         write_atomically(file, _standalone(drawing))

@@ -159,7 +159,7 @@ def read_environment(path: Path) -> dict[str, object]:
     except (OSError, ValueError) as unreadable:
         raise StoreError(f"{path} cannot be read ({unreadable}); remove it") from unreadable
     if not isinstance(values, dict):
-        raise StoreError(f"{path} cannot be read (it is no JSON object); remove it")
+        raise StoreError(f"{path} cannot be read (it is not a JSON object); remove it")
     return values
 
 

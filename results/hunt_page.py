@@ -183,7 +183,7 @@ def hunt_markdown(story: HuntStory) -> str:
     figures = (
         f"{story.time} of main phases in {many(story.parts, 'part')}: {counts or 'no run'}."
         f" {len(story.first)} transitions were reached, and"
-        f" {story.growth[-1][2] if story.growth else 0} pairs of them in succession."
+        f" {story.growth[-1][2] if story.growth else 0} pairs of successive transitions."
     )
     lines = [
         f"# {_text(story.name)}", "",
@@ -198,7 +198,7 @@ def hunt_markdown(story: HuntStory) -> str:
         )  # fmt: skip
         lines.append(f"| {' | '.join(map(_text, cells))} |")
     for system, minutes, runs in story.clean:
-        nothing = f"nothing in {many(round(minutes), 'minute')}, {many(runs, 'run')}"
+        nothing = f"no failure in {many(round(minutes), 'minute')}, {many(runs, 'run')}"
         lines.append(f"| {_text(system)} | {nothing} | | | | | |")
     for find in story.finds:
         lines += _section(find)

@@ -11,7 +11,7 @@ _BEGAN, _ZERO, _JUDGING, _JUDGED, _DRAWN = "began", "zero", "judging", "judged",
 _PHASES = (
     ("from the command to the run's start", _BEGAN, _ZERO),
     ("brokers started", _ZERO, "ready"),
-    ("topics made, clients started", "ready", "warmup"),
+    ("topics created, clients started", "ready", "warmup"),
     ("warm-up", "warmup", "main"),
     ("main phase", "main", "main-ended"),
     ("healed and recovered", "main-ended", "recovered"),

@@ -25,7 +25,7 @@ from results.record.plan import Plan
 from results.wilson import wilson_interval
 
 NEVER = "not repeated"
-RANGE = "The range is the 95 % interval of the probability."
+RANGE = "The range is the 95 % confidence interval of the probability."
 _NAMED_ELSEWHERE = {"name", "seed", "system", "workload", "hosts", "nemesis", "drawn", "acks"}
 
 

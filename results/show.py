@@ -77,7 +77,7 @@ def show_run(paths: RunPaths, console: Console) -> None:
     _print_coverage(found.coverage, console)
     _print_phases(paths, found, console)
     for damaged in dict.fromkeys(tables.unreadable):
-        say(console, f"{damaged} is damaged, and was left out", style="yellow")
+        say(console, f"{damaged} is damaged and was left out", style="yellow")
 
 
 def _print_how_to_ask(found: Investigation, console: Console, *, command: str) -> None:
@@ -89,7 +89,7 @@ def _print_how_to_ask(found: Investigation, console: Console, *, command: str) -
         *([f"{found.names.value(value)} its value"] if isinstance(value, int) else []),
     ]
     if known:
-        say(console, f"(logquake show {command} {', and '.join(known)})", style="dim")
+        say(console, f"(for details: logquake show {command} {', and '.join(known)})", style="dim")
 
 
 def _setting(paths: RunPaths, found: Investigation) -> list[tuple[str, str]]:
@@ -139,7 +139,7 @@ def print_details(
     _print_anomalies(verdict, console, tone=headline(verdict).tone, names=names)
     if hidden := unshown_count(verdict):
         told = many(hidden, "thing")
-        say(console, f"this run could not show {told}; logquake show lists them", style="dim")
+        say(console, f"this run could not show {told} (see the list of logquake show)", style="dim")
 
 
 def _print_sentence(
@@ -211,7 +211,13 @@ def list_runs(store: Store, console: Console) -> None:
     runs = store.runs()
     if not runs:
         samples = ", ".join(sample_names()) or "none"
-        say(console, f"no runs in {store.root}; make one with: logquake run (samples: {samples})")
+        say(
+            console,
+            (
+                f"there are no runs in {store.root}; start one with: logquake run (samples:"
+                f" {samples})"
+            ),
+        )
         return
     print_table(console, ("run", "verdict", "what"), [_listed(paths) for paths in runs])
 
@@ -240,8 +246,8 @@ def _print_window(window: ReplicaWindow, console: Console, *, names: Names) -> N
     ]
     print_table(console, ("replica", *(str(window.offsets[number]) for number in near)), rows)
     keys = [names.legend(window.sample, window.place), "e: leader epoch"]
-    keys.append("≠: not what clients were told")
-    keys.append("also: clients were told of more than one value" if window.told_twice else "")
+    keys.append("≠: differs from the values that clients got")
+    keys.append("also: clients got more than one value" if window.told_twice else "")
     keys.append("?: not known" if window.unknown else "")
     say(console, f"({'; '.join(filter(None, keys))})", style="dim")
 

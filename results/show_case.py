@@ -56,7 +56,7 @@ def _print_axis(case: Case, told: Told, faults: list[FaultLine], console: Consol
     say(console, f"around it, {case.place}:", style="bold")
     columns = ("s", "in force", "leader", "ISR", *around.nodes)
     print_table(console, columns, around.rows)
-    say(console, "(of each replica: log end/high watermark; ?: it did not tell)", style="dim")
+    say(console, "(for each replica: log end offset/high watermark; ?: not reported)", style="dim")
 
 
 def _print_lines(logs: BrokerLogs, console: Console) -> None:

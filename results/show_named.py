@@ -75,7 +75,7 @@ def _value_alone(what: str, names: Names, tables: RunTables) -> int | None:
         told = [names.value(each) for each in sorted(known)]
         more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
         raise StoreError(
-            f"{what} is the name of {len(told)} values; name one with its partition:"
+            f"{what} is the name of {len(told)} values; add the partition to the name:"
             f" {', '.join(told[:_NAMED])}{more}"
         )
     return next(iter(known), min(meant))
@@ -90,7 +90,7 @@ def _why(what: str, names: Names) -> str:
     if names.value_of(what) is not None or names.values_alone(what):
         return "no client sent or read this value"
     example = f"{names.prefixes[0]}2" if names.prefixes else "log-0-0:v785"
-    return f"an op is called like p22#132, and a value like {example}"
+    return f"an op has a name like p22#132, and a value has a name like {example}"
 
 
 def _rows(tables: RunTables, name: str, column: str, number: int | None) -> pa.Table:

@@ -29,7 +29,7 @@ def print_story(paths: RunPaths, console: Console) -> None:
         _print_step(scene, run.scenes[at - 1] if at else None, console)
     _print_end(run, console)
     for trouble in run.troubles:
-        say(console, f"{trouble}, and was left out", style="yellow")
+        say(console, f"{trouble} and was left out", style="yellow")
 
 
 def _print_step(scene: Scene, before: Scene | None, console: Console) -> None:
@@ -40,7 +40,7 @@ def _print_step(scene: Scene, before: Scene | None, console: Console) -> None:
     if changes := in_words(before, scene):
         say(console, " ".join(said(each) for each in changes), style="dim")
     if scene.step.failed:
-        say(console, f"here the story ended: {scene.step.failed}", style="bold yellow")
+        say(console, f"the story ended at this step: {scene.step.failed}", style="bold yellow")
 
 
 def _line(replica: ReplicaAt) -> Text:
@@ -87,7 +87,7 @@ def _print_end(run: Told, console: Console) -> None:
     story = run.story
     say(console, "")
     if run.ending.read is not None:
-        say(console, f"a reader gets: {', '.join(in_short(run.ending.read)) or 'nothing'}")
+        say(console, f"a reader gets: {', '.join(in_short(run.ending.read)) or 'no message'}")
     if story.moral:
         say(console, story.moral)
     if story.as_expected is not None:

@@ -73,7 +73,7 @@ class Signature:
 
 
 _PLACES = {TOPICS: "", QUORUM: "in the quorum's log", CLUSTER: ""}
-_OTHER_END = "another end than the one that is told"
+_OTHER_END = "another result than the one that the story describes"
 
 
 def signature_of(

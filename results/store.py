@@ -214,8 +214,8 @@ class Store:
             str(self.root.absolute()).encode("utf-8")
         except UnicodeEncodeError as unnamed:
             raise StoreError(
-                f"{os.fsencode(self.root.absolute())!r} is no text in UTF-8, and the settings of"
-                " brokers can hold nothing else; choose another folder with --store"
+                f"{os.fsencode(self.root.absolute())!r} is not UTF-8 text, but brokers' settings"
+                " must be UTF-8; choose another folder with --store"
             ) from unnamed
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -226,7 +226,7 @@ class Store:
                 probe.flush()
         except FileExistsError as file:
             raise StoreError(
-                f"{self.root} is a file, not a folder; choose another one with --store"
+                f"{self.root} is a file, not a folder; choose another folder with --store"
             ) from file
         except OSError as refused:
             raise store_error(self.root, refused) from refused
@@ -271,7 +271,7 @@ class Store:
                 return []
             if not self.root.is_dir():
                 raise StoreError(
-                    f"{self.root} is a file, not a folder; choose another one with --store"
+                    f"{self.root} is a file, not a folder; choose another folder with --store"
                 )
             # glob treats an unreadable folder as an empty one.
             next(self.root.iterdir(), None)
@@ -318,24 +318,26 @@ class Store:
         base, pattern = (Path("/"), text[1:]) if text.startswith("/") else (Path(), text)
         runs += [RunPaths(path.resolve()) for path in sorted(base.glob(pattern)) if _is_run(path)]
         if not runs:
-            raise StoreError(f"no run matches {text!r}; `logquake runs` lists what there is")
+            raise StoreError(f"no run matches {text!r}; `logquake runs` lists all runs")
         return list(dict.fromkeys(runs))
 
     def _find_by_id(self, text: str) -> RunPaths:
         runs = self.runs()
         if not runs:
             raise StoreError(
-                f"there is no run {text!r}, and none at all in {self.root}; make one with"
-                " `logquake run`, or look at `sample:valid`"
+                f"there is no run {text!r}, because {self.root} has no runs; start one with"
+                " `logquake run`, or use `sample:valid`"
             )
         whole = [paths for paths in runs if text in (paths.run_id, paths.root.name)]
         meant = whole or [paths for paths in runs if text and text in paths.run_id]
         if not meant:
-            raise StoreError(f"there is no run {text!r} in {self.root}; `logquake runs` lists them")
+            raise StoreError(
+                f"there is no run {text!r} in {self.root}; `logquake runs` lists all runs"
+            )
         if len(meant) > 1:
             named = ", ".join(paths.run_id for paths in meant[:_NAMED])
             more = f" and {len(meant) - _NAMED} more" if len(meant) > _NAMED else ""
-            raise StoreError(f"{text!r} could mean {named}{more}; give more of the name")
+            raise StoreError(f"{text!r} could mean {named}{more}; write more of the name")
         return meant[0]
 
     def _point_latest(self, paths: RunPaths) -> None:

@@ -153,7 +153,7 @@ def _read(
         return schema.empty_table()
     except (OSError, ValueError, pa.ArrowException) as damaged:
         raise StoreError(
-            f"the table {path} cannot be read ({damaged}); `logquake check` makes it again"
+            f"the table {path} cannot be read ({damaged}); recreate it with `logquake check`"
         ) from damaged
     return conformed
 

@@ -66,7 +66,9 @@ def make_shared_as(folder: Path, store: Path) -> None:
         folder.mkdir()
     except FileExistsError:
         if folder.is_symlink():
-            raise UntrustedRunError(f"{folder} is a link, which no store has; remove it") from None
+            raise UntrustedRunError(
+                f"{folder} is a link, but a store has no links; remove it"
+            ) from None
         return
     shared = stat.S_IMODE(store.stat().st_mode) & _SHARED
     if shared:
@@ -85,12 +87,12 @@ def refuse_unless_own(paths: RunPaths) -> None:
     try:
         if paths.root.is_symlink() or paths.root.parent.is_symlink():
             raise NotOursError(
-                f"{paths.run_id} is left alone: it is a link; name the folder that it leads to"
+                f"{paths.run_id} is not used: it is a link; name the folder that the link leads to"
             )
         if (owner := paths.root.stat().st_uid) != os.geteuid():
             raise NotOursError(
-                f"{paths.run_id} is left alone: it belongs to {_name(owner)}; act as that user, or"
-                " copy the run (cp -r) and take the copy"
+                f"{paths.run_id} is not used: it belongs to {_name(owner)}; run Logquake as that"
+                " user, or copy the run (cp -r) and use the copy"
             )
         for folder in (paths.root.parent, paths.root.parent.parent):
             _refuse_if_replaceable(paths, folder)
@@ -99,8 +101,7 @@ def refuse_unless_own(paths: RunPaths) -> None:
             folder = paths.root / name
             if folder.is_file():
                 raise UntrustedRunError(
-                    f"{paths.run_id} is left alone: {name} is no folder, as every run's is; remove"
-                    " it"
+                    f"{paths.run_id} is not used: {name} must be a folder, but is a file; remove it"
                 )
             if folder.is_dir():
                 with os.scandir(folder) as entries:
@@ -146,8 +147,8 @@ def read_own_text(path: Path) -> str:
         if not _is_own(os.fstat(file.fileno()), file.fileno()):
             raise PermissionError(
                 errno.EPERM,
-                "it can be a stranger's: make it yours (chown), and writable by you only"
-                " (chmod go-w)",
+                "another user may have written it: make it yours (chown), and writable only by"
+                " you (chmod go-w)",
                 str(path),
             )
         return file.read(MAX_BYTES).decode("utf-8")
@@ -174,10 +175,12 @@ def refuse_nights_unless_own(folder: Path) -> None:
     """
     try:
         if folder.parent.is_symlink():
-            raise UntrustedRunError(f"{folder.parent} is a link, which no store has; remove it")
+            raise UntrustedRunError(
+                f"{folder.parent} is a link, but a store has no links; remove it"
+            )
         for path in (folder, *folder.glob("*"), *folder.glob("*/*")):
             if os.path.lexists(path) and (why := _distrust(path, folder)):
-                raise UntrustedRunError(f"the nights in {folder} are left alone: {why}")
+                raise UntrustedRunError(f"the nights in {folder} are not used: {why}")
     except OSError as refused:
         raise store_error(folder, refused) from refused
 
@@ -279,7 +282,7 @@ def _refuse_if_replaceable(paths: RunPaths, folder: Path) -> None:
     found = folder.stat()
     if _open_to(found, folder) and not found.st_mode & stat.S_ISVTX:
         raise UntrustedRunError(
-            f"{paths.run_id} is left alone: others can replace what lies in {folder}; type:"
+            f"{paths.run_id} is not used: other users can replace the contents of {folder}; type:"
             f" chmod +t {shlex.quote(str(folder))}"
         )
 
@@ -287,7 +290,7 @@ def _refuse_if_replaceable(paths: RunPaths, folder: Path) -> None:
 def _see(paths: RunPaths, path: Path) -> None:
     """Refuse a run if the given file or folder in it is not trusted."""
     if why := _distrust(path, paths.root):
-        raise UntrustedRunError(f"{paths.run_id} is left alone: {why}")
+        raise UntrustedRunError(f"{paths.run_id} is not used: {why}")
 
 
 def _distrust(path: Path, root: Path) -> str:
@@ -296,11 +299,11 @@ def _distrust(path: Path, root: Path) -> str:
     where = f"{path.relative_to(root.parent)}"
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
         what = "a link" if stat.S_ISLNK(found.st_mode) else "neither a file nor a folder"
-        return f"{where} is {what}, which no run makes; remove it"
+        return f"{where} is {what}, but a run never creates one; remove it"
     if found.st_uid != os.geteuid():
-        return f"{where} belongs to {_name(found.st_uid)}; remove it, or take it over (chown -R)"
+        return f"{where} belongs to {_name(found.st_uid)}; remove it, or make it yours (chown -R)"
     open_ = _open_to(found, path)
-    return f"others can write {where}; type: chmod -R go-w {root}" if open_ else ""
+    return f"other users can write {where}; type: chmod -R go-w {root}" if open_ else ""
 
 
 def _open_to(found: os.stat_result, at: Path | int | None = None) -> bool:

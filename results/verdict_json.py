@@ -65,11 +65,11 @@ def verdict_from_json(text: str | bytes) -> Verdict:
     """
     raw = parse_json(text)
     if not isinstance(raw, dict) or raw.get("schema_version") != SCHEMA_VERSION:
-        raise ValueError(f"is no verdict of schema version {SCHEMA_VERSION}")
+        raise ValueError(f"it is not a verdict of schema version {SCHEMA_VERSION}")
     try:
         return _verdict(raw)
     except (KeyError, TypeError, AttributeError) as missing:
-        raise ValueError(f"lacks or misshapes {missing}") from missing
+        raise ValueError(f"it lacks {missing}, or has a wrong type for it") from missing
 
 
 def write_verdict(paths: RunPaths, verdict: Verdict) -> None:
@@ -93,8 +93,8 @@ def read_verdict(path: Path) -> Verdict | None:
         return None
     except (OSError, ValueError) as unreadable:
         raise StoreError(
-            f"the verdict {path} cannot be read ({str(unreadable)[:MAX_WHY]}); `logquake check`"
-            " writes it again"
+            f"the verdict {path} cannot be read ({str(unreadable)[:MAX_WHY]}); rewrite it with"
+            " `logquake check`"
         ) from unreadable
 
 

@@ -56,7 +56,9 @@ class _Range:
             self._block += self._workers
             self._next, self._end = self._block * BLOCK, (self._block + 1) * BLOCK
             if self._end > 1 << SEQUENCE_BITS:
-                raise OverflowError("a partition's sequences are used up: shorten the run")
+                raise OverflowError(
+                    "all sequence numbers of a partition are used: use a shorter run"
+                )
             opened = (self._next, self._end)
         first = self._next
         self._next += count

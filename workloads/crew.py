@@ -220,7 +220,7 @@ class Crew:
         return True
 
     def _send(self, thread: _Thread, op_id: int, op: Send, invoked_ns: int) -> None:
-        assert self._sender is not None, "a workload without a shared producer sends by itself"
+        assert self._sender is not None, "only workloads with a shared producer use this method"
         if op.reserved is not None:
             self._recorder.reserve(op.reserved)
         self._recorder.sending(op_id, op)
@@ -239,7 +239,7 @@ class Crew:
 
     def _transact(self, thread: _Thread, op_id: int, op: Txn, invoked_ns: int) -> None:
         transactor = thread.transactor
-        assert transactor is not None, "a workload without transactions has one"
+        assert transactor is not None, "only workloads with transactions use this method"
         for send in op.sends:
             if send.reserved is not None:
                 self._recorder.reserve(send.reserved)
@@ -322,7 +322,7 @@ class Crew:
 
     def _acknowledge(self, thread: _Thread, op_id: int, op: Acknowledge) -> None:
         sharer, held = cast("Sharer", thread.member), thread.unhandled
-        assert held is not None, "only who holds records acknowledges them"
+        assert held is not None, "only a process that holds records acknowledges records"
         thread.unhandled = None
 
         def done(settled: Settled) -> None:
@@ -369,7 +369,7 @@ class Crew:
         self._attached(thread, op_id, F.SUBSCRIBE, error)
 
     def _seek(self, thread: _Thread, op_id: int, op: Seek) -> None:
-        assert thread.member is not None, "only who has joined a group seeks"
+        assert thread.member is not None, "only a member of a group seeks"
         # The call may have to ask for the group's committed offsets.
         work = partial(thread.member.seek, op.back)
         self._aside.do(work, partial(self._sought, thread, op_id))
@@ -445,7 +445,7 @@ def _taken_meanwhile(batch: Batch) -> str | None:
         if each.kind is AssignmentKind.REBALANCE_REVOKED
         for key in each.starts
     }
-    return "a partition that it read was taken from it" if read & taken else None
+    return "a partition of this poll was revoked during the poll" if read & taken else None
 
 
 def _outcome(op: Txn, result: TxnResult) -> Outcome:

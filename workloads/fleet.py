@@ -200,7 +200,7 @@ class Fleet:
                 )
             except WaitTimeoutError as late:
                 self._abandon()
-                raise FleetError(f"{late}; {worker.log} has its last words") from late
+                raise FleetError(f"{late}; see its last output in {worker.log}") from late
             if not worker.is_ready():
                 self._abandon()
                 raise FleetError(worker.obituary())
@@ -377,8 +377,8 @@ class _Worker:
         self._ear.join(_EXIT_GRACE_S)
         status = self._process.poll()
         return self._error or (
-            f"worker {self.number} ended by itself with status {status};"
-            f" {self.log} has its last words"
+            f"worker {self.number} exited by itself with status {status}; see its last output in"
+            f" {self.log}"
         )
 
     def exit_code(self) -> int | None:

@@ -69,12 +69,13 @@ class GroupsGenerator:
 WORKLOAD = Workload(
     generator=GroupsGenerator,
     brief="in consumer groups",
-    does="As `log`, plus consumers in groups of four that join, leave, vanish, commit and seek."
-    " Each group has an assignor of its own, or the consumer protocol (KIP-848).",
+    does="As `log`, plus consumers in groups of four that join, leave, crash, commit and seek."
+    " Each group has its own assignor, or the consumer protocol (KIP-848).",
     finds=(
-        "a group that continues at a wrong position: its commit was forgotten, or no member made it"
+        "a group that continues at a wrong position: its commit was lost, or no member committed"
+        " the position"
     ),
-    ops="as `log`, but consumers are members of a group: they subscribe, commit, leave, vanish,"
+    ops="as `log`, but consumers are members of a group: they subscribe, commit, leave, crash and"
     " seek. Each assignment, revocation and seek is a row of `assignments`. Each commit, and"
     " each query for committed offsets, is a row of `commits`",
 )

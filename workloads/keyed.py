@@ -58,11 +58,11 @@ class KeyedGenerator:
 WORKLOAD = Workload(
     generator=KeyedGenerator,
     brief="few keys, compacted topics",
-    does="Topics are compacted, and each partition has 8 to 32 keys. Some messages are tombstones."
-    " Some are sent by themselves, others in transactions, as in `txn`. Segments are closed after"
-    " seconds, and cleaned at once.",
-    finds="last values that compaction took; values that come back after their tombstone; aborted"
-    " records that are shown because their marker was cleaned away",
-    ops="as `txn`, or some plain sends to one partition. Which key a message has, and whether it is"
-    " a tombstone, follows from its value",
+    does="Topics are compacted, and each partition has 8 to 32 keys. Some messages are"
+    " tombstones. Some are sent without a transaction, others in transactions, as in `txn`."
+    " Segments are closed after a few seconds and cleaned at once.",
+    finds="last values that compaction removed; values that return after their tombstone; aborted"
+    " records that readers get because compaction removed the abort marker",
+    ops="as `txn`, or some plain sends to one partition. The value of a message determines its"
+    " key, and whether it is a tombstone",
 )

@@ -65,8 +65,8 @@ class LogGenerator:
 WORKLOAD = Workload(
     generator=LogGenerator,
     brief="send and read",
-    does="Clients send plain messages. Readers are assigned by hand, crash, and get other"
+    does="Clients send plain messages. Readers have manual assignments, crash, and get other"
     " partitions.",
     finds="readers that skip or go back; records in the wrong order",
-    ops="some sends to one partition, or a poll of an assigned consumer",
+    ops="several sends to one partition, or one poll of an assigned consumer",
 )

@@ -96,11 +96,11 @@ class PipelineGenerator:
 WORKLOAD = Workload(
     generator=PipelineGenerator,
     brief="read, transform and write in transactions",
-    does="One group reads all topics but the last. For each record a member sends one value to the"
-    " last topic, and commits its positions in the same transaction. Members crash, join and leave."
-    " Other clients feed the inputs, as in `txn`.",
+    does="One group reads all topics except the last. For each record a member sends one value to"
+    " the last topic and commits its positions in the same transaction. Members crash, join"
+    " and leave. Other clients write to the input topics, as in `txn`.",
     finds="inputs that take effect twice, or never",
-    ops="as `txn`; of a member a poll, then a transaction with a value for each record of that poll"
-    " and the positions behind them. A transaction that does not commit ends its process: the next"
-    " one goes on from what the group has committed",
+    ops="as `txn`; for a member: a poll, then a transaction with a value for each record of that"
+    " poll and the positions after these records. A transaction that does not commit ends its"
+    " process; the next process continues at the group's committed positions",
 )

@@ -325,7 +325,7 @@ class Recorder:
             asked_ns: When the poll began.
             at_ns: When the poll ended.
         """
-        assert batch.delivery_counts is not None, "a share group tells them"
+        assert batch.delivery_counts is not None, "a share group reports delivery counts"
         counts, times = _listed(batch.delivery_counts), (asked_ns, at_ns)
         for at, (place, offset, value) in enumerate(self._each(batch)):
             self._streams[SHARED].append(

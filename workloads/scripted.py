@@ -257,7 +257,7 @@ class Script:
             return ",".join(self._addresses)
         place = int(only_to.removeprefix("n")) - 1
         if not 0 <= place < len(self._addresses):
-            raise PlanError(f"a step sends to {only_to}, and there is no such broker")
+            raise PlanError(f"a step sends to {only_to}, but there is no such broker")
         return self._addresses[place]
 
 
@@ -304,7 +304,7 @@ def _unreported(count: int) -> SendResult:
     return SendResult(
         offsets=np.full(count, -1, dtype=np.int64),
         outcomes=[Outcome.INFO] * count,
-        errors=["the client gave no report in time"] * count,
+        errors=["the client returned no delivery report in time"] * count,
     )
 
 

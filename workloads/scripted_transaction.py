@@ -9,7 +9,7 @@ from results.record.terms import Decision, F, Outcome, TransactionOutcome
 from workloads.protocol import Delivery, Reservation, Send, Txn, TxnResult
 from workloads.scripted import Script
 
-GIVEN_UP = "its client got no answer to all of it, and aborted it"
+GIVEN_UP = "the client did not get all answers of the transaction and aborted it"
 
 
 class TransactionRecord:

@@ -116,7 +116,7 @@ class ShareMember:
 
     def membership(self) -> object:
         """Raise: acknowledgements of share groups cannot be part of a transaction."""
-        raise TypeError("a share group's acknowledgements are part of no transaction")
+        raise TypeError("a share group's acknowledgements cannot be part of a transaction")
 
     def close(self) -> None:
         """Leave the group."""

@@ -81,8 +81,8 @@ class SharesGenerator:
 WORKLOAD = Workload(
     generator=SharesGenerator,
     brief="in a share group",
-    does="As `log`, plus members of one share group (KIP-932), which accept, release or reject each"
-    " record. They join, leave and vanish, also with records in hand.",
+    does="As `log`, plus members of one share group (KIP-932), which accept, release or reject"
+    " each record. They join, leave and crash, also while they hold records.",
     finds="a record that the group never delivers, or delivers again after it was accepted",
     ops="as `log`, but members of the share group poll, then acknowledge each record of that poll"
     " and wait for the answer. Each delivery and each acknowledgement is a row of `shared`",

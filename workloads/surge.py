@@ -68,10 +68,10 @@ class SurgeGenerator:
 
 WORKLOAD = Workload(
     generator=SurgeGenerator,
-    brief="most sends to one partition at a time",
-    does="As `log`, but for some seconds nine of ten sends go to one partition, then to another"
-    " one.",
-    finds="what full batches and several sends in flight bring about where a leader changes;"
+    brief="most sends go to one partition at a time",
+    does="As `log`, but nine of ten sends go to one partition; this partition changes every few"
+    " seconds.",
+    finds="the effects of full batches and of several sends in flight at a leader change;"
     " followers that fall behind",
-    ops="as `log`; which partition the sends go to changes every few seconds",
+    ops="as `log`; the partition of most sends changes every few seconds",
 )

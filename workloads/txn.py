@@ -155,13 +155,15 @@ WORKLOAD = Workload(
     generator=TxnGenerator,
     brief="in transactions",
     does="Each operation is one transaction of up to four sends and polls over several"
-    " partitions. It commits its positions with `send_offsets_to_transaction`. Now and then one"
-    " pauses in the middle, for longer or shorter than its timeout.",
-    finds="aborted records that a reader gets; transactions that a reader gets only in part, as"
-    " when a client goes on after its transaction timed out; cycles of reads and writes",
+    " partitions. It commits its positions with `send_offsets_to_transaction`. Some"
+    " transactions pause in the middle, for longer or shorter than their timeout.",
+    finds="aborted records that a reader gets; transactions of which a reader gets only some"
+    " records, for example when a client continues after its transaction timed out; cycles"
+    " of reads and writes",
     ops="a transaction: 1 to 4 micro-operations on several partitions, then a commit or a"
-    " deliberate abort; the offsets of what it read are committed with it. Its sends have the"
-    " transaction's outcome, whatever their delivery reports say. They are `fail` if no"
-    " commit was ever asked for, even if the op is `info` because its producer or consumer"
-    " was discarded. Every fourth thread of a worker only watches, read_uncommitted",
+    " deliberate abort; the offsets of the records that it read are committed in the same"
+    " transaction. Its sends have the transaction's outcome, whatever their delivery reports"
+    " say. They are `fail` if no commit was ever requested, even if the op is `info` because"
+    " its producer or consumer was discarded. Every fourth thread of a worker only reads,"
+    " read_uncommitted",
 )

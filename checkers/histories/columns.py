@@ -131,7 +131,7 @@ class Collector:
                 elif part[0] in POLL:
                     self._poll(row, mop, part, met)
                 else:
-                    raise ValueError("a part of an op sends or polls")
+                    raise ValueError("each part of an op must be a send or a poll")
         elif f in MOVING and self._rows.ops[row][-1] != _FAIL:
             self._move(row, process, f, {self._place(key) for key in value})
 
@@ -158,7 +158,7 @@ class Collector:
             if place is None:
                 place = self._place(key)
             if not isinstance(records, list | tuple) or set(map(len, records)) - {PAIR}:
-                raise ValueError("a poll returned other things than pairs of offset and value")
+                raise ValueError("a poll must return pairs of offset and value")
             met.add(place)
             self._rows.polls.append((row, mop, place, pos, len(records)))
             self._rows.polled.extend(chain.from_iterable(records))
@@ -182,7 +182,7 @@ class Collector:
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as wrong:
             at = next(at for at, each in enumerate(told) if not _is_offset(each))
             where = self._wheres[rows[at]]
-            raise HistoryError(f"{where}: an offset cannot be {told[at]!r}") from wrong
+            raise HistoryError(f"{where}: {told[at]!r} is not an offset") from wrong
         plain = offsets.fill_null(NONE).to_numpy(zero_copy_only=False)
         return np.asarray(np.maximum(plain, NONE), np.int64)
 
@@ -217,7 +217,7 @@ def place_of(key: object) -> Place:
         TypeError: The key is neither a number nor a string.
     """
     if isinstance(key, bool | float | list | dict | None):
-        raise TypeError("a key is a number or a word")
+        raise TypeError("a key must be a number or a word")
     text = str(key)
     number = int(text) if text.isdecimal() else -1
     if 0 <= number <= _MAX_PARTITION:

@@ -51,9 +51,9 @@ class _Atoms(dict[str, "Value"]):
 
     def __missing__(self, word: str) -> Value:
         if word in _STRANGE:
-            raise EdnError("a string does not end on its line, or # or \\ stands alone")
+            raise EdnError("a string does not end on its line, or a # or \\ has nothing after it")
         if word == "#_":
-            raise EdnError("a form that is left out with #_ cannot be read")
+            raise EdnError("#_ is not supported: remove it and the form after it")
         value: Value = int(word.removesuffix("N")) if _INTEGER.match(word) else word
         if word[0] == ":":
             self[word] = value
@@ -95,7 +95,7 @@ def read_forms(lines: Iterable[str], *, depth: int = 0) -> Iterator[Form]:
             yield from (Form(line=number, value=value) for value in _ended(stack, items, depth))
             items = [] if len(stack) == depth else items
     if stack:
-        raise EdnError(f"line {number}: the text ends inside of a {stack[-1][0]}")
+        raise EdnError(f"line {number}: the text ends before {stack[-1][0]} is closed")
 
 
 def _ended(stack: list[tuple[str, list[Value]]], items: list[Value], depth: int) -> list[Value]:
@@ -114,7 +114,7 @@ def _read_line(
     for word in _TOKENS.findall(line):
         if word in _CLOSES:
             if len(stack) == _DEEPEST:
-                raise EdnError(f"more than {_DEEPEST} collections are inside of each other")
+                raise EdnError(f"collections are nested deeper than {_DEEPEST} levels")
             stack.append((word, items))
             items = []
         elif word in "])}":
@@ -139,4 +139,4 @@ def _closed(word: str, stack: list[tuple[str, list[Value]]], items: list[Value])
     try:
         return dict(zip(items[::2], items[1::2], strict=True))
     except TypeError as unhashable:
-        raise EdnError("a map has a map among its keys") from unhashable
+        raise EdnError("a map has a map as a key") from unhashable

@@ -60,15 +60,15 @@ def read_histories(
         with _text(path) as text:
             yield from _histories(path, text)
     except FileNotFoundError as missing:
-        raise HistoryError(f"there is no file {path}") from missing
+        raise HistoryError(f"the file {path} does not exist") from missing
     except IsADirectoryError as folder:
-        raise HistoryError(f"{path} is a folder: name a file of histories") from folder
+        raise HistoryError(f"{path} is a folder: pass a file with histories") from folder
     except (EOFError, zlib.error, gzip.BadGzipFile) as cut:
         raise HistoryError(f"{path} cannot be unpacked: {cut}") from cut
     except UnicodeDecodeError as strange:
         raise HistoryError(f"{path} is not text in UTF-8: {strange.reason}") from strange
     except RecursionError as deep:
-        raise HistoryError(f"{path} has a value of too many lists inside of each other") from deep
+        raise HistoryError(f"{path} has lists that are nested too deep") from deep
 
 
 def _packed(path: Path) -> bool:
@@ -85,7 +85,7 @@ def _histories(path: Path, text: Iterable[str]) -> Iterator[History]:
     lines = iter(text)
     blank, first = _first_words(lines)
     if not first:
-        raise HistoryError(f"there is no op in {path}")
+        raise HistoryError(f"{path} has no op")
     whole = chain(blank, [first], lines)
     begin = first.lstrip(_OPENING)
     if begin.startswith('"'):
@@ -153,12 +153,12 @@ def _without_collection() -> Iterator[None]:
 def _json_history(value: Mapping[object, object], where: str, *, name: str) -> History:
     ops = value.get("ops")
     if not isinstance(ops, list):
-        raise HistoryError(f"{where}: the ops of a history are a list")
+        raise HistoryError(f"{where}: the ops of a history must be a list")
     recording = Recording(str(value.get("name", name)), JSON)
     for at, op in enumerate(ops):
         place = f"{where}, op {at} of {recording.name}"
         if not isinstance(op, dict):
-            raise HistoryError(f"{place}: an op is a map")
+            raise HistoryError(f"{place}: an op must be a map")
         recording.add(op, place)
     return recording.done()
 
@@ -169,13 +169,13 @@ def _parsed(line: str, where: str) -> Mapping[object, object]:
     except orjson.JSONDecodeError as broken:
         raise HistoryError(f"{where} is not JSON: {broken}") from broken
     if not isinstance(value, dict):
-        raise HistoryError(f"{where}: a line is an op, or a history with its ops")
+        raise HistoryError(f"{where}: a line must be an op, or a history with its ops")
     return value
 
 
 def _op(value: object, path: Path, line: int) -> Mapping[object, object]:
     if not isinstance(value, dict):
-        raise HistoryError(f"{path}, line {line}: an op is a map")
+        raise HistoryError(f"{path}, line {line}: an op must be a map")
     return value
 
 

@@ -85,7 +85,7 @@ class Recording:
             self._refuse_client(process, entry, where)
             return
         if not 0 <= process < _MAX_PROCESS:
-            raise HistoryError(f"{where}: the process of an op is a number from 0 on")
+            raise HistoryError(f"{where}: the process of an op must be a number, 0 or higher")
         word = kind.removeprefix(words.prefix) if isinstance(kind, str) else ""
         at = self._did.entry(self._time(entry, where), entry.get(words.index))
         if word == _INVOKE:
@@ -93,7 +93,7 @@ class Recording:
         elif word in _OUTCOMES:
             self._end(process, entry, (at, _OUTCOMES[word]), where=where)
         else:
-            raise HistoryError(f"{where}: the type of an op is invoke, ok, fail or info")
+            raise HistoryError(f"{where}: the type of an op must be invoke, ok, fail or info")
 
     def done(self) -> History:
         """Close the ops that are still open with `info`, and return the history.
@@ -109,23 +109,27 @@ class Recording:
         if process is None:
             raise HistoryError(f"{where}: the op has no process")
         if entry.get(self._words.f) in [self._words.prefix + f for f in _OF_CLIENTS]:
-            raise HistoryError(f"{where}: the process of a client's op is a number, not {process}")
+            raise HistoryError(
+                f"{where}: the process of a client's op must be a number, not {process}"
+            )
 
     def _time(self, entry: Mapping[object, Any], where: str) -> int:
         time_ns = entry.get(self._words.time)
         if time_ns is None:
             return 0
         if not isinstance(time_ns, int) or abs(time_ns) >= _MAX_TIME_NS:
-            raise HistoryError(f"{where}: the time of an op is a number of nanoseconds")
+            raise HistoryError(f"{where}: the time of an op must be a number of nanoseconds")
         return time_ns
 
     def _begin(self, process: int, entry: Mapping[object, Any], at: int, *, where: str) -> None:
         if process in self._open:
             began = self._open[process].where
-            raise HistoryError(f"{where}: process {process} has not ended its op of {began} yet")
+            raise HistoryError(
+                f"{where}: process {process} begins an op before the end of its op of {began}"
+            )
         if process in self._ended:
             raise HistoryError(
-                f"{where}: process {process} goes on after an op of unknown outcome (info)"
+                f"{where}: process {process} continues after an op of unknown outcome (info)"
             )
         f = entry.get(self._words.f)
         if not isinstance(f, str):
@@ -159,7 +163,9 @@ class Recording:
         try:
             return rebalanced_keys(rebalances, self._words)
         except MISSHAPED as wrong:
-            raise HistoryError(f"{where}: the log of rebalances has events with keys") from wrong
+            raise HistoryError(
+                f"{where}: the log of rebalances must have events with keys"
+            ) from wrong
 
     def _take(
         self,
@@ -185,7 +191,7 @@ class Recording:
             text = str(value)
             shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
             raise HistoryError(
-                f"{begun.where}: the value of a {begun.f} cannot be {shown}"
+                f"{begun.where}: a {begun.f} cannot have the value {shown}"
             ) from wrong
 
 
@@ -198,5 +204,5 @@ def rebalanced_keys(rebalances: object, words: Words) -> list[object]:
     if isinstance(rebalances, Mapping):
         rebalances = [event for events in rebalances.values() for event in events or ()]
     if not isinstance(rebalances, list | tuple):
-        raise TypeError("a log of rebalances is a list")
+        raise TypeError("a log of rebalances must be a list")
     return [key for event in rebalances for key in event[words.keys] or ()]

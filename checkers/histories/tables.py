@@ -259,7 +259,9 @@ class _Tabled:
         if again.any():
             first, second = (int(each[again][0]) for each in (one, other))
             wheres = (where(int(rows[each])) for each in (second, first))
-            raise HistoryError("{}: it sends a value that {} sends to the same key".format(*wheres))
+            raise HistoryError(
+                "{}: this op sends a value that {} also sends to the same key".format(*wheres)
+            )
 
 
 def _ranks(places: Sequence[Place]) -> Ints:

@@ -34,7 +34,7 @@ def _check(group: Group) -> Findings:
     rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
     compared = failed.num_rows if ok.any() else 0
     found = findings(compared, rows, lambda row: _describe(group, row))
-    why = "no send failed, so an aborted read could not show"
+    why = "no send failed, so an aborted read could not be detected"
     return could_not_show(found, why, given=bool(ok.any()))
 
 
@@ -62,5 +62,5 @@ CHECKER = Checker(
     tables=("sends", "polls"),
     check=_check,
     promise=Promise.LOG,
-    compares="failed sends, looked for among what ok ops read",
+    compares="failed sends, searched for in the records that ok ops read",
 )

@@ -45,7 +45,7 @@ def _check(group: Group) -> Findings:
     names = ("offset", "value", "op_id", "mop", "process", "complete_ns")
     rows = sorted(zip(*(ints(lost, name).tolist() for name in names), strict=True))
     found = findings(int(passed.sum()), rows, lambda row: _describe(group, row))
-    why = "no reader came to a committed record, so that one was passed over could not show"
+    why = "no reader reached a committed record, so a skipped record could not be detected"
     return could_not_show(found, why, given=bool(len(read_values(group))))
 
 
@@ -57,8 +57,8 @@ def _describe(group: Group, row: tuple[int, ...]) -> Anomaly:
         group,
         NAME,
         sentence=f"{group.facts.name_of(value)}, committed at {at} of {group.place} by op {op_id}"
-        f" (ended at {seconds(ended_ns)}), was returned by no poll, though op {reader} read on"
-        " beyond it",
+        f" (ended at {seconds(ended_ns)}), was returned by no poll, although op {reader}"
+        " read beyond it",
         evidence={
             "value": value,
             "offset": known(offset),
@@ -91,5 +91,5 @@ CHECKER = Checker(
     check=_check,
     applies=_applies,
     promise=Promise.STORED,
-    compares="committed sends that readers came to or past",
+    compares="committed sends that readers reached or passed",
 )

@@ -115,7 +115,10 @@ class _Kind:
             {},
             broken=_broken(group.facts) if self.apart else (),
         )
-        why = "no two records follow one another there, so that they stand apart could not show"
+        why = (
+            "no process handled two records one after another, so a wrong distance could not be"
+            " detected"
+        )
         return could_not_show(found, why, given=bool(rows.num_rows))
 
     def _describe(self, group: Group, steps: Steps, index: int, distance: int) -> Anomaly:
@@ -127,8 +130,8 @@ class _Kind:
             group,
             self.name,
             sentence=f"process {later['process']} {did} {name_of(earlier['value'])} of"
-            f" {group.place} in op {earlier['op_id']} and then {name_of(later['value'])} in op"
-            f" {later['op_id']}, {distance} further in the order of the log",
+            f" {group.place} in op {earlier['op_id']} and then {name_of(later['value'])}"
+            f" in op {later['op_id']}, {distance} places further in the order of the log",
             evidence={
                 "process": later["process"],
                 "op_id": later["op_id"],

@@ -39,7 +39,7 @@ def _check_values(group: Group) -> Findings:
     found = sorted(_repeats(values, offsets), key=lambda each: each[1])
     again = len(values) - len(np.unique(values))
     told = findings(again, found, lambda each: _describe_value(group, *each))
-    why = "no value was reported twice, so one at two offsets could not show"
+    why = "no value was reported twice, so a value at two offsets could not be detected"
     return could_not_show(told, why, given=bool(len(values)))
 
 
@@ -48,7 +48,7 @@ def _check_offsets(group: Group) -> Findings:
     found = _repeats(offsets, values)
     again = len(offsets) - len(np.unique(offsets))
     told = findings(again, found, lambda each: _describe_offset(group, *each))
-    why = "no offset was reported twice, so one with two values could not show"
+    why = "no offset was reported twice, so an offset with two values could not be detected"
     return could_not_show(told, why, given=bool(len(offsets)))
 
 
@@ -57,7 +57,7 @@ def _describe_value(group: Group, value: int, offsets: list[int]) -> Anomaly:
     return anomaly_at(
         group,
         DUPLICATE,
-        sentence=f"{group.facts.name_of(value)} stands at offsets {at} of {group.place}",
+        sentence=f"{group.facts.name_of(value)} is at offsets {at} of {group.place}",
         evidence={"value": value, "offsets": offsets, **_ops(group, "value", value)},
         offset=offsets[0],
     )

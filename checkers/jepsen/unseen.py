@@ -54,5 +54,5 @@ CHECKER = Checker(
     tables=("sends", "polls"),
     check=_check,
     promise=Promise.STORED,
-    compares="sends that ended ok, looked for among what ok ops read",
+    compares="sends that ended ok, searched for in the records that ok ops read",
 )

@@ -87,14 +87,12 @@ class Elsewhere:
         Raises:
             EngineError: The run's path cannot be written.
         """
-        with _told(f"nothing can be written to {uri}"):
+        with _told(f"cannot write to {uri}"):
             for name in names:
                 if (root / name).exists():
                     system, target = self._at(f"{uri}/{name}")
                     if system.exists(target) and system.getFileStatus(target).isDirectory():
-                        raise EngineError(
-                            f"nothing can be written to {uri}: {name} is a folder there"
-                        )
+                        raise EngineError(f"cannot write to {uri}: {name} is a folder there")
                     system.mkdirs(target.getParent())
                     system.copyFromLocalFile(False, True, self._here(root / name), target)  # noqa: FBT003 - Java's
 

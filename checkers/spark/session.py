@@ -45,16 +45,16 @@ _SOME_CORES = 16
 """The minimum number of cores that a cluster is assumed to have."""
 
 ENDED = (
-    "Spark's Java was ended from outside in the middle of its work (by the kernel, for want of"
-    " memory?); nothing was judged, and the same command tries again"
+    "Spark's Java process was ended from outside during its work (perhaps by the kernel, to free"
+    " memory); nothing was judged: run the same command again"
 )
 _FAILURES = {
     r"(?:StoreError|EngineError): ([^\n]*)": "{}",
     r"PYTHON_VERSION_MISMATCH\]([^\n]*)": (
-        "the tasks' Python is another version than this one:{}; PYSPARK_PYTHON names theirs"
+        "the tasks use another Python version than this one:{}; set PYSPARK_PYTHON to their Python"
     ),
     r'Cannot run program "([^"]*)"': (
-        "its machines have no {}; PYSPARK_PYTHON names the Python that is theirs"
+        "its machines have no {}; set PYSPARK_PYTHON to a Python that they have"
     ),
     r"ModuleNotFoundError: No module named '([^']*)'": "its machines lack the Python library {}",
     r"(?:FileNotFoundException: File|FILE_NOT_EXIST\]|PATH_NOT_FOUND\])([^\n]*)": (
@@ -133,8 +133,8 @@ def _started(master: str, scratch: Path, flags: Sequence[str]) -> SparkContext:
         if gateway is not None:
             _end(gateway)
         raise EngineError(
-            f"Spark did not start with master {master}: {why};"
-            " `logquake doctor` tells what is missing, --engine local needs neither Spark nor Java"
+            f"Spark did not start with master {master}: {why}; `logquake doctor` shows what is"
+            " missing; --engine local needs neither Spark nor Java"
         ) from failed
     # Its message about an ended Java would be printed above our own error.
     context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]  # noqa: SLF001 - it has no other way to be quiet
@@ -195,8 +195,9 @@ def _ship(context: SparkContext, master: str, scratch: Path) -> None:
         )
     except TimeoutError as late:
         raise EngineError(
-            f"the cluster {master} gave no machine within {_EXECUTORS_S} s: is it busy, or has none"
-            " of its workers the memory that an executor wants (spark.executor.memory, 1g)?"
+            f"the cluster {master} provided no machine within {_EXECUTORS_S} s: check that it is"
+            " not busy, and that a worker has enough memory for an executor"
+            " (spark.executor.memory, 1g)"
         ) from late
     tasks = max(2, context.defaultParallelism)
     try:
@@ -210,8 +211,8 @@ def _ship(context: SparkContext, master: str, scratch: Path) -> None:
     if lacks:
         raise EngineError(
             f"the cluster {master} cannot run our code: {'; '.join(lacks)}; its machines need"
-            f" Python {sys.version_info.major}.{sys.version_info.minor} with"
-            f" {', '.join(NEEDED)} (PYSPARK_PYTHON names it)"
+            f" Python {sys.version_info.major}.{sys.version_info.minor} with {', '.join(NEEDED)}"
+            " (set PYSPARK_PYTHON to it)"
         )
 
 

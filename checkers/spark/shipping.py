@@ -18,9 +18,10 @@ OF_FILES = ("cramjam", "crc32c", "kio", "xxhash")
 """Additional libraries to read nodes' files. Without them, the driver reads the files."""
 PACKAGES = ("checkers", "results/record", "cluster/files")
 """Packages that are sent completely. Their parent packages send only `__init__.py`."""
-UNSEEN = "the machines of the cluster do not see the record"
+UNSEEN = "the machines of the cluster cannot read the run's record"
 ELSEWHERE = (
-    "put the run on a path that all of them read (hdfs://..., s3a://...), or use --engine local"
+    "put the run on a path that all machines can read (hdfs://..., s3a://...), or use --engine"
+    " local"
 )
 _ROOT = Path(__file__).parents[2]
 

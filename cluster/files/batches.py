@@ -211,7 +211,7 @@ def _misfit(view: memoryview, *, position: int, size: int) -> str | None:
     if remaining > _MAGIC_AT and size > PREFIX.size:
         magic = view[position + _MAGIC_AT]
         if magic not in _LEAST_BYTES:
-            return f"no record batch (magic {magic})"
+            return f"not a record batch (magic {magic})"
         least = _LEAST_BYTES[magic]
     if size < least or size > remaining:
         return _TORN
@@ -312,7 +312,10 @@ def _unpacked(batch: RecordBatch) -> Iterator[Record]:
         start = position + size
         end = start + length
         if not start < end <= len(body):
-            raise ValueError(f"a record of {length} bytes at byte {position} of {len(body)}")
+            raise ValueError(
+                f"a record at byte {position} has {length} bytes, but the data has"
+                f" {len(body)} bytes"
+            )
         delta, size = read_signed_varlong(body, start + 1)  # After the record's attributes.
         content = start + 1 + size
         offset_delta, size = read_signed_varint(body, content)
@@ -320,7 +323,10 @@ def _unpacked(batch: RecordBatch) -> Iterator[Record]:
         key, position = _nullable_bytes(body, content)
         value, position = _nullable_bytes(body, position)
         if position >= end:
-            raise ValueError(f"a record's key and value end at byte {position}, it at {end}")
+            raise ValueError(
+                f"a record's key and value end at byte {position}, after the"
+                f" record's end at byte {end}"
+            )
         timestamp = batch.base_timestamp + delta if stamped is None else stamped
         yield Record(
             offset=batch.base_offset + offset_delta,

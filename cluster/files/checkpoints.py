@@ -79,7 +79,7 @@ def quorum_state(text: str) -> QuorumState:
             voted_directory=None if directory is None else _unless_zero(uuid_text(directory)),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as broken:
-        raise DamagedFileError(f"this is no quorum state: {_shown(text)}") from broken
+        raise DamagedFileError(f"this is not a quorum state: {_shown(text)}") from broken
 
 
 def partition_topic_id(text: str) -> str:
@@ -114,9 +114,9 @@ def uuid_text(kafka_id: str) -> str:
     try:
         raw = base64.b64decode(kafka_id + "==", altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as broken:
-        raise DamagedFileError(f"{_shown(kafka_id)} is no id of Kafka's") from broken
+        raise DamagedFileError(f"{_shown(kafka_id)} is not a Kafka id") from broken
     if len(raw) != _UUID_BYTES:
-        raise DamagedFileError(f"{_shown(kafka_id)} is no id of Kafka's")
+        raise DamagedFileError(f"{_shown(kafka_id)} is not a Kafka id")
     return str(UUID(bytes=raw))
 
 
@@ -129,10 +129,12 @@ def _counted_lines(text: str, *, columns: int) -> list[list[str]]:
         raise DamagedFileError(f"the version is {_shown(version)}, not 0")
     lines = [line.split() for line in body.splitlines()]
     if _number(count) != len(lines):
-        raise DamagedFileError(f"{count} lines are announced, {len(lines)} there")
+        raise DamagedFileError(f"the file announces {count} lines but has {len(lines)}")
     wrong = [line for line in lines if len(line) != columns]
     if wrong:
-        raise DamagedFileError(f"the line {_shown(' '.join(wrong[0]))} has not {columns} columns")
+        raise DamagedFileError(
+            f"the line {_shown(' '.join(wrong[0]))} does not have {columns} columns"
+        )
     return lines
 
 
@@ -140,7 +142,7 @@ def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError as broken:
-        raise DamagedFileError(f"{_shown(text)} is no number") from broken
+        raise DamagedFileError(f"{_shown(text)} is not a number") from broken
 
 
 def _known(broker: int) -> int | None:

@@ -62,7 +62,10 @@ def _snappy(data: bytes) -> bytes:
         (size,) = _XERIAL_CHUNK.unpack_from(data, position)
         start = position + _XERIAL_CHUNK.size
         if not 0 < size <= len(data) - start:
-            raise ValueError(f"a snappy chunk of {size} bytes at byte {position} of {len(data)}")
+            raise ValueError(
+                f"a snappy chunk at byte {position} has {size} bytes, but the data"
+                f" has {len(data)} bytes"
+            )
         chunks.append(bytes(cramjam.snappy.decompress_raw(data[start : start + size])))
         position = start + size
     return b"".join(chunks)

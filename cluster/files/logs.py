@@ -184,7 +184,9 @@ class _Truncations:
         """Yield the truncations that are complete after this line."""
         waiting, why = self._waiting, quorum_truncation(text)
         if waiting is not None and why is not None and why.offset == waiting.from_offset:
-            reason = f"follower of controller {why.leader}: the quorum's logs part at that offset"
+            reason = (
+                f"follower of controller {why.leader}: the quorum's logs differ from that offset on"
+            )
             self._waiting = replace(waiting, reason=reason)
         yield from self.left()
         self._reasons |= _reason(text)

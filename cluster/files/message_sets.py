@@ -107,28 +107,38 @@ def _messages(view: memoryview) -> Iterator[Message]:
     position = 0
     while position < len(view):
         if len(view) - position < PREFIX.size:
-            raise ValueError(f"{len(view) - position} bytes are left over inside of a wrapper")
+            raise ValueError(f"a wrapper message has {len(view) - position} extra bytes")
         _, length = PREFIX.unpack_from(view, position)
         end = position + PREFIX.size + length
         if length < LEAST_BYTES[0] - PREFIX.size or end > len(view):
-            raise ValueError(f"a message of {length} bytes inside of a wrapper")
+            raise ValueError(
+                f"a message in a wrapper message has an invalid length of {length} bytes"
+            )
         magic = view[position + _SUMMED_FROM]
         if end - position < LEAST_BYTES.get(magic, len(view) + 1):
-            raise ValueError(f"a message of magic {magic} and {length} bytes inside of a wrapper")
+            raise ValueError(
+                f"a message in a wrapper message has magic {magic} and an invalid"
+                f" length of {length} bytes"
+            )
         message = sound_message(view[position:end])
         if message is None:
-            raise ValueError(f"the message at byte {position} of a wrapper does not match its CRC")
+            raise ValueError(
+                f"the message at byte {position} of a wrapper message does not match its CRC"
+            )
         yield message
         position = end
 
 
 def _nullable_bytes(data: memoryview, position: int) -> tuple[bytes | None, int]:
     if position + _LENGTH.size > len(data):
-        raise ValueError(f"a message ends within a length, at byte {position}")
+        raise ValueError(f"a message ends before the length field at byte {position} is complete")
     (length,) = _LENGTH.unpack_from(data, position)
     start = position + _LENGTH.size
     if length < 0:
         return None, start
     if start + length > len(data):
-        raise ValueError(f"a key or value of {length} bytes at byte {position} of {len(data)}")
+        raise ValueError(
+            f"a key or value at byte {position} has {length} bytes, but the data has"
+            f" {len(data)} bytes"
+        )
     return bytes(data[start : start + length]), start + length

@@ -113,7 +113,9 @@ def read_node(
     """
     files = NodeFiles(root=node_dir, node=node, snapshot=snapshot, problems=problems)
     if not files.data.is_dir():
-        files.note(files.data, "the folder is missing; nothing is known of this node's replicas")
+        files.note(
+            files.data, ("the folder is missing, so nothing is known about this node's replicas")
+        )
     partitions = Partitions()
     leaderships = list(_metadata_log(files, partitions))
     if share.is_first:
@@ -150,7 +152,9 @@ def read_step(
     """
     files = NodeFiles(root=node_dir, node=node, snapshot=snapshot, problems=problems, live=True)
     if not files.data.is_dir():
-        files.note(files.data, "the folder is missing; nothing is known of this node's replicas")
+        files.note(
+            files.data, ("the folder is missing, so nothing is known about this node's replicas")
+        )
     yield from _replicas(files, {METADATA_TOPIC: METADATA_TOPIC_ID, **(topic_ids or {})}, share)
 
 

@@ -15,15 +15,15 @@ from cluster.hosts.examine import (
 from cluster.protocol import OF_SYSTEMS, Ability
 from results.record.plan import ATTACHED, SIMULATED
 
-NO_LINKS = "nodes that share an address have no links between them; use --hosts namespace"
+NO_LINKS = "these nodes share an address, so there are no links between them; use --hosts namespace"
 SERVED = ("namespace", "process")
 """Kinds of hosts that can put Logquake's own file system below a node's data."""
-NOT_BUILT = "this kind of hosts cannot do it"
+NOT_BUILT = "this kind of hosts does not support it"
 NOT_SERVED = (
-    "the data of its nodes do not lie below a file system of Logquake's; use --hosts namespace or"
-    " --hosts process"
+    "on these hosts Logquake's own file system is not below the nodes' data; use --hosts"
+    " namespace or --hosts process"
 )
-SOUND = "simulated disks break no request; use --hosts namespace or --hosts process"
+SOUND = "simulated disks cannot make requests fail; use --hosts namespace or --hosts process"
 REAL_ONLY = "a node in virtual time has neither processors nor memory; use --hosts namespace"
 UNSIMULATED = {Ability.RESOURCES: REAL_ONLY, Ability.FAULTY_DISK: SOUND}
 """Abilities that nodes in virtual time lack, each with the reason."""
@@ -99,7 +99,7 @@ def _of_ssh(file: str) -> Mapping[Ability, str]:
 def _why_not(trial: Finding) -> str:
     if trial.works:
         return ""
-    why = f"{trial.what} does not work here ({trial.detail})"
+    why = f"{trial.what} does not work on this machine ({trial.detail})"
     return why if trial.remedy == NO_REMEDY else f"{why}; {trial.remedy}"
 
 

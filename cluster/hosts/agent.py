@@ -370,7 +370,7 @@ class Agent:
 
     def _start_series(self, request: Message) -> Message:
         if request["flows"] > FLOWS:
-            return {"error": f"it has {FLOWS} ports to send from, not {request['flows']}"}
+            return {"error": f"the agent can send from {FLOWS} ports, not from {request['flows']}"}
         _forget_oldest(self._series, REMEMBERED_SERIES)
         self._series[request["series"]] = Series(request)
         return {}

@@ -49,10 +49,10 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str
 
 def _change(before: str | None, after: str | None) -> str:
     if before is None:
-        return f"is there after the run, and was not before ({after})"
+        return f"exists after the run, but did not exist before ({after})"
     if after is None:
-        return f"was there before the run, and is not any more ({before})"
-    return f"was otherwise before the run ({before}, now {after})"
+        return f"existed before the run, but no longer exists ({before})"
+    return f"was different before the run ({before}, now {after})"
 
 
 def _mounts(folder: Path) -> list[str]:

@@ -70,9 +70,11 @@ def choose_hosts(
     if name not in {"auto", *HostKind} or bool(colon) != (name == HostKind.SSH):
         raise UserError(f"--hosts {hosts} is not one of {', '.join(FORMS)}")
     if name == HostKind.ATTACHED:
-        return Choice(kind=HostKind.ATTACHED, why="the cluster runs already, its file says where")
+        return Choice(
+            kind=HostKind.ATTACHED, why=("the cluster already runs at the addresses in its file")
+        )
     if name in {HostKind.PROCESS, HostKind.SIMULATED}:
-        return Choice(kind=HostKind(name), why="it was asked for")
+        return Choice(kind=HostKind(name), why="--hosts names it")
     if name == HostKind.DOCKER:
         from cluster.hosts.docker.image import try_image  # noqa: PLC0415 - others wait for no library
 
@@ -87,10 +89,10 @@ def choose_hosts(
         return Choice(kind=HostKind.SSH, why=try_hosts(path, nodes), file=path)
     failed = next((finding for finding in namespace_trials() if not finding.works), None)
     if failed is None:
-        return Choice(kind=HostKind.NAMESPACE, why="network namespaces work here")
-    why = f"{failed.what} does not work here ({failed.detail}); {failed.remedy}"
+        return Choice(kind=HostKind.NAMESPACE, why="network namespaces work on this machine")
+    why = f"{failed.what} does not work on this machine ({failed.detail}); {failed.remedy}"
     if name == HostKind.NAMESPACE:
-        instead = "where its nodes cut their own links" if own_cuts else "without partitions"
+        instead = "whose nodes cut their own links" if own_cuts else "without partitions"
         raise UserError(f"{why}; or use --hosts process, {instead}")
     without = "the nodes cut their own links" if own_cuts else "the network cannot be cut"
     return Choice(kind=HostKind.PROCESS, why=f"{why}. Without it {without}")

@@ -91,7 +91,7 @@ def why_not() -> str:
         except (OSError, subprocess.SubprocessError) as failed:
             return f"{preloaded} does not work: {failed}"
     ahead_s = float(said or 0) - unix_s()
-    return "" if abs(ahead_s - TRIAL_S) < TRIAL_S / 2 else f"{preloaded} shifts no clock"
+    return "" if abs(ahead_s - TRIAL_S) < TRIAL_S / 2 else f"{preloaded} does not shift a clock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

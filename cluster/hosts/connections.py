@@ -90,7 +90,9 @@ def reset(
         errors = machine(server).sockets(order)["errors"]
         for each, error in zip(those, errors, strict=True):
             if error not in {0, errno.ENOENT}:
-                raise ClusterError(f"the kernel of {server} resets nothing: {os.strerror(error)}")
+                raise ClusterError(
+                    f"the kernel of {server} cannot reset a connection: {os.strerror(error)}"
+                )
             if not error:
                 ended.add(each)
     return frozenset(ended)

@@ -23,13 +23,13 @@ from cluster.protocol import UserError
 
 TRIAL_TIMEOUT_S = 10.0
 INSTALL = "type: apt-get install"
-NO_REMEDY = "faults that need it are left out"
+NO_REMEDY = "Logquake leaves out the faults that need it"
 OPEN_TO_ALL = (
-    f"run as root, or let every user open it, until the next boot by sudo chmod 0666 {TUN}, or for"
-    ' good by a udev rule, KERNEL=="tun", MODE="0666"'
+    f"run as root, or let every user open {TUN}: until the next boot by sudo chmod 0666 {TUN}, or"
+    ' permanently by the udev rule KERNEL=="tun", MODE="0666"'
 )
 FUSE = "/dev/fuse"
-OPEN_FUSE = f"run as root, or have udev let every user open {FUSE}, as it does by default"
+OPEN_FUSE = f"run as root, or let every user open {FUSE} (the default rules of udev do so)"
 MAKE_FUSE = f"type as root: modprobe fuse; in a container, start it with --device {FUSE}"
 MAKE_TUN = f"type as root: modprobe tun; in a container, start it with --device {TUN}"
 BLOCKERS = (
@@ -108,7 +108,7 @@ def namespace_trials() -> list[Finding]:
 def disk_trial() -> Finding:
     """Try whether a node can have its own file system that can be made read-only."""
     return _try(
-        "a disk of its own (tmpfs)",
+        "a separate disk for each node (tmpfs)",
         [
             "sh",
             "-ec",
@@ -121,7 +121,7 @@ def disk_trial() -> Finding:
 @functools.cache
 def faulty_disk_trial() -> Finding:
     """Try whether a node's data can lie below Logquake's own file system (FUSE)."""
-    what = "disks that are late and break requests (FUSE)"
+    what = "disks with slow or failing requests (FUSE)"
     if platform.system() != "Linux":
         return Finding(
             what=what, works=False, detail=f"this is {platform.system()}", remedy=NO_REMEDY
@@ -156,7 +156,7 @@ def reset_trial() -> Finding:
     return _try(
         "reset of connections (CONFIG_INET_DIAG_DESTROY)",
         ["sh", "-ec", f"ip link set lo up; {program}"],
-        remedy="take a kernel that is built with it, or type as root: modprobe tcp_diag",
+        remedy="use a kernel that was built with it, or type as root: modprobe tcp_diag",
     )
 
 
@@ -264,4 +264,7 @@ def _namespace_remedy() -> str:
         path = Path("/proc/sys") / setting
         if path.exists() and path.read_text().strip() == forbidding:
             return f"type as root: sysctl -w {setting.replace('/', '.')}={allowing}"
-    return "user namespaces are forbidden here, as in most containers: run as root, or privileged"
+    return (
+        "user namespaces are forbidden on this machine, as in most containers: run as root, or"
+        " start the container with --privileged"
+    )

@@ -162,7 +162,7 @@ class Orders:
             case "tell":
                 pass
             case other:
-                raise ValueError(f"{other} is an unknown order")
+                raise ValueError(f"{other} is an unknown request")
         return {"ready": READY, **self._faults.told(), **self._guarded.told()}
 
 
@@ -194,7 +194,7 @@ def reason(said: str) -> str:
     this program, or an exception.
     """
     lines = [line for line in said.strip().splitlines() if not line.startswith(_WARNING)]
-    lines = lines or ["it said nothing"]
+    lines = lines or ["the program printed nothing"]
     return next((line for line in lines if line.startswith(_OF_LIBFUSE)), lines[-1])
 
 
@@ -236,7 +236,7 @@ def serve(source: str, mount: str, at: str) -> None:
             **threads,
         )
     except RuntimeError as code:  # libfuse has printed the reason.
-        raise SystemExit(f"libfuse mounts no file system at {mount} (code {code})") from code
+        raise SystemExit(f"libfuse cannot mount a file system at {mount} (code {code})") from code
 
 
 def trial(scratch: str) -> None:
@@ -266,7 +266,9 @@ def trial(scratch: str) -> None:
             mapped[:5] = b"wrote"
             mapped.flush()
         if os.pread(os.open("file", os.O_RDONLY, dir_fd=below), 5, 0) != b"wrote":
-            raise SystemExit("what is written to a mapped file does not arrive below")
+            raise SystemExit(
+                "data written to a memory-mapped file does not reach the file system below"
+            )
     finally:
         os.kill(child, 9)
 

@@ -80,7 +80,7 @@ class _Disks(LocalHosts):
             return "has ended"
         try:
             if self._device(node) != self.served[node][2]:
-                return "is not mounted any more"
+                return "is no longer mounted"
             told = self._order(node, {"do": "tell"})
         except (ClusterError, OSError):  # The node's machine may have ended just now.
             return "does not answer"
@@ -88,7 +88,7 @@ class _Disks(LocalHosts):
         if age_s > HANGS_S:
             return f"hangs ({oldest} for {age_s:.0f} s)"
         mistakes = ", ".join(f"{count} times {what}" for what, count in told[BROKEN].items())
-        return f"made mistakes of its own ({mistakes})" if mistakes else ""
+        return f"had errors of its own ({mistakes})" if mistakes else ""
 
     def slow_disk(self, node: str, flush_s: float) -> None:
         """Delay each read, write and flush on a node's disk by `flush_s` seconds."""
@@ -200,7 +200,9 @@ class _Disks(LocalHosts):
             ClusterError: The node's file system is not mounted at this folder.
         """
         if not self._serves(node):
-            raise ClusterError(f"{node} has no file system of its own below its data, or no more")
+            raise ClusterError(
+                f"Logquake's file system is not, or no longer, mounted below the data of {node}"
+            )
         root = Path(f"/proc/{self.machine(node).process.pid}/root")
         return root / self._data(node).relative_to("/")
 
@@ -226,7 +228,7 @@ class _Disks(LocalHosts):
 
     def _order(self, node: str, order: Answer) -> Answer:
         if node not in self.served:
-            raise ClusterError(f"{node} has no file system of its own below its data")
+            raise ClusterError(f"Logquake's file system is not mounted below the data of {node}")
         try:
             with socket.socket(socket.AF_UNIX) as line:
                 line.settimeout(ANSWER_S)
@@ -238,7 +240,7 @@ class _Disks(LocalHosts):
                 f"the file system below the data of {node} does not answer ({refused})"
             ) from refused
         if "ready" not in answer:
-            raise ClusterError(f"the disk of {node}: {answer.get('error', 'no answer')}")
+            raise ClusterError(f"the disk of {node} reported: {answer.get('error', 'no answer')}")
         return answer
 
 
@@ -268,7 +270,9 @@ def _is_flushed(path: Path) -> bool:
     if errors[1] in {"ENOENT", "ELOOP", "ENXIO", "ENODEV"}:
         return False
     if errors[1]:
-        raise ClusterError(f"{path.name} cannot be flushed on a healed disk: {errors[1]}")
+        raise ClusterError(
+            f"after the heal of its disk, {path.name} cannot be flushed: {errors[1]}"
+        )
     return True
 
 

@@ -194,7 +194,7 @@ def remove(group: Path) -> None:
         wait_until(is_gone, timeout_s=EMPTY_LIMIT_S, what="it to be empty", interval_s=0.02)
     except WaitTimeoutError as late:
         raise ClusterError(
-            f"the control group {group} cannot be removed: processes are in it"
+            f"the control group {group} cannot be removed, because it still has processes"
         ) from late
 
 
@@ -224,8 +224,8 @@ def tree(proc: Path = Path("/proc/self")) -> Tree:
                 parents=dict.fromkeys(both, parent), mounts=dict.fromkeys(both, mount), unified=True
             )
     raise UserError(
-        "no control group here hands on both cpu and memory to groups that this user can make; run"
-        " as root, or by: systemd-run --user --scope -p Delegate=yes"
+        "this user cannot create control groups with both cpu and memory on this machine; run as"
+        " root, or with: systemd-run --user --scope -p Delegate=yes"
     )
 
 
@@ -259,7 +259,7 @@ def group_of(proc: Path, mount: Mount, control: str) -> Path:
         _, controls, path = line.split(":", 2)
         if control in controls.split(",") if mount.controls else not controls:
             return mount.group(path)
-    raise ClusterError(f"{proc} is in no control group of {control}")
+    raise ClusterError(f"{proc} is not in a control group of {control}")
 
 
 def name_of(processes_file: Path, node: str) -> str:
@@ -319,13 +319,13 @@ def why_not() -> str:
     except UserError as refused:
         return str(refused)
     except KeyError as missing:
-        return f"control groups here do not report {missing}; use Linux 4.13 or newer"
+        return f"control groups on this machine do not report {missing}; use Linux 4.13 or newer"
     except (OSError, ClusterError, ValueError) as refused:
         where = getattr(refused, "filename", None)
         return (
-            f"control groups cannot be made here ({f'{where}: ' if where else ''}"
-            f"{getattr(refused, 'strerror', None) or refused}); run as root, or by: systemd-run"
-            " --user --scope -p Delegate=yes"
+            "control groups cannot be created on this machine"
+            f" ({f'{where}: ' if where else ''}{getattr(refused, 'strerror', None) or refused});"
+            " run as root, or with: systemd-run --user --scope -p Delegate=yes"
         )
     return ""
 
@@ -346,7 +346,7 @@ def _try(found: Tree) -> None:
                 _write(group.path / "cgroup.procs", idle.pid)
             groups[CPU].throttled()
             if groups[MEMORY].memory().limit_bytes != 1 << 26:
-                raise UserError("control groups here have no limit of memory; run as root")
+                raise UserError("control groups on this machine cannot limit memory; run as root")
         finally:
             idle.kill()
             idle.wait()
@@ -373,7 +373,7 @@ def remove_dead_trials() -> list[str]:
         if not Path(f"/proc/{path.name.removeprefix(begin)}").exists():
             with contextlib.suppress(OSError):  # The group may be another user's.
                 path.rmdir()
-                done.append(f"removed the control group {path} of a trial that was killed")
+                done.append(f"removed the control group {path} of a killed trial")
     return done
 
 

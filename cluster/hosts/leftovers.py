@@ -143,5 +143,6 @@ def _kill(process: ProcessId, marked: bytes) -> None:
         wait_until(is_done, timeout_s=GONE_TIMEOUT_S, what=what, interval_s=0.02)
     except PermissionError as error:
         raise UserError(
-            f"process {process.pid} of the run is another user's: heal as the one who ran it"
+            f"process {process.pid} of the run belongs to another user: heal as the user who"
+            " started the run"
         ) from error

@@ -162,7 +162,9 @@ class LinkedHosts(ABC):
         self.unshape(shape_id)
         for other, taken in self._shapes.items():
             if both := sorted(directed & taken):
-                raise ClusterError(f"{' to '.join(both[0])} is shaped by {other} already")
+                raise ClusterError(
+                    f"the link from {' to '.join(both[0])} is already shaped by {other}"
+                )
         self._shapes[shape_id] = directed
         name = device(self.table, shape_id)
         for sender, receivers in receivers_by_sender(directed).items():

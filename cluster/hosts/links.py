@@ -58,7 +58,7 @@ def _ip(commands: Iterable[str]) -> None:
     """
     said = _ip_errors(commands)
     if said:
-        raise UserError(f"cannot make the network of the nodes: {said}")
+        raise UserError(f"cannot create the network of the nodes: {said}")
 
 
 def _ip_errors(commands: Iterable[str], *options: str) -> str:

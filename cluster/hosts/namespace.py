@@ -91,7 +91,7 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
         LinkedHosts.__init__(self)
         LocalHosts.__init__(self, processes_file)
         if len(nodes) > MAX_NODES:
-            raise UserError(f"{len(nodes)} nodes asked for, at most {MAX_NODES} are possible")
+            raise UserError(f"the plan has {len(nodes)} nodes; use {MAX_NODES} or fewer")
         self._numbers = {node: number for number, node in enumerate(nodes, start=1)}
 
     def up(self) -> None:
@@ -129,7 +129,7 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
         if node == CLIENTS:
             return HUB_ADDRESS
         if node not in self._numbers:
-            raise ClusterError(f"there is no node {node}, only {', '.join(self._numbers)}")
+            raise ClusterError(f"there is no node {node}; the nodes are {', '.join(self._numbers)}")
         return f"{NETWORK}.{self._numbers[node]}"
 
     def spawn(self, node: str, command: Command) -> ProcessId:

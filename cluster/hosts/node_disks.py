@@ -68,7 +68,7 @@ class NamespaceDisks(NamespaceHosts):
             return
         there, here = self._there(node), self._here(node)
         if not there.is_dir():
-            raise ClusterError(f"the machine of {node} has ended, and with it went its disk")
+            raise ClusterError(f"the machine of {node} has ended, so its disk no longer exists")
         for path in here.iterdir():
             LocalDisk(here).remove(path.name)
         ours = shutil.ignore_patterns(*_OURS)
@@ -88,7 +88,7 @@ class NamespaceDisks(NamespaceHosts):
         """
         there = self._there(node)
         if there.stat().st_dev == self._here(node).stat().st_dev:
-            raise ClusterError(f"the machine of {node} has ended, and with it went its disk")
+            raise ClusterError(f"the machine of {node} has ended, so its disk no longer exists")
         ballast = there / BALLAST
         with ballast.open("ab", buffering=0) as file:
             for size in _CHUNKS:

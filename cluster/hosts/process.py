@@ -91,7 +91,7 @@ class ProcessHosts(LocalHosts):
 
     def _check(self, node: str) -> None:
         if node not in self.nodes:
-            raise ClusterError(f"there is no node {node}, only {', '.join(self.nodes)}")
+            raise ClusterError(f"there is no node {node}; the nodes are {', '.join(self.nodes)}")
 
 
 def free_ports(count: int) -> list[int]:

@@ -73,7 +73,7 @@ class LocalResources:
             )
             soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
         except OSError as gone:
-            raise ClusterError(f"process {process.pid} cannot be looked at: {gone}") from gone
+            raise ClusterError(f"process {process.pid} cannot be inspected: {gone}") from gone
         if not is_running(process):
             raise ClusterError(f"process {process.pid} has ended")
         return Handles(numbers=numbers, soft=soft, hard=hard)
@@ -145,16 +145,16 @@ class LocalResources:
         except OSError as refused:
             if refused.errno == errno.EBUSY:
                 raise ClusterError(
-                    f"the server of {node} has more memory than {limit_bytes} bytes, and the kernel"
-                    " cannot take it back"
+                    f"the server of {node} uses more than {limit_bytes} bytes of memory, and the"
+                    " kernel cannot reclaim enough"
                 ) from refused
             raise ClusterError(_refused(group, refused)) from refused
 
     def _server(self, node: str) -> ProcessId:
         if node not in self._servers:
             raise ClusterError(
-                f"the server of {node} was not started so that it can be limited; name the family"
-                " in the plan"
+                f"the server of {node} was started without control groups; name the fault family"
+                " `resources` in the plan"
             )
         return self._servers[node]
 

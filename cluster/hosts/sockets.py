@@ -194,7 +194,7 @@ def trial() -> None:
                 other.settimeout(LIMIT_S)
                 with suppress(ConnectionResetError):
                     other.recv(1)
-                    raise OSError("the other end of a socket that was destroyed got no reset")
+                    raise OSError("after a socket was destroyed, its other end received no reset")
 
 
 DEEDS = {"list": listed, "reset": reset, "connect": connect}

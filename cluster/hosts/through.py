@@ -124,7 +124,7 @@ class Faults:
                 return
             self._broken = None
             if not self._lock.wait_for(lambda: not self._under_way, timeout=CLEAR_S):
-                raise TimeoutError(f"{self._under_way} requests are still being broken")
+                raise TimeoutError(f"{self._under_way} failing requests are still in progress")
 
     def told(self) -> Answer:
         """Return the count of each fault's effects, and the bytes of each segment on disk."""

@@ -54,7 +54,7 @@ def _asked_once(address: tuple[str, int], disk: Disk, *, node: str) -> tuple[flo
     try:
         port = channel_to(*address).knock(timeout_s=CONNECT_TIMEOUT_S)
     except WireError as failed:
-        raise ClusterError(f"{node} could not be asked for the time: {failed}") from failed
+        raise ClusterError(f"the time of {node} could not be requested: {failed}") from failed
     after_s = unix_s()
     stamp_s = _stamp_of(disk, start, port, node=node)
     # The broker wrote the line between our invalid request and the connection's end.
@@ -72,7 +72,10 @@ def _stamp_of(disk: Disk, start: int, port: str, *, node: str) -> float:
 
     try:
         return wait_until(
-            line, timeout_s=SAID_TIMEOUT_S, what=f"{node} to log that we knocked", interval_s=0.05
+            line,
+            timeout_s=SAID_TIMEOUT_S,
+            what=f"{node} to log our invalid request",
+            interval_s=0.05,
         )
     except WaitTimeoutError as late:
-        raise ClusterError(f"{late}, so its time is not known") from late
+        raise ClusterError(f"{late}, so the time of {node} is not known") from late

@@ -147,7 +147,7 @@ class BrokerRounds:
             self._broker, self._about_starts, FetchResponse, snapshot=snapshot
         )
         if before.incarnation != after.incarnation:
-            raise WireError(f"{self._node} was restarted between two questions")
+            raise WireError(f"{self._node} was restarted between two requests")
         log_ends, ends = rows.log_ends(end_answer), rows.replica_ends(fetched)
         self._follow_log_starts(fetched)
         write(

@@ -153,7 +153,7 @@ class BrokerProcesses:
         if broker is None or not self._is_running(broker.process):
             if broker is not None and self._played_by and broker.ended_well:
                 return True
-            log.info("%s was not running when it should stop", called(node))
+            log.info("%s was not running when it was asked to stop", called(node))
             return False
         broker.ended_by_us = True
         self._hosts.send_signal(broker.process, signal.SIGTERM)
@@ -166,8 +166,10 @@ class BrokerProcesses:
             self.kill(node)
             return False
         if waiting is not None and self._is_running(broker.process):
-            closed = "its logs are closed" if waiting.closed else "it has no broker"
-            log.info("%s waits for a quorum that is gone; %s", called(node), closed)
+            closed = (
+                "the broker has closed its logs" if waiting.closed else "the process has no broker"
+            )
+            log.info("%s waits for a quorum that no longer exists; %s", called(node), closed)
             self.kill(node)
             if self._ended(node, broker).code in _KILLED:
                 broker.ended_well = waiting.closed
@@ -210,7 +212,7 @@ class BrokerProcesses:
         if broker is None or not self._hosts.send_signal(broker.process, signal.SIGSTOP):
             if broker is not None:
                 broker.paused = False
-            raise ClusterError(f"{called(node)} cannot be paused: it does not run")
+            raise ClusterError(f"{called(node)} cannot be paused, because it does not run")
 
     def resume(self, node: str) -> None:
         """Resume a node's broker with SIGCONT. Idempotent."""

@@ -56,7 +56,7 @@ def keep_classes(
             return
         with locked(cache_folder() / "lock", progress):
             if not is_settled(archive):
-                progress(f"preparing Kafka {distribution.version} for quicker starts, once")
+                progress(f"preparing Kafka {distribution.version} for faster starts (only once)")
                 keep(
                     archive,
                     lambda made: _make(made, java, distribution),
@@ -90,10 +90,10 @@ def _make(archive: Path, java: Java, distribution: Distribution) -> None:
             lambda: broker.poll() is not None or _listens(port), timeout_s=START_S, what="a broker"
         )
         if broker.poll() is not None:  # Its archive is incomplete, but exists.
-            raise NotThisTimeError(f"it ended with {broker.poll()} before it listened")
+            raise NotThisTimeError(f"the broker exited with {broker.poll()} before it listened")
         broker.terminate()
         if (code := broker.wait(END_S)) not in (0, BY_SIGTERM):
-            raise NotThisTimeError(f"it ended with {code} instead of in order")
+            raise NotThisTimeError(f"the broker exited with {code} instead of a clean shutdown")
 
 
 def _settings(data: Path, port: int, controllers: int) -> str:

@@ -417,7 +417,9 @@ class KafkaCluster:
         try:
             wait_until(is_up, timeout_s=START_TIMEOUT_S, what="ZooKeeper to serve")
         except WaitTimeoutError as late:
-            raise sentence(f"{late}; it did not", self.last_words(ZOOKEEPER_MACHINE)) from late
+            raise sentence(
+                f"{late}; ZooKeeper did not", self.last_words(ZOOKEEPER_MACHINE)
+            ) from late
 
     def _start_together(self, nodes: Sequence[str]) -> None:
         all_of([partial(self.start_node, node) for node in nodes], "start")
@@ -442,7 +444,7 @@ class KafkaCluster:
 
     def _refuse_dead(self) -> None:
         for node in self.exited():
-            raise sentence(f"{called(node)} ended while it started", self.last_words(node))
+            raise sentence(f"{called(node)} exited during its start", self.last_words(node))
 
     def _serves(self, node: str) -> bool:
         try:
@@ -459,7 +461,7 @@ class KafkaCluster:
                 what=f"ZooKeeper to forget the earlier registration of {called(node)}",
             )
         except WaitTimeoutError as late:
-            raise ClusterError(f"{late}: it would refuse a new one") from late
+            raise ClusterError(f"{late}: ZooKeeper would refuse a new registration") from late
 
     def _stop_brokers(
         self, order: Sequence[Sequence[str]], stop: Callable[[str], bool]
@@ -494,6 +496,6 @@ class KafkaCluster:
             wait_until(
                 are_unlisted,
                 timeout_s=GRANT_TIMEOUT_S,
-                what=f"the end of the registration of {', '.join(nodes)}",
+                what=f"{', '.join(nodes)} to be unregistered",
                 interval_s=0.01,
             )

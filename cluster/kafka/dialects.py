@@ -82,14 +82,14 @@ class Dialogue:
         lowest, highest = self._versions.get(question.__api_key__, (0, -1))
         version = min(int(question.__version__), highest)
         if version < lowest:
-            raise UnknownQuestionError(f"{self._where} does not know {_named(question)}")
+            raise UnknownQuestionError(f"{self._where} does not support {_named(question)}")
         return version
 
     def _older(self, question: RequestPayload, form: type[RequestPayload]) -> RequestPayload:
         if lost := inexpressible(question, form):
             raise UnknownQuestionError(
-                f"{self._where} cannot be asked {_named(question)}: its newest version,"
-                f" {form.__version__}, has no {lost}"
+                f"{self._where} cannot receive {_named(question)}: its newest version of this"
+                f" request, {form.__version__}, has no {lost}"
             )
         return recast(question, form)
 

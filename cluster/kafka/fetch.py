@@ -216,10 +216,13 @@ class _Fetch:
 
     def _asked_for(self) -> list[_Wanted]:
         self._say("asking the repository")
-        self._say("Logquake has no hashes of this version: it rests on the repository's own")
+        self._say(
+            "Logquake has no hashes of this version, so only the repository's own hashes"
+            " are checked"
+        )
         self._check_version()
         with self._no_half_descriptions():
-            self._say("finding out what it needs")
+            self._say("finding the jars that this version needs")
             return self._resolve()
 
     def _check_version(self) -> None:
@@ -228,8 +231,8 @@ class _Fetch:
             newest = sorted(filter(_is_release, listed), key=_order, reverse=True)[:8]
             examples = ", ".join(newest) or "none"
             raise UserError(
-                f"Kafka {self._version} is not on Maven Central; versions that are: {examples};"
-                " e.g. --system kafka:4.3.1"
+                f"Kafka {self._version} is not on Maven Central; it has, for example: {examples};"
+                " use one of these, such as --system kafka:4.3.1"
             )
 
     def _listed_versions(self) -> list[str]:
@@ -294,11 +297,9 @@ class _Fetch:
                     return _File(path=path, size=size, sha256=sha256, tool=tool)
             found.unlink()
         if self._shipped and path not in self._shipped:
-            raise _ChecksumError(f"{path} is no jar of this version as Logquake knows it")
+            raise _ChecksumError(f"{path} is not in Logquake's list of the jars of this version")
         if path in self._known:
-            raise _ChecksumError(
-                f"{path} is another file than its SHA-256 {self._known[path]} says"
-            )
+            raise _ChecksumError(f"{path} does not match its known SHA-256 {self._known[path]}")
         raise _ChecksumError(f"{path} does not match its published checksum")
 
     def _resolved(self, jar: Jar, path: str) -> Path:
@@ -317,7 +318,7 @@ class _Fetch:
     def _published_sha1(self, path: str) -> str:
         answer = requests.get(f"{self._address}/{path}.sha1", timeout=TIMEOUT_S)
         if answer.status_code == requests.codes.not_found:
-            raise RuntimeError(f"{path} is not there")
+            raise RuntimeError(f"the repository has no {path}")
         answer.raise_for_status()
         return answer.text.split()[0].lower()
 
@@ -337,29 +338,29 @@ def _explained(version: str, address: str) -> Iterator[None]:
         yield
     except requests.exceptions.SSLError as untrusted:
         raise UserError(
-            f"the certificate of {address} is not trusted here; set REQUESTS_CA_BUNDLE to the file"
-            " with your network's certificates"
+            f"the certificate of {address} is not trusted on this machine; set REQUESTS_CA_BUNDLE"
+            " to the file with your network's certificates"
         ) from untrusted
     except requests.RequestException as unreachable:
         raise UserError(
-            f"Kafka {version} is not in the cache and {address} cannot be reached"
+            f"Kafka {version} is not in the cache, and {address} cannot be reached"
             f" ({_reason(unreachable)}); connect to the network once, set HTTPS_PROXY, or name a"
             f" mirror in {REPOSITORY_VARIABLE}{_instead()}"
         ) from unreachable
     except ParseError as broken:
         raise UserError(
-            f"what {address} answers is no Maven description ({broken}); is it a log-in page, or a"
-            " proxy? Try again, or set HTTPS_PROXY"
+            f"the answer of {address} is not a Maven description ({broken}); it may be a login"
+            " page or an answer of a proxy. Try again, or set HTTPS_PROXY"
         ) from broken
     except _ChecksumError as broken:
         raise UserError(
-            f"Kafka {version} arrived broken: {broken}; try again later, or from another repository"
-            f" ({REPOSITORY_VARIABLE}, now {address})"
+            f"the download of Kafka {version} is damaged: {broken}; try again later, or use"
+            f" another repository ({REPOSITORY_VARIABLE}, now {address})"
         ) from broken
     except RuntimeError as missing:  # jgo raises this if a repository lacks a file.
         raise UserError(
-            f"Kafka {version} cannot be had whole from {address}:"
-            f" {_lacking(missing)}; take another version, e.g. --system kafka:4.3.1"
+            f"Kafka {version} is incomplete at {address}: {_lacking(missing)}; use another"
+            " version, such as --system kafka:4.3.1"
         ) from missing
 
 
@@ -375,12 +376,12 @@ def _reason(error: requests.RequestException) -> str:
 
 def _lacking(error: RuntimeError) -> str:
     match = re.search(r"Artifact (\S+) not found", str(error))
-    return f"{match[1]} is missing there" if match else str(error)
+    return f"{match[1]} is missing" if match else str(error)
 
 
 def _instead() -> str:
     versions = cached_versions()
-    return f"; in the cache are: {', '.join(versions)}" if versions else ""
+    return f"; the cache has {', '.join(versions)}" if versions else ""
 
 
 def _is_release(version: str) -> bool:

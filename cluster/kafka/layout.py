@@ -267,8 +267,8 @@ def _places(hosts: Hosts, names: Sequence[str], *, at: Mapping[str, str]) -> dic
 def _refuse_comma(folder: Path) -> None:
     if "," in str(folder):
         raise UserError(
-            f"Kafka would take {folder} for several folders; use --store with one whose path has no"
-            " comma"
+            f"Kafka would read {folder} as several folders; use --store with a folder whose path"
+            " has no comma"
         )
 
 

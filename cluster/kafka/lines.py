@@ -57,7 +57,7 @@ class Lines:
         if not self._answers(node):
             raise WireError(f"{node} is down or paused")
         if not self._locks[node].acquire(timeout=timeout_s if patient else 0):
-            raise WireError(f"{node} keeps an earlier question waiting")
+            raise WireError(f"{node} has not yet answered an earlier request")
         try:
             remaining_s = deadline_s - stopwatch_s()
             return self._dialogues[node].ask(question, answer, timeout_s=remaining_s)

@@ -110,12 +110,12 @@ class Observer:
                 wait_until(
                     lambda: not self._pending(wishes),
                     timeout_s=timeout_s,
-                    what=f"a look at each node for {name}",
+                    what=f"an observation of each node for {name}",
                     interval_s=0.02,
                 )
             except WaitTimeoutError:
                 silent = ", ".join(self._pending(wishes))
-                log.warning("%s did not answer when %s was looked at", silent, name)
+                log.warning("%s did not answer during the observation for %s", silent, name)
             for node, wish in wishes.items():
                 self._watches[node].withdraw(wish)
         done = (node for node, wish in wishes.items() if wish.done)

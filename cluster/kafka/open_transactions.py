@@ -96,7 +96,8 @@ def _coordinated(lines: Lines, producer_ids: Iterable[int]) -> _Coordinated:
 def _sentence(place: Place, node: str, producer: ProducerState, coordinated: _Coordinated) -> str:
     return (
         f"{node}: the transaction of producer {producer.producer_id} epoch"
-        f" {producer.producer_epoch} is open since offset {producer.current_txn_start_offset}"
+        f" {producer.producer_epoch} has been open since offset"
+        f" {producer.current_txn_start_offset}"
         f"{_coordinator_says(place, int(producer.producer_id), coordinated)}"
     )
 
@@ -104,9 +105,9 @@ def _sentence(place: Place, node: str, producer: ProducerState, coordinated: _Co
 def _coordinator_says(place: Place, producer_id: int, coordinated: _Coordinated) -> str:
     node, known = coordinated.told.get(producer_id, ("", None))
     if known is None:
-        return ", and no broker coordinates it" if coordinated.all_answered else ""
+        return ", and no broker is its coordinator" if coordinated.all_answered else ""
     here = any(place[0] == each.topic and place[1] in each.partitions for each in known.topics)
     return (
-        f"; {node} coordinates {known.transactional_id}, in state {known.transaction_state},"
-        f" {'with' if here else 'without'} this partition"
+        f"; {node} is the coordinator of {known.transactional_id}, which is in state"
+        f" {known.transaction_state}, {'with' if here else 'without'} this partition"
     )

@@ -121,7 +121,7 @@ def elect(lines: Lines, place: Place, *, unclean: bool, nodes: Sequence[str]) ->
     codes = [(answer.error_code, None)] + [(it.error_code, it.error_message) for it in results]
     for code, message in codes:
         if code not in (ErrorCode.none, ErrorCode.election_not_needed):
-            raise refusal(f"no leader of {text(place)} is elected", message, code)
+            raise refusal(f"the leader election for {text(place)} failed", message, code)
 
 
 def reassign(lines: Lines, place: Place, replicas: Sequence[int], *, nodes: Sequence[str]) -> None:
@@ -145,7 +145,9 @@ def reassign(lines: Lines, place: Place, replicas: Sequence[int], *, nodes: Sequ
     codes += [(each.error_code, each.error_message) for each in results]
     for code, message in codes:
         if code is not ErrorCode.none:
-            raise refusal(f"the replicas of {text(place)} are not reassigned", message, code)
+            raise refusal(
+                f"the reassignment of the replicas of {text(place)} failed", message, code
+            )
 
 
 def refusal(what: str, message: str | None, code: ErrorCode) -> ClusterError:

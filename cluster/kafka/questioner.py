@@ -43,7 +43,7 @@ class Questioner:
         said = dialogue.ask(question, answer, timeout_s=ANSWER_TIMEOUT_S)
         observed_ns = self._clock.now_ns()
         if self._incarnation(self._node) != incarnation:
-            raise WireError(f"{self._node} was restarted while it answered")
+            raise WireError(f"{self._node} was restarted during its answer")
         return said, Moment(
             asked_ns=asked_ns, observed_ns=observed_ns, incarnation=incarnation, snapshot=snapshot
         )

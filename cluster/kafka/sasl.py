@@ -86,7 +86,7 @@ def _prove_by_scram(ask: Ask, user: str, password: str, hash_name: str) -> None:
     challenge = ask(f"n,,{opening}".encode()).decode()
     told = _attributes(challenge)
     if not told.get("r", "").startswith(nonce) or not told.get("i", "").isdecimal():
-        raise SaslError("the broker's SCRAM challenge is none of ours")
+        raise SaslError("the broker's SCRAM challenge does not belong to our request")
     salted = hashlib.pbkdf2_hmac(
         hash_name, password.encode(), base64.b64decode(told["s"]), int(told["i"])
     )
@@ -98,7 +98,7 @@ def _prove_by_scram(ask: Ask, user: str, password: str, hash_name: str) -> None:
     answer = ask(f"{closing},p={base64.b64encode(proof).decode()}".encode()).decode()
     wanted = hmac.digest(hmac.digest(salted, b"Server Key", hash_name), signed, hash_name)
     if not hmac.compare_digest(base64.b64decode(_attributes(answer).get("v", "")), wanted):
-        raise SaslError("the broker does not prove that it knows the password")
+        raise SaslError("the broker did not prove that it knows the password")
 
 
 def _attributes(message: str) -> dict[str, str]:
@@ -143,4 +143,4 @@ def _fetched_token(settings: Mapping[str, str]) -> tuple[str, float]:
         return str(told["access_token"]), float(told.get("expires_in", TOKEN_LIFE_S))
     except (requests.RequestException, ValueError, KeyError, TypeError) as refused:
         what = type(refused).__name__
-        raise SaslError(f"{url} gives no token ({what}); see sasl.oauthbearer.*") from refused
+        raise SaslError(f"{url} returned no token ({what}); see sasl.oauthbearer.*") from refused

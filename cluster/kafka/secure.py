@@ -45,11 +45,14 @@ def dial_by(settings: Mapping[str, str]) -> Dial:
     """
     protocol = settings.get("security.protocol", "plaintext").lower()
     if protocol not in {"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"}:
-        raise UserError(f"security.protocol {protocol!r} is none of librdkafka's")
+        raise UserError(f"security.protocol {protocol!r} is not a protocol of librdkafka")
     context = tls_context(settings) if protocol.endswith("ssl") else None
     sasl = Sasl(settings) if protocol.startswith("sasl") else None
     if sasl is not None and sasl.mechanism not in MECHANISMS:
-        raise UserError(f"sasl.mechanism {sasl.mechanism!r} is none of {', '.join(MECHANISMS)}")
+        raise UserError(
+            f"sasl.mechanism {sasl.mechanism!r} is not supported; use one of"
+            f" {', '.join(MECHANISMS)}"
+        )
     return lambda host, port: SecureConnection(host, port, context=context, sasl=sasl)
 
 
@@ -61,8 +64,8 @@ def tls_context(settings: Mapping[str, str]) -> ssl.SSLContext:
     """
     if "ssl.keystore.location" in settings:
         raise UserError(
-            "ssl.keystore.location cannot be read here; name ssl.certificate.location and"
-            " ssl.key.location, in PEM"
+            "ssl.keystore.location is not supported; use ssl.certificate.location and"
+            " ssl.key.location (PEM files)"
         )
     try:
         context = ssl.create_default_context(
@@ -160,8 +163,8 @@ class SecureConnection(Connection):
             ) from refused
         except ssl.SSLError as refused:
             raise RefusedError(
-                f"{self._where} does not agree on TLS ({refused.reason}); check security.protocol,"
-                " and your own certificate"
+                f"the TLS handshake with {self._where} failed ({refused.reason}); check"
+                " security.protocol, and your own certificate"
             ) from refused
 
     def _prove(self, connected: socket.socket, sasl: Sasl, deadline_s: float) -> None:
@@ -174,7 +177,8 @@ class SecureConnection(Connection):
         if offered.error_code is not ErrorCode.none:
             there = ", ".join(offered.mechanisms) or "none"
             raise RefusedError(
-                f"{self._where} does not take {sasl.mechanism}, but {there}; change sasl.mechanism"
+                f"{self._where} does not accept {sasl.mechanism}, only {there}; change"
+                " sasl.mechanism"
             )
         try:
             sasl.prove(self._asking(connected, deadline_s))

@@ -14,7 +14,7 @@ from results.record.clock import WaitTimeoutError, wait_until
 
 PRINTED_WITHIN_S = 5.0
 STDOUT = "logs/stdout.log"
-NOTHING = f"it printed no stacks within {PRINTED_WITHIN_S:g} s"
+NOTHING = f"the process printed no stack traces within {PRINTED_WITHIN_S:g} s"
 _DONE = "\nHeap\n"
 _CIRCLE = re.compile(
     r"^Found .*?deadlock:?\n(.*?)^Java stack information", re.DOTALL | re.MULTILINE

@@ -104,7 +104,7 @@ def _run_tool(
     except (OSError, subprocess.TimeoutExpired) as failure:
         raise ClusterError(f"Kafka's StorageTool could not be run: {failure}") from failure
     if ended.returncode:
-        raise sentence("Kafka's StorageTool refused the settings", ended.stdout + ended.stderr)
+        raise sentence("Kafka's StorageTool rejected the settings", ended.stdout + ended.stderr)
 
 
 def _make_own(meta: Path, node: str) -> None:

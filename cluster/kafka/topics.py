@@ -77,7 +77,7 @@ def _wait_led(admin: Maker, replicas: Mapping[Place, int]) -> None:
         wait_until(
             lambda: _led(admin, replicas),
             timeout_s=TOPICS_TIMEOUT_S,
-            what="a leader that serves and a full ISR of each new partition",
+            what="each new partition to have a leader that serves requests, and a full ISR",
         )
     except WaitTimeoutError as late:
         raise ClusterError(f"{late}; see the controller.log of the nodes") from late

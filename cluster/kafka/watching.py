@@ -108,12 +108,12 @@ class Watch:
         try:
             self._look_until_stopped()
         except OSError as full:
-            self.failure = f"the record cannot be written: {full.strerror or full}"
+            self.failure = f"the run's record cannot be written: {full.strerror or full}"
             log.error("%s: %s", self._node, self.failure)  # noqa: TRY400 - one line is enough
         finally:
             # If a bug ends the thread, the run's record must not look complete.
             if self.failure is None and not self._stop.is_set():
-                self.failure = f"the observer of {self._node} ended before its time"
+                self.failure = f"the observer of {self._node} ended too early"
 
     def _look_until_stopped(self) -> None:
         with ExitStack() as ending:

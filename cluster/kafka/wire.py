@@ -94,7 +94,9 @@ class Connection:
             WireError: No complete answer came in time.
         """
         if timeout_s <= 0:  # Nothing was sent, so the connection stays usable.
-            raise WireError(f"{_text(self._place)} has no time left for {type(request).__name__}")
+            raise WireError(
+                f"no time is left to send {type(request).__name__} to {_text(self._place)}"
+            )
         deadline_s = stopwatch_s() + timeout_s
         try:
             return self._exchanged(self._connected(deadline_s), request, answer, deadline_s)
@@ -126,7 +128,9 @@ class Connection:
                 with suppress(ConnectionError):  # A reset is also an end.
                     line.recv(1)
         except OSError as failed:
-            raise WireError(f"{_text(self._place)} did not answer a knock: {failed}") from failed
+            raise WireError(
+                f"{_text(self._place)} did not answer an invalid request: {failed}"
+            ) from failed
         return str(port)
 
     def close(self) -> None:
@@ -160,7 +164,7 @@ class Connection:
     def _received(self, connected: socket.socket, deadline_s: float) -> bytes:
         (length,) = _LENGTH.unpack(_exactly(connected, _LENGTH.size, deadline_s))
         if not 0 <= length <= MAX_ANSWER_BYTES:
-            raise ValueError(f"it announced an answer of {length} bytes")
+            raise ValueError(f"the peer announced an answer of {length} bytes")
         return _exactly(connected, length, deadline_s)
 
 
@@ -202,7 +206,7 @@ def _exactly(connected: socket.socket, size: int, deadline_s: float) -> bytes:
         connected.settimeout(_remaining_s(deadline_s))
         piece = connected.recv(min(size - len(buffer), 1 << 20))
         if not piece:
-            raise ConnectionResetError("it closed the connection")
+            raise ConnectionResetError("the peer closed the connection")
         buffer += piece
     return bytes(buffer)
 
@@ -227,7 +231,10 @@ def _encoded(request: RequestPayload, correlation_id: int) -> bytes:
 def _decoded(payload: bytes, answer: type[A], correlation_id: int) -> A:
     header, size = entity_reader(answer.__header_schema__)(payload, 0)
     if header.correlation_id != correlation_id:
-        raise ValueError(f"answer {header.correlation_id} to question {correlation_id}")
+        raise ValueError(
+            f"the answer has the correlation id {header.correlation_id}, but the"
+            f" request had {correlation_id}"
+        )
     response, _size = entity_reader(answer)(payload, size)
     return response
 

@@ -132,8 +132,8 @@ class ZooKeeperAdmin:
         truth, replicas = self.partition_state(place), self._assignment(place)
         if truth is None or not replicas or truth.leader != replicas[0]:
             raise ClusterError(
-                f"no leader of {orders.text(place)} is elected: its preferred replica is not in the"
-                f" ISR, or not alive; it is {truth}"
+                f"the preferred leader election for {orders.text(place)} failed: the preferred"
+                f" replica is not in the ISR, or is not alive; the state is {truth}"
             )
 
     def elect_unclean(self, place: Place) -> None:
@@ -164,7 +164,7 @@ class ZooKeeperAdmin:
         self._order(REASSIGNMENT, partition, is_taken)
         if self._assignment(place)[: len(ids)] != ids:
             raise ClusterError(
-                f"the replicas of {orders.text(place)} are not reassigned to {ids}: they are"
+                f"the reassignment of {orders.text(place)} to {ids} failed: its replicas are"
                 f" {self._assignment(place)}; see the controller.log of the nodes"
             )
 
@@ -234,8 +234,8 @@ class ZooKeeperAdmin:
             raise ClusterError(f"there is no partition {orders.text(place)}")
         if missing := sorted(set(brokers) - self._state.registered()):
             raise ClusterError(
-                f"the replicas of {orders.text(place)} are not reassigned: no broker is registered"
-                f" as {', '.join(map(str, missing))}"
+                f"the reassignment of {orders.text(place)} failed: no broker is registered as"
+                f" {', '.join(map(str, missing))}"
             )
 
     def _pending(self, path: str) -> bool:
@@ -250,7 +250,7 @@ class ZooKeeperAdmin:
             wait_until(
                 lambda: self._znodes.create(path, data),
                 timeout_s=ORDER_TIMEOUT_S,
-                what=f"the order before this one to leave {path}",
+                what=f"the controller to remove the previous request from {path}",
             )
         except WaitTimeoutError as late:
             raise ClusterError(f"{late}; is there a controller?") from late
@@ -258,7 +258,7 @@ class ZooKeeperAdmin:
             wait_until(
                 is_taken,
                 timeout_s=ORDER_TIMEOUT_S,
-                what=f"the controller to take {data.decode()}",
+                what=f"the controller to accept {data.decode()}",
                 interval_s=TAKEN_S,
             )
         except WaitTimeoutError as late:
@@ -288,6 +288,6 @@ class ZooKeeperAdmin:
         node = None if controller is None else self._names.get(controller)
         if node is None or not self._lines.answers(node):
             raise NotControllerError(
-                "no controller takes orders; see the controller.log of the nodes"
+                "no controller accepts requests; see the controller.log of the nodes"
             )
         return node

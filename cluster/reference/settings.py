@@ -182,7 +182,7 @@ def _check_roles(text: str) -> None:
     roles = {each.strip() for each in text.split(",")}
     if not roles <= _ROLES:
         raise SettingsError(
-            f"process.roles cannot be {text!r}: it takes broker, controller, or both with a comma"
+            f"process.roles cannot be {text!r}: use broker, controller, or broker,controller"
         )
 
 
@@ -199,14 +199,14 @@ def _value(name: str, text: str, kind: object) -> object:
     try:
         return taken(text)
     except (ValueError, KeyError) as wrong:
-        raise SettingsError(f"{_key(name)} cannot be {text!r}: it takes {_choice(kind)}") from wrong
+        raise SettingsError(f"{_key(name)} cannot be {text!r}: use {_choice(kind)}") from wrong
 
 
 def _number(name: str, text: str) -> int:
     least, most = _LEAST.get(name, 0), _MOST_LONG if name in _LONG else _MOST_INT
     if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
         raise SettingsError(
-            f"{_key(name)} cannot be {text!r}: it takes a whole number from {least} to {most}"
+            f"{_key(name)} cannot be {text!r}: use a whole number from {least} to {most}"
         )
     return int(text)
 

@@ -68,13 +68,15 @@ def build_in(folder: Path) -> Build:
     """
     folder = folder.absolute()
     if ":" in str(folder):
-        raise UserError(f"{folder} has a colon, which Java's class path would split; rename it")
+        raise UserError(
+            f"{folder} has a colon, which would split Java's class path; rename the folder"
+        )
     if folder.is_file():
-        raise UserError(f"{folder} is a file: unpack it, and name the folder that it makes")
+        raise UserError(f"{folder} is a file: unpack it, and name the unpacked folder")
     if not folder.is_dir():
         raise UserError(
-            f"{folder} is no folder: --system kafka:PATH takes an unpacked Kafka, or a tree in"
-            " which it was built"
+            f"{folder} is not a folder: --system kafka:PATH needs the folder of an unpacked"
+            " Kafka, or of a built source tree"
         )
     if _is_distribution(folder):
         jars = _of_distribution(folder)
@@ -125,13 +127,13 @@ def jars_named(jars: Iterable[str]) -> tuple[Path, ...]:
     for jar in found:
         if not jar.exists():
             raise UserError(
-                f"{jar} is not there: --system kafka:4.3.1+A.jar,B.jar takes jars, or folders of"
-                " classes, with a comma between two"
+                f"{jar} does not exist: --system kafka:4.3.1+A.jar,B.jar needs jars or folders of"
+                " classes, separated by commas"
             )
         if not _has_classes(jar):
             raise UserError(
-                f"{jar} has no classes to run: --system kafka:4.3.1+JAR takes a jar, or a folder"
-                " of classes, that stands before Kafka's own jars"
+                f"{jar} has no classes: --system kafka:4.3.1+JAR needs a jar or a folder of"
+                " classes, which comes before Kafka's own jars on the class path"
             )
     return found
 
@@ -149,11 +151,12 @@ def version_of(clients: Path) -> Mapping[str, str]:
         raise UserError(f"{clients} cannot be read as a jar: {unreadable}") from unreadable
     except (KeyError, ValueError, DamagedFileError) as absent:
         raise UserError(
-            f"{clients} does not say which Kafka it is: it has no {_VERSION}; build it by {_CLEAN}"
+            f"{clients} does not contain its Kafka version: {_VERSION} is missing; build it with"
+            f" {_CLEAN}"
         ) from absent
     if not re.fullmatch(VERSION, told.get("version", "")):
         raise UserError(
-            f"{clients} does not say which Kafka it is: {_VERSION} has no version that is one"
+            f"{clients} does not contain its Kafka version: {_VERSION} has no valid version"
         )
     return told
 
@@ -192,10 +195,10 @@ def _elsewhere(folder: Path) -> str:
         near += sorted(each for each in folder.iterdir() if each.is_dir())
     for each in near:
         if _is_distribution(each) or _is_tree(each):
-            return f"{folder} is no Kafka, but {each} is: --system kafka:{each}"
+            return f"{folder} is not a Kafka folder, but {each} is: use --system kafka:{each}"
     return (
-        f"{folder} has no {_CLIENTS}, neither in libs/ nor in clients/build/libs/: name the folder"
-        f" of an unpacked Kafka, or of a tree in which it was built by {_BUILD}"
+        f"{folder} has no {_CLIENTS}, neither in libs/ nor in clients/build/libs/: name the"
+        f" folder of an unpacked Kafka, or of a source tree built with {_BUILD}"
     )
 
 
@@ -203,7 +206,7 @@ def _of_distribution(folder: Path) -> list[Path]:
     jars = list(_jars(folder, "libs/*.jar"))
     clients = [jar for jar in jars if jar.match(_CLIENTS)]
     if len(clients) > 1:
-        raise _several(folder, clients, "unpack one into an empty folder")
+        raise _several(folder, clients, "unpack one version into an empty folder")
     return jars
 
 
@@ -239,11 +242,13 @@ def _of_tree(folder: Path) -> list[Path]:
 def _built(folder: Path, clients: Sequence[Path], settings: Mapping[str, str]) -> Path:
     """Return the clients' jar of a build tree; of several, the one with the tree's version."""
     if not clients:
-        raise UserError(f"{folder} is a Kafka that was not built; type there: {_BUILD}")
+        raise UserError(
+            f"{folder} is a Kafka source tree that was not built; type in that folder: {_BUILD}"
+        )
     now = f"kafka-clients-{settings.get('version')}.jar"
     chosen = [jar for jar in clients if jar.name == now] or list(clients)
     if len(chosen) > 1:
-        raise _several(folder, chosen, f"remove what an earlier build left: {_CLEAN}")
+        raise _several(folder, chosen, f"remove the files of an earlier build: {_CLEAN}")
     return chosen[0]
 
 
@@ -251,19 +256,19 @@ def _needed(folder: Path, servers: Sequence[Path], settings: Mapping[str, str]) 
     """Return the folder of a build tree with the jars that the server needs."""
     if not servers:
         raise UserError(
-            f"the server in {folder} was not built, or not with its clients: core/build/libs has no"
-            f" jar of their version; type there: {_BUILD}"
+            f"the server in {folder} was not built, or not together with its clients:"
+            f" core/build/libs has no jar of the clients' version; type in {folder}: {_BUILD}"
         )
     found = sorted(each for each in folder.glob("core/build/dependant-libs-*") if each.is_dir())
     scala = settings.get("scalaVersion") or (_scala_of(servers[0]) if len(servers) == 1 else "")
     now = [each for each in found if each.name.startswith(f"dependant-libs-{scala}")]
     if not now:
         raise UserError(
-            f"{folder} has no core/build/dependant-libs-{scala or 'SCALA'}, with what the server"
-            f" needs; type there: {_BUILD}"
+            f"{folder} has no core/build/dependant-libs-{scala or 'SCALA'}, which has the"
+            f" libraries of the server; type in {folder}: {_BUILD}"
         )
     if len(now) > 1:
-        raise _several(folder, now, f"remove what an earlier build left: {_CLEAN}")
+        raise _several(folder, now, f"remove the files of an earlier build: {_CLEAN}")
     return now[0]
 
 
@@ -281,18 +286,18 @@ def _gradle(folder: Path) -> Mapping[str, str]:
 
 def _several(folder: Path, found: Sequence[Path], remedy: str) -> UserError:
     named = ", ".join(str(each.relative_to(folder)) for each in found[:2])
-    return UserError(f"{folder} has more than one Kafka in it ({named}); {remedy}")
+    return UserError(f"{folder} contains more than one Kafka ({named}); {remedy}")
 
 
 def _see_server(folder: Path, jars: Sequence[Path]) -> None:
     likely = sorted(jars, key=lambda jar: not jar.name.startswith("kafka_"))
     servers = [jar for jar in likely if jar.name.startswith("kafka_") and _has(jar, _SERVER)]
     if len(servers) > 1:
-        raise _several(folder, servers, "unpack, or build, one alone")
+        raise _several(folder, servers, "unpack or build only one version")
     if not servers and not any(_has(jar, _SERVER) for jar in likely):
         raise UserError(
-            f"{folder} has no jar with {_SERVER}, the server; unpack it again, or build it by"
-            f" {_CLEAN}"
+            f"{folder} has no jar with {_SERVER}, the server; unpack Kafka again, or build it"
+            f" with {_CLEAN}"
         )
 
 

@@ -64,7 +64,9 @@ def compiler_jar(say: Say) -> Path:
                 f" {REPOSITORY_VARIABLE}, or install a JDK"
             ) from unreachable
         if hashlib.sha256(answer.content).hexdigest() != _ECJ_SHA256:
-            raise UserError(f"{address} has another {_ECJ} than its SHA-256 says; ask another")
+            raise UserError(
+                f"the file {_ECJ} of {address} does not match its SHA-256; use another repository"
+            )
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_suffix(".draft")
         draft.write_bytes(answer.content)

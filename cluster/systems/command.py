@@ -94,7 +94,7 @@ class CommandPrograms:
         if there:
             return found
         how = f"; type: {self.file.install}" if self.file.install else " is not in PATH; install it"
-        raise UserError(f"{found}, with which {self.file.what} is started, is not there{how}")
+        raise UserError(f"{found}, which starts {self.file.what}, does not exist{how}")
 
     def _prepare(self, seat: Seat) -> None:
         argv = self._filled(self.file.prepare, seat)
@@ -114,8 +114,8 @@ class CommandPrograms:
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
             raise UserError(
-                f"{' '.join(argv)} cannot prepare {seat.node}: it ended with {done.returncode}"
-                f"{f', and said: {said[0]}' if said else ''}"
+                f"{' '.join(argv)} cannot prepare {seat.node}: it exited with"
+                f" {done.returncode}{f' and printed: {said[0]}' if said else ''}"
             )
 
     def _filled(self, argv: Sequence[str], seat: Seat) -> list[str]:
@@ -166,11 +166,10 @@ class CommandSystem:
         """Raise if the plan needs a missing ability, has a scenario, or should keep the cluster."""
         plan, file = self.plan, self._file
         if keep:
-            raise UserError(f"{file.what} cannot be kept after its run; leave --keep out")
+            raise UserError(f"{file.what} cannot be kept after its run; remove --keep")
         if plan.scenario is not None:
             raise UserError(
-                f"the story of {plan.scenario.name} is about Kafka, not {file.what}; leave --system"
-                " out"
+                f"the scenario {plan.scenario.name} tests Kafka, not {file.what}; remove --system"
             )
         needed = {
             Lack.GROUPS: plan.is_grouped,
@@ -178,13 +177,15 @@ class CommandSystem:
             Lack.IDEMPOTENCE: plan.idempotent,
         }
         remedy = {
-            Lack.GROUPS: "take --workload log",
-            Lack.TRANSACTIONS: "take --workload log",
+            Lack.GROUPS: "use --workload log",
+            Lack.TRANSACTIONS: "use --workload log",
             Lack.IDEMPOTENCE: "add --no-idempotence",
         }
         for lack in Lack:
             if lack in file.lacks and needed[lack]:
-                raise UserError(f"{file.what} has no {lack}, says {self._path}; {remedy[lack]}")
+                raise UserError(
+                    f"{file.what} has no {lack}, according to {self._path}; {remedy[lack]}"
+                )
 
     def settled(self, say: Say) -> Plan:  # noqa: ARG002 - the protocol's
         """Return the plan with the file's number of brokers, their ids, and an absolute path.
@@ -208,9 +209,9 @@ class CommandSystem:
         for key, number in asked.items():
             if key in plan.model_fields_set and (key == "nodes" or number > brokers):
                 raise UserError(
-                    f"{self._file.what} is played by {brokers}"
-                    f" {'broker' if brokers == 1 else 'brokers'}, says {self._path}, and the"
-                    f" plan's {key} {'is' if key != 'nodes' else 'are'} {number}; leave it out"
+                    f"{self._file.what} runs with {brokers}"
+                    f" {'broker' if brokers == 1 else 'brokers'}, according to {self._path}, but"
+                    f" the plan has {key} = {number}; remove {key} from the plan"
                 )
         replication = min(plan.replication, brokers)
         return {
@@ -274,14 +275,16 @@ class CommandSystem:
 def _cannot(file: CommandFile, plan: Plan) -> dict[str, str]:
     """Return the abilities that the system lacks by its file's content, each with a reason."""
     together = file.one_process and len(broker_names(plan)) > 1
-    gone = "what it acknowledged does not survive that, says its file (survives_kill)"
+    gone = "acknowledged records do not survive that, according to its file (survives_kill)"
     found = {
         Ability.KILL: gone if not file.survives_kill else "",
         Ability.STOP: gone if not file.survives_kill else "",
-        Ability.APART: "one process plays all brokers" if together else "",
-        Ability.FILES: "" if Sight.REPLICA_LOGS in file.sees else "its files are not Kafka's",
-        Ability.QUORUM: "" if Sight.QUORUM in file.sees else "it does not say who votes",
-        Ability.TIME: "it does not say what time it takes it to be",
+        Ability.APART: "all brokers run in one process" if together else "",
+        Ability.FILES: ""
+        if Sight.REPLICA_LOGS in file.sees
+        else "its files do not have Kafka's format",
+        Ability.QUORUM: "" if Sight.QUORUM in file.sees else "it does not report the voters",
+        Ability.TIME: "it does not report its own time",
     }
     return {each.value: why for each, why in found.items() if why}
 

@@ -17,18 +17,18 @@ from results.record.own import tables_of
 from results.record.plan import PlanError
 
 NAMES: Mapping[str, str] = {
-    "id": "the broker's id, as 1",
-    "node": "its node, as n1",
-    "host": "the address at which others reach it",
+    "id": "the broker's id, such as 1",
+    "node": "its node, such as n1",
+    "host": "the address at which other machines reach it",
     "port": "the port of Kafka's protocol",
-    "inner_port": "a second port, for what brokers say to each other",
-    "data": "a folder for its records, which is there",
-    "folder": "the folder of all its files, where it runs",
+    "inner_port": "a second port, for requests between brokers",
+    "data": "an existing folder for its records",
+    "folder": "the folder of all its files, and its working directory",
     "here": "the folder of this file, absolute",
-    "ids": "all ids, as 1,2,3",
+    "ids": "all ids, such as 1,2,3",
     "bootstrap": "all brokers, as HOST:PORT,HOST:PORT",
     "peers": "all other brokers, as ID@HOST:PORT",
-    "inner_peers": "the same with their second ports",
+    "inner_peers": "all other brokers with their second ports, as ID@HOST:PORT",
 }
 """Names that templates may contain, each with its meaning."""
 _HERE = "here"
@@ -90,7 +90,9 @@ class CommandFile(BaseModel):
         for name in files:
             path = Path(name)
             if path.is_absolute() or ".." in path.parts or not path.parts:
-                raise ValueError(f"{name!r} lies outside of a node's folder; name a path in it")
+                raise ValueError(
+                    f"{name!r} is outside of the node's folder; use a path in that folder"
+                )
         return files
 
     @field_validator("cannot")
@@ -98,7 +100,7 @@ class CommandFile(BaseModel):
     def _known(cls, cannot: dict[str, str]) -> dict[str, str]:
         for name in cannot:
             if name not in {*Ability}:
-                raise ValueError(f"{name!r} is none of {', '.join(Ability)}")
+                raise ValueError(f"{name!r} does not exist; use one of {', '.join(Ability)}")
         return cannot
 
     @model_validator(mode="after")
@@ -107,22 +109,22 @@ class CommandFile(BaseModel):
             for name in _named_in(text):
                 if name not in NAMES:
                     raise ValueError(
-                        f"{{{name}}} in {text!r} is none of {', '.join(NAMES)}; a brace is"
-                        " written twice"
+                        f"{{{name}}} in {text!r} does not exist; use one of {', '.join(NAMES)};"
+                        " write a literal brace twice"
                     )
         for text in (self.argv[0], *self.prepare[:1], *self.software):
             for name in _named_in(text):
                 if name != _HERE:
                     raise ValueError(
-                        f"{{{name}}} in {text!r}: of a program's path only {{{_HERE}}} may be a"
-                        " name, because it is looked for once for all nodes; a brace is written"
-                        " twice"
+                        f"{{{name}}} in {text!r}: the path of a program may use only {{{_HERE}}},"
+                        " because the program is searched once for all nodes; write a literal"
+                        " brace twice"
                     )
         last = self.first_id + (self.brokers or 9)
         if {*range(self.first_id, last)} & {*_CONTROLLERS}:
             raise ValueError(
                 f"first_id {self.first_id}: the ids from {_CONTROLLERS[0]} to {_CONTROLLERS[-1]}"
-                " are Logquake's own for controllers; give its brokers others"
+                " are reserved for controllers; use other ids for the brokers"
             )
         return self
 
@@ -146,7 +148,7 @@ def load_command(path: Path) -> CommandFile:
         raise UserError(str(refused)) from refused
     if not values:
         raise UserError(
-            f"--system command:{path}: it is not there, or empty; name a file as"
+            f"--system command:{path}: the file does not exist or is empty; name a file such as"
             " docs/systems/kfake.toml"
         )
     try:
@@ -164,7 +166,7 @@ def _named_in(text: str) -> Iterable[str]:
     try:
         parts = list(string.Formatter().parse(text))
     except ValueError as malformed:
-        raise ValueError(f"{text!r}: {malformed}; a brace is written twice") from malformed
+        raise ValueError(f"{text!r}: {malformed}; write a literal brace twice") from malformed
     for _, name, form, conversion in parts:
         if name is not None:
             yield name + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
@@ -175,7 +177,7 @@ def _sentence(path: Path, invalid: ValidationError) -> str:
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
         known = ", ".join(CommandFile.model_fields)
-        return f"{path} has a key {key!r} that Logquake does not know; it knows {known}"
+        return f"{path} has an unknown key {key!r}; use one of {known}"
     if first["type"] == "missing":
         return f"{path}: {key} is missing (see docs/systems)"
     message = first["msg"].removeprefix("Value error, ")

@@ -81,7 +81,10 @@ class KafkaSystem:
         self._distribution = distribution_of(self.plan, say)
         kind = self.plan.hosts.partition(":")[0]
         if is_chosen() and kind in {HostKind.DOCKER, HostKind.SSH}:
-            say(f"--java formats the disks only: brokers on {kind} hosts run on the Java there")
+            say(
+                f"--java is used only to format disks: brokers on {kind} hosts use the Java of"
+                " those hosts"
+            )
         here = kind in {HostKind.NAMESPACE, HostKind.PROCESS}
         # For versions that are rarely run, the archive is not worth the wait.
         if here and self.plan.named.version == NEWEST and not self._distribution.own:

@@ -38,10 +38,11 @@ def with_logging(build: Build, say: Say) -> tuple[Path, ...]:
         lent = fetch_kafka(release, progress=say).classpath
     except UserError as absent:
         raise UserError(
-            f"the build of Kafka {build.version} has no logging library (./gradlew jar builds it"
-            f" with its tools), and that of Kafka {release} cannot be lent: {absent}"
+            f"the build of Kafka {build.version} has no logging library (./gradlew jar builds the"
+            f" library together with the tools), and the library of Kafka {release} is not"
+            f" available: {absent}"
         ) from absent
-    say(f"the build has no logging library: that of Kafka {release} is lent to it")
+    say(f"the build has no logging library, so the library of Kafka {release} is used")
     more = [jar for jar in lent if jar.name.startswith(_PARTS) and _artifact(jar) not in has]
     return (*build.classpath, *more)
 

@@ -34,13 +34,13 @@ class ReferenceSystem:
         kind, bug = self.plan.hosts.partition(":")[0], self.plan.bug
         if kind in {HostKind.DOCKER, HostKind.SSH}:
             raise UserError(
-                f"the reference cluster runs on this machine's own Python, not on {kind} hosts; use"
-                " --hosts namespace, or process"
+                f"the reference cluster cannot run on {kind} hosts, because it needs this"
+                " machine's Python; use --hosts namespace or --hosts process"
             )
         if keep:
-            raise UserError("a reference cluster cannot be kept after its run; leave --keep out")
+            raise UserError("a reference cluster cannot be kept after its run; remove --keep")
         if bug is not None and bug not in {*Bug}:
-            raise UserError(f"--bug {bug} is none of {', '.join(Bug)}")
+            raise UserError(f"--bug {bug} does not exist; use one of {', '.join(Bug)}")
         for own in ({}, *self.plan.node.values()):
             try:
                 parsed(properties({**self.plan.broker, **own}))

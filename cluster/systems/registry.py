@@ -56,7 +56,7 @@ def system_of(plan: Plan) -> System:
     """
     kind = plan.named.kind
     if kind not in SYSTEMS:
-        raise UserError(f"--system {plan.system}: there is no such system yet")
+        raise UserError(f"--system {plan.system}: this system is not supported")
     return SYSTEMS[kind](plan)
 
 

@@ -39,9 +39,11 @@ def code_of(failed: Exception) -> int:
             complain(str(failed))
         case PermissionError() | OSError(errno=errno.EROFS):
             what = failed.filename or str(failed)  # Not every library sets `filename`.
-            complain(f"no permission for {what}: name another place, or ask its owner")
+            complain(
+                f"no permission for {what}: name another place, or ask the owner for permission"
+            )
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            complain("the disk is full: free some room, or name another with --store")
+            complain("the disk is full: free some space, or name another disk with --store")
         case InternalError():
             complain(str(failed))
             code = INTERNAL_ERROR

@@ -53,9 +53,9 @@ _ENDINGS: Mapping[Form, str] = {
     type=click.Choice([form.value for form in Form]),
     default=None,
     help=(
-        "bundle: one file, which logquake import reads elsewhere. perfetto: a trace for"
-        " ui.perfetto.dev. csv: a folder of tables. jepsen: a history in EDN, or in JSON lines"
-        " if FILE ends with .jsonl."
+        "bundle: one file for logquake import in another store. perfetto: a trace for"
+        " ui.perfetto.dev. csv: a folder of tables. jepsen: a history in EDN, or in JSON lines if"
+        " FILE ends with .jsonl."
     ),
 )
 @click.option(
@@ -63,7 +63,10 @@ _ENDINGS: Mapping[Form, str] = {
     "--output",
     type=click.Path(path_type=Path),
     default=None,
-    help="Another file (csv: folder) than one in the current folder; .gz packs it.",
+    help=(
+        "The output file (csv: folder), instead of one in the current folder. A name with .gz"
+        " compresses it."
+    ),
 )
 @click.option(
     "--with-nodes",
@@ -78,13 +81,13 @@ def export(
     RUN is a folder, an id, latest, or sample:NAME.
     """
     if form is None:
-        raise click.UsageError(f"name a form: --as {', '.join(Form)}")
+        raise click.UsageError(f"name a format with --as: {', '.join(Form)}")
     chosen = Form(form)
     if with_nodes and chosen is not Form.BUNDLE:
         raise click.UsageError("--with-nodes needs --as bundle")
     run = Store(store).find(name)
     if is_alive(run):
-        raise StoreError(f"{run.run_id} is still under way: wait for its end, or stop it")
+        raise StoreError(f"{run.run_id} is still running: wait for its end, or stop it")
     if chosen is Form.BUNDLE:
         _bundle(run, output or Path(bundle_name(run)), with_nodes=with_nodes)
         return 0
@@ -118,15 +121,17 @@ def import_(*, bundle: Path, store: Path) -> int:
     If the store already has the run, the run is not overwritten. `latest` does not change.
     """
     if Path(bundle.name.removesuffix(".gz")).suffix in _HISTORIES:
-        raise UserError(f"{bundle} is a history: judge it with logquake check --history {bundle}")
+        raise UserError(
+            f"{bundle} is a history, not a bundle: judge it with logquake check --history {bundle}"
+        )
     run = read_bundle(bundle, Store(store))
     click.echo(run.root)
     told = run_name(run)
     try:
         say_page(console_of(stderr=True), write_report(run))
     except DAMAGES as damaged:  # The run is in the store even without a page.
-        click.echo(f"its page cannot be written: {damaged}", err=True)
-    click.echo(f"judge it again: logquake check {told}", err=True)
+        click.echo(f"the page of the run cannot be written: {damaged}", err=True)
+    click.echo(f"to judge the run again, type: logquake check {told}", err=True)
     return 0
 
 
@@ -135,7 +140,7 @@ def import_(*, bundle: Path, store: Path) -> int:
 @STORE
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=None,
-    help="Another file than timeline.html in the run's folder.",
+    help="The output file, instead of timeline.html in the run's folder.",
 )  # fmt: skip
 def timeline(*, name: str, store: Path, output: Path | None) -> int:
     """Write a zoomable page with every operation and every fault.

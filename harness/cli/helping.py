@@ -28,7 +28,9 @@ def help_(context: click.Context, *, topic: tuple[str, ...]) -> int:
 
 @click.command()
 @click.argument("shell", type=click.Choice([*SHELLS]))
-@click.option("--install", is_flag=True, help="Write the script where the shell finds it.")
+@click.option(
+    "--install", is_flag=True, help=("Write the script to the place from which the shell loads it.")
+)
 def completion(*, shell: str, install: bool) -> int:
     """Print or install the script for Tab completion in a shell.
 
@@ -43,8 +45,8 @@ def completion(*, shell: str, install: bool) -> int:
     click.echo(f"wrote {place}")
     settings, line = _settings(shell, place)
     if settings is not None and _added(os.fsencode(line), settings):
-        click.echo(f"added a line to {settings} that reads it")
-    click.echo(f"open a new {shell} to use it, or type: source {shlex.quote(str(place))}")
+        click.echo(f"added a line to {settings} that loads the script")
+    click.echo(f"open a new {shell} to use completion, or type: source {shlex.quote(str(place))}")
     return 0
 
 

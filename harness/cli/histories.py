@@ -97,8 +97,10 @@ def only_of_histories(given: Mapping[str, object], names: Sequence[str]) -> None
     options = [name for name, value in given.items() if value is not None]
     if given["--history"] is None:
         if options:
-            raise click.UsageError(f"{options[0]} is for histories: name one with --history FILE")
+            raise click.UsageError(
+                f"{options[0]} works only with histories: name a history with --history FILE"
+            )
         if not names:
             raise click.UsageError("name a RUN, or a history with --history FILE")
     elif names:
-        raise click.UsageError("judge runs and histories by separate commands")
+        raise click.UsageError("judge runs and histories with separate commands")

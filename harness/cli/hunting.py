@@ -28,15 +28,18 @@ JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
 @STORE
 @JAVA
 @click.option(
-    "--resume", "mode", flag_value=Resumption.RESUME.value, help="Resume a part; begin none."
+    "--resume",
+    "mode",
+    flag_value=Resumption.RESUME.value,
+    help=("Resume an unfinished part; never start a new one."),
 )
-@click.option("--new", "mode", flag_value=Resumption.NEW.value, help="Begin a new part.")
-@click.option("--name", default=None, help="A name for this hunt, other than the file's.")
+@click.option("--new", "mode", flag_value=Resumption.NEW.value, help="Start a new part.")
+@click.option("--name", default=None, help="A name for this hunt, instead of the file's.")
 @click.option(
     "--system",
     "systems",
     multiple=True,
-    help="The system to hunt on, other than the file's. You can repeat it.",
+    help="The system to hunt on, instead of the file's. You can repeat this option.",
 )
 @click.option(
     "--control", default=None, help="The system on which each failure is rerun, as a control."
@@ -45,21 +48,23 @@ JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
     "--workload",
     "workloads",
     multiple=True,
-    help="A workload, other than the file's. You can repeat it.",
+    help="A workload, instead of the file's. You can repeat this option.",
 )
 @click.option(
-    "--nemesis", default=None, help="Families of faults, other than the file's, with commas."
+    "--nemesis",
+    default=None,
+    help=("Families of faults, separated by commas, instead of the file's."),
 )
 @click.option(
     "--client",
     "clients",
     multiple=True,
-    help="A kind of clients, other than the file's. You can repeat it.",
+    help="A kind of clients, instead of the file's. You can repeat this option.",
 )
 @click.option(
     "--budget",
     default=None,
-    help="The time for this hunt, other than the file's: 30m, 8h, 1h30m.",
+    help="The time for this hunt, instead of the file's: 30m, 8h, 1h30m.",
 )
 @click.option(
     "--before",
@@ -67,17 +72,19 @@ JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
     metavar="JOURNAL",
     multiple=True,
     type=JOURNAL,
-    help="The journal of a part from another store. You can repeat it.",
+    help="The journal of a part from another store. You can repeat this option.",
 )
 @click.option(
     "--merge", is_flag=True, help="Start no run; write the table and the page of all parts."
 )
-@click.option("--dry-run", is_flag=True, help="Print what the runs are drawn from; start nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help=("Print the possible settings of the runs; start nothing.")
+)
 @click.option(
     "--into",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
-    help="With --merge: write them to this folder.",
+    help="With --merge: write the table and the page to this folder.",
 )
 @output_options
 def hunt(
@@ -100,16 +107,18 @@ def hunt(
     """
     found = suite_named(hunt_file)
     if found.hunt is None:
-        raise SuiteError(f"{hunt_file} has no [hunt]; play it with: logquake suite run")
+        raise SuiteError(f"{hunt_file} has no [hunt]; run it with: logquake suite run")
     found = changed(found, options)
     states = [part_of(path) for path in parts]
     for path, state in zip(parts, states, strict=True):
         if state.suite != found.name:
-            click.echo(f"note: {path} is of the hunt {state.suite}, not {found.name}", err=True)
+            click.echo(
+                f"note: {path} belongs to the hunt {state.suite}, not to {found.name}", err=True
+            )
     if merge:
         return _merged(found, states, parts, into)
     if into is not None:
-        raise click.UsageError("--into goes with --merge")
+        raise click.UsageError("--into needs --merge")
     if dry_run:
         return _shown(found)
     command = ("hunt", *words_of({**options, "parts": parts}))
@@ -161,7 +170,7 @@ def _merged(
     found: Suite, parts: Sequence[NightState], journals: Sequence[Path], into: Path | None
 ) -> int:
     if not parts:
-        raise click.UsageError("--merge needs parts: name each with --before JOURNAL")
+        raise click.UsageError("--merge needs parts: name each part with --before JOURNAL")
     folder = into or Path()
     folder.mkdir(parents=True, exist_ok=True)
     files = [each.parent / FAILURES for each in journals]

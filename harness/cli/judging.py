@@ -58,7 +58,10 @@ from results.wording.naming import names_of
     metavar="FILE",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Judge a history from elsewhere: Jepsen's EDN, or JSON lines. Each may be packed (.gz).",
+    help=(
+        "Judge a history of another tool: Jepsen's EDN, or JSON lines. The file may be"
+        " compressed (.gz)."
+    ),
 )
 @click.option(
     "--page",
@@ -71,7 +74,10 @@ from results.wording.naming import names_of
     "--assign/--subscribe",
     "assign",
     default=None,
-    help="With --history: how consumers got their keys. Default: subscribe if any op says so.",
+    help=(
+        "With --history: how consumers got their keys. Default: subscribe if an op of the"
+        " history has subscribe."
+    ),
 )
 @click.option(
     "--ww-deps/--no-ww-deps",

@@ -32,8 +32,8 @@ def node(*, run: str, name: str | None, command: tuple[str, ...], end: bool, sto
     refuse_unless_own(paths)
     if end:
         if name is not None:
-            raise click.UsageError("--end ends the whole cluster: name no node with it")
-        for sentence in end_kept(paths) or ["there was nothing to end"]:
+            raise click.UsageError("--end ends the whole cluster: do not name a node")
+        for sentence in end_kept(paths) or ["there is no kept cluster to end"]:
             click.echo(sentence)
         return VALID
     kept = load_kept(paths)

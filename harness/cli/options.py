@@ -33,7 +33,9 @@ JAVA = click.option(
 )
 
 KEEP = click.option(
-    "--keep", is_flag=True, help="Keep a cluster running after the verdict (see: logquake node)."
+    "--keep",
+    is_flag=True,
+    help=("Keep the cluster running after the verdict (see: logquake node)."),
 )
 
 ENGINE = click.option(
@@ -59,6 +61,6 @@ def settings(flag: str, pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise click.UsageError(f"{flag} takes {SETTING}, not {pair!r}")
+            raise click.UsageError(f"{flag} needs {SETTING}, not {pair!r}")
         found[key.strip()] = value.strip()
     return found

@@ -11,7 +11,7 @@ from results.samples import is_sample
 from results.store import Store
 from results.trust import refuse_to_write
 
-ELSEWHERE = "with --output FILE the page is written elsewhere"
+ELSEWHERE = "use --output FILE to write the page to another place"
 
 
 @click.command()
@@ -25,7 +25,9 @@ ELSEWHERE = "with --output FILE the page is written elsewhere"
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
     metavar="DIR",
-    help="Write the drawings of a scenario's steps to this folder as SVG files, and no page.",
+    help=(
+        "Write the drawings of a scenario's steps to this folder as SVG files, instead of a page."
+    ),
 )
 def report(*, name: str, store: Path, output: Path | None, drawings: Path | None) -> int:
     """Write the HTML page of a run."""

@@ -172,29 +172,34 @@ class _Player:
     "systems",
     multiple=True,
     help=(
-        "Run it on this system, as `logquake run` takes it. Repeat it to compare systems side by"
-        " side with the same seeds."
+        "Run it on this system, in the form of `logquake run --system`. Repeat this option to"
+        " compare systems side by side with the same seeds."
     ),
 )
 @JAVA
 @click.option("--hosts", default=None, help="ssh:HOSTS.toml, if the stored run was on ssh hosts.")
 @click.option("--image", default=None, help="The image, if the stored run was in containers.")
 @click.option(
-    "--clients", default=None, help="Your own client settings, if the stored run had some."
+    "--clients",
+    default=None,
+    help=("The name of your own client settings, if the stored run had some."),
 )
 @click.option(
     "--client-version",
     default=None,
     metavar="VERSION",
-    help="Run it with this version of librdkafka, to tell the client's faults from the broker's.",
+    help=(
+        "Run it with this version of librdkafka, to distinguish bugs of the client from bugs of"
+        " the broker."
+    ),
 )
 @click.option(
     "--client-kind",
     default=None,
     metavar="KIND",
     help=(
-        "Run it with Kafka's own client (java, java:VERSION) or with librdkafka, to tell the"
-        " client's faults from the broker's."
+        "Run it with Kafka's own client (java, java:VERSION) or with librdkafka, to distinguish"
+        " bugs of the client from bugs of the broker."
     ),
 )
 @click.option("--fresh-seeds", is_flag=True, help="Use a new seed for each run.")
@@ -202,8 +207,8 @@ class _Player:
     "--bisect",
     is_flag=True,
     help=(
-        "Exit as `git bisect run` expects: 1 at the first run that fails in the same way, 0 if"
-        " none does and each has a verdict, 125 if this cannot be decided."
+        "Exit as `git bisect run` expects: 1 at the first run with the same failure, 0 if no run"
+        " has it and each run has a verdict, 125 if this cannot be decided."
     ),
 )
 @click.option(
@@ -248,9 +253,9 @@ def repro(  # noqa: PLR0913 - the options of a command
     given = choices_given(choices, elr=elr)
     said = {"hosts": hosts, "image": image, "clients": clients}
     if bisect and len(systems) > 1:
-        raise click.UsageError("--bisect plays on one --system")
+        raise click.UsageError("--bisect supports only one --system")
     if page is not None and not page.absolute().parent.is_dir():
-        raise click.UsageError(f"--page {page}: there is no folder {page.parent}; make it first")
+        raise click.UsageError(f"--page {page}: there is no folder {page.parent}; create it first")
     said |= {CLIENT: client_version, KIND: client_kind}
     asked = [
         _asked_for(name, given, said, system=system, store=store, bisect=bisect)
@@ -370,7 +375,7 @@ def _asked_for(
     if name in {each.name for each in SCENARIOS}:
         return _scenario_asked_for(name, given, said, system=system, bisect=bisect)
     if given:
-        raise click.UsageError("choices are for scenarios; a stored run has its plan")
+        raise click.UsageError("choices work only with scenarios; remove them for a stored run")
     try:
         paths = Store(store).find(name)
     except StoreError as absent:
@@ -379,7 +384,9 @@ def _asked_for(
         refuse_unless_own(paths)
     verdict = read_verdict(paths.verdict)
     if verdict is None:
-        raise StoreError(f"{paths.run_id} has no verdict to compare with: logquake check {name}")
+        raise StoreError(
+            f"{paths.run_id} has no verdict to compare with; judge it first: logquake check {name}"
+        )
     stored = plan_from(load_plan(paths.plan))
     kinds = kinds_of(verdict)
     title = f"{verdict.valid} with {', '.join(sorted(kinds))}" if kinds else f"{verdict.valid}"
@@ -394,13 +401,13 @@ def _asked_for(
         there = moved(stored, system, run_id=paths.run_id)
         plan, notes = there.plan, there.notes
         wanted = replace(
-            wanted, title=f"{wanted.title} (as on {stored.system}; played on {plan.system})"
+            wanted, title=f"{wanted.title} (as on {stored.system}; rerun on {plan.system})"
         )
     again = {key: value for key, value in said.items() if key not in {CLIENT, KIND}}
     plan = said_again(plan, {**again, "system": system}, run_id=paths.run_id)
     if played := _with_clients(plan, said):
         plan, clients = played
-        wanted = replace(wanted, title=f"{wanted.title} (played with {clients})")
+        wanted = replace(wanted, title=f"{wanted.title} (rerun with {clients})")
     refuse_what_does_not_tune(plan)
     mine = paths.root.parent.parent.resolve() == store.resolve()
     # A folder of the user may by now contain another build of Kafka.
@@ -443,7 +450,9 @@ def _scenario_asked_for(
     bisect: bool,
 ) -> _Asked:
     if bisect:
-        raise click.UsageError("--bisect needs a stored run that failed: name one of this scenario")
+        raise click.UsageError(
+            "--bisect needs a failed run from the store: name a failed run of this scenario"
+        )
     if any(said.values()):
         raise click.UsageError(
             "--hosts, --image, --clients, --client-version and --client-kind need a stored run"

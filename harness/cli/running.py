@@ -50,7 +50,7 @@ _OPTIONS = (
         help="kafka:VERSION[+JAR,...][:MODE], kafka:/path/to/a/kafka[:MODE]"
         f" (MODE: {MODES}), reference[:MODE], attached:FILE.toml or command:FILE.toml.",
     ),
-    _Option(flag="--bug", key="bug", kind=str, help="Switch this bug of the reference cluster on."),
+    _Option(flag="--bug", key="bug", kind=str, help="Enable this bug of the reference cluster."),
     _Option(flag="--nodes", key="nodes", kind=int, help="Number of brokers."),
     _Option(flag="--replication", key="replication", kind=int, help="Replicas of each partition."),
     _Option(flag="--topics", key="topics", kind=int, help="Number of topics."),
@@ -60,8 +60,9 @@ _OPTIONS = (
         key="hosts",
         kind=str,
         help=(
-            "Where brokers run: auto (the best that works here), namespace, docker, ssh:HOSTS.toml,"
-            " process, or simulated (the reference cluster in virtual time)."
+            "Where brokers run: auto (the best kind that works on this machine), namespace,"
+            " docker, ssh:HOSTS.toml, process, or simulated (the reference cluster in virtual"
+            " time)."
         ),
     ),
     _Option(
@@ -81,8 +82,8 @@ _OPTIONS = (
         flag="--nemesis",
         key="nemesis",
         kind=str,
-        help=f"Families of faults, with commas (logquake help faults). {ALL}: all that work here;"
-        f" empty: none. Families: {', '.join(NEMESIS_KINDS)}.",
+        help=f"Families of faults, separated by commas (logquake help faults). {ALL}: all that"
+        f" work on these hosts; empty: none. Families: {', '.join(NEMESIS_KINDS)}.",
     ),
     _Option(
         flag="--nemesis-interval",
@@ -100,7 +101,7 @@ _OPTIONS = (
         flag="--load",
         key="load",
         kind=click.Choice([load.value for load in Load]),
-        help="How hard clients work. heavy: as much as brokers take, in full batches.",
+        help="The load of clients. heavy: as much as brokers accept, in full batches.",
     ),
     _Option(
         flag="--rate",
@@ -156,13 +157,18 @@ _OPTIONS = (
         flag="--group-protocol",
         key="group_protocol",
         kind=click.Choice(["mixed", "classic", "consumer"]),
-        help="The protocol of consumer groups (default: mixed, each group has its own).",
+        help=(
+            "The protocol of consumer groups (default: mixed, i.e. each group has one of the two)."
+        ),
     ),
     _Option(
         flag="--after-timeout",
         key="after_timeout",
         kind=click.Choice(["discard", "go-on"]),
-        help="With txn, after a timeout: discard the producer, or abort and keep it.",
+        help=(
+            "With txn, after a timeout: discard the producer, or abort the transaction and keep"
+            " the producer."
+        ),
     ),
     _Option(
         flag="--sends-per-op",
@@ -183,7 +189,7 @@ _OPTIONS = (
         flag="--level",
         key="level",
         kind=click.IntRange(0, TOP_LEVEL),
-        help="How hard faults are: more often, in sequence, several at once (default: 0).",
+        help="The difficulty of faults: more often, in sequence, several at once (default: 0).",
     ),
     _Option(
         flag="--seed",
@@ -230,18 +236,21 @@ def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--stop-on-violation/--no-stop-on-violation",
     "stop_on_violation",
     default=None,
-    help="Judge during the run, and end it at the first violation with the evidence.",
+    help="Judge during the run. At the first violation, end the run and keep the evidence.",
 )
 @click.option(
     "--swarm/--no-swarm",
     "swarm",
     default=None,
-    help="Draw the settings that you leave open from the seed: brokers, clients and workload.",
+    help=(
+        "Choose the settings that you do not set at random from the seed: brokers, clients and"
+        " workload."
+    ),
 )
 @click.option(
     "--escalate",
     is_flag=True,
-    help="Run level after level until one is not valid; then rerun the last valid level.",
+    help="Run one level after another until a run is not valid; then rerun the last valid level.",
 )
 @JAVA
 @click.option(
@@ -249,14 +258,14 @@ def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "broker",
     multiple=True,
     metavar=SETTING,
-    help="A setting of the brokers. You can repeat it.",
+    help="A setting of the brokers. You can repeat this option.",
 )
 @click.option(
     "--client",
     "client",
     multiple=True,
     metavar=SETTING,
-    help="A setting of librdkafka. You can repeat it.",
+    help="A setting of librdkafka. You can repeat this option.",
 )
 @STORE
 @ENGINE
@@ -304,7 +313,7 @@ def run(  # noqa: PLR0913 - the options of a command
 
     if escalate:
         if dry_run or keep:
-            raise click.UsageError("--escalate plays many runs: omit --dry-run and --keep")
+            raise click.UsageError("--escalate starts many runs: remove --dry-run and --keep")
         refuse_escalation(plan)
         return _escalated(plan, play, console, as_json=as_json)
     if dry_run:

@@ -35,9 +35,9 @@ from results.verdict_json import verdict_to_json
 
 _CHOICES = (
     ("rule", "How followers truncate: high-watermark, leader-epoch or leader-epoch-v0."),
-    ("form", "article: with its settings; clean: without a setting that excuses a loss."),
+    ("form", "article: the article's settings; clean: no setting that excuses a loss."),
     ("way", "With --form clean: restart or move."),
-    ("late", "Which broker hears the controller late: new-leader or old-leader."),
+    ("late", "The broker that gets the controller's requests late: new-leader or old-leader."),
 )
 
 
@@ -69,7 +69,7 @@ class _Stage:
         self.console.rule(part.name, align="left")
         begun_s = stopwatch_s()
         verdict, interrupted = "", False
-        differs: tuple[str, ...] = ("it was not judged",)
+        differs: tuple[str, ...] = ("the run was not judged",)
         try:
             judged = self.play(self.plan(part.scenario.name, part.choices, part.system))
             paths = RunPaths(self.store / judged.run_id)
@@ -137,13 +137,13 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
     "--all",
     "play_all",
     is_flag=True,
-    help="Play every scenario on each system, with each choice.",
+    help="Run every scenario on each system, with each choice.",
 )
 @click.option(
     "--only",
     default=ALL,
     metavar="GLOB",
-    help="With --all: play only the scenarios that match GLOB.",
+    help="With --all: run only the scenarios that match GLOB.",
 )
 @click.option(
     "--markdown",
@@ -161,8 +161,8 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
     type=str,
     default=None,
     help=(
-        "Where brokers run: auto (the best that works here), namespace, docker, ssh:HOSTS.toml,"
-        " process, or simulated (the reference cluster in virtual time)."
+        "Where brokers run: auto (the best kind that works on this machine), namespace, docker,"
+        " ssh:HOSTS.toml, process, or simulated (the reference cluster in virtual time)."
     ),
 )
 @click.option("--image", default=None, help="With --hosts docker: the image.")
@@ -170,21 +170,23 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
     "--seed",
     type=int,
     default=None,
-    help="The seed of the run. A scenario leaves few choices to it.",
+    help="The seed of the run. A scenario has few random choices.",
 )
 @click.option(
     "--set",
     "broker",
     multiple=True,
     metavar=SETTING,
-    help="A setting of the brokers. You can repeat it.",
+    help="A setting of the brokers. You can repeat this option.",
 )
 @STORE
 @ENGINE
 @click.option(
     "--spark-master", default=None, help="Run Spark on this cluster, not on this machine."
 )
-@click.option("--dry-run", is_flag=True, help="Print the story and its plan; start nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help=("Print the steps of the scenario and its plan; start nothing.")
+)
 @KEEP
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @output_options
@@ -226,10 +228,12 @@ def run(  # noqa: PLR0913 - the options of a command
     given = choices_given(choices, elr=elr)
     if play_all:
         if keep:
-            raise click.UsageError("--keep keeps one cluster, but --all plays many: omit one")
+            raise click.UsageError(
+                "--keep keeps one cluster, but --all runs many: remove --keep or --all"
+            )
         if name or given:
             raise click.UsageError(
-                "--all takes no scenario and no choices; select some with --only"
+                "--all does not accept a scenario or choices; select scenarios with --only"
             )
         wanted = list(parts(only, system=system))
         if not wanted:

@@ -38,7 +38,7 @@ def serve(*, port: int, host: str, store: Path) -> int:
 
     empty = not Store(store).runs()
     if empty and not store.exists():
-        raise UserError(f"there is no folder {store} to serve; logquake run makes one")
+        raise UserError(f"there is no folder {store} to serve; logquake run creates it")
 
     def ready(url: str) -> None:
         click.echo(f"serving {store} at {url} (Ctrl-C ends it)")
@@ -49,7 +49,7 @@ def serve(*, port: int, host: str, store: Path) -> int:
                 err=True,
             )
         if empty:
-            click.echo(f"{store} has no runs yet; make one with: logquake run")
+            click.echo(f"{store} has no runs yet; start one with: logquake run")
 
     with contextlib.suppress(KeyboardInterrupt):
         site.serve(Store(store), host=host, port=port, ready=ready)
@@ -61,7 +61,9 @@ def serve(*, port: int, host: str, store: Path) -> int:
     "--port", type=click.IntRange(0, 65_535), default=_PORT_OF_DOCS, show_default=True,
     help="0: a free one.",
 )  # fmt: skip
-@click.option("--no-browser", is_flag=True, help="Only serve it; open no browser.")
+@click.option(
+    "--no-browser", is_flag=True, help=("Only serve the documentation; do not open a browser.")
+)
 @click.option(
     "--build", "folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False),
     help="Write the pages into an empty folder instead; open its index.html, or publish it.",

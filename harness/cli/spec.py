@@ -84,9 +84,9 @@ def _values() -> dict[str, dict[str, str]]:
     families = {name: ", ".join(kinds_of(name, frozenset(Ability))) for name in (*NEMESIS_KINDS,)}
     return {
         "systems": dict.fromkeys([REFERENCE, f"kafka:{NEWEST}", *systems], ""),
-        "families": {**families, "all": "all that work here"},
+        "families": {**families, "all": "all that work on these hosts"},
         "hosts": {
-            "auto": "the best that works here",
+            "auto": "the best kind that works on this machine",
             "namespace": "", "docker": "", "process": "",
             "simulated": "the reference cluster in virtual time",
         },

@@ -45,8 +45,8 @@ from results.wording.plural import many
 REFRESH_S = 1.0
 LOG_COLUMNS = 160
 FINISHING = (
-    "no more runs start; those under way finish (Ctrl-C again: end their main phases);"
-    " resume later with: {again}\n"
+    "no more runs start; the current runs finish (Ctrl-C again: end their main phases); resume"
+    " later with: {again}\n"
 )
 Handler = Callable[[int, FrameType | None], Any] | int | None
 SUITE_FILE = click.argument(
@@ -65,10 +65,16 @@ def suite() -> None:
 @STORE
 @JAVA
 @click.option(
-    "--resume", "mode", flag_value=Resumption.RESUME.value, help="Resume a night; begin none."
+    "--resume",
+    "mode",
+    flag_value=Resumption.RESUME.value,
+    help=("Resume an unfinished night; never start a new one."),
 )
 @click.option(
-    "--new", "mode", flag_value=Resumption.NEW.value, help="Begin a new night in any case."
+    "--new",
+    "mode",
+    flag_value=Resumption.NEW.value,
+    help=("Start a new night even if an unfinished night exists."),
 )
 @click.option("--dry-run", is_flag=True, help="Print the entries in order; start nothing.")
 @output_options
@@ -176,7 +182,7 @@ def _announce(lead: Lead, console: Console) -> None:
     conductor, state = lead.conductor, lead.conductor.state
     if lead.wound_up:
         console.print(lead.wound_up, markup=False, soft_wrap=True)
-    begins = "goes on with" if lead.resumed else "begins"
+    begins = "resumes" if lead.resumed else "begins"
     console.print(
         f"{lead.suite.name} {begins} the night {conductor.folder.night}:"
         f" {_planned(lead)}, {conductor.slots.runs} at once,"
@@ -185,9 +191,7 @@ def _announce(lead: Lead, console: Console) -> None:
     )
     for item in state.items.values():
         for run_id in item.cut_short:
-            console.print(
-                f"  cut short, healed, played anew: {item.entry} ({run_id})", markup=False
-            )
+            console.print(f"  interrupted, healed and rerun: {item.entry} ({run_id})", markup=False)
         for sentence in item.left:
             _tell_left(sentence, console)
 
@@ -227,7 +231,7 @@ def _teller(console: Console) -> Change:
 
 def _tell_left(sentence: str, console: Console) -> None:
     console.print(
-        f"  left behind by {inert(sentence)}; see: logquake heal", style="yellow", markup=False,
+        f"  not undone: {inert(sentence)}; see: logquake heal", style="yellow", markup=False,
         soft_wrap=True,
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ def doctor(*, store: Path, hosts: str | None) -> int:
     """Report what works on this machine, and the remedy for the rest."""
     print_findings(examine_machine(store), console_of())
     console = console_of(soft_wrap=False)
-    console.print("\nfaults that each kind of hosts can do here:")
+    console.print("\nfaults that each kind of hosts supports on this machine:")
     print_offers(offers(hosts), console)
     return VALID
 

@@ -35,17 +35,22 @@ from workloads.registry import WORKLOADS
 _WIDTH = 100
 _NEAR = 4
 _HOSTS = {
-    "auto": "The best of the following kinds that works here.",
+    "auto": "The best of the following kinds that works on this machine.",
     "namespace": "Each broker has its own network namespace on this machine. It needs no root and"
     " no Docker.",
-    "docker": "Each broker is a container. --image names an image with Java, or one of Kafka.",
+    "docker": (
+        "Each broker is a container. --image names an image with Java, or an official Kafka image."
+    ),
     "ssh": "Brokers run on your machines, which ssh:HOSTS.toml names.",
     "process": "All brokers share this machine's loopback, so the network cannot be cut.",
     "simulated": "The reference cluster runs in virtual time: no Java, and a seed repeats the run.",
 }
 _JUDGES = {
-    "contract": "The default. It allows what the configuration never promised, and lists it.",
-    "strict": "It allows nothing that breaks a promise, whatever the configuration says.",
+    "contract": (
+        "The default. It allows violations of promises that the configuration does not"
+        " make, and lists them."
+    ),
+    "strict": "It allows no broken promise, regardless of the configuration.",
     "jepsen": "It allows what Jepsen's Kafka checker allows.",
 }
 _TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
@@ -101,8 +106,8 @@ def explained(name: str, group: click.Group) -> str:
         return "\n\n".join(each.text().rstrip() for each in topics[plain[wanted]])
     near = get_close_matches(wanted, [*plain], n=_NEAR, cutoff=0.5)
     near += [each for each in plain if wanted and wanted in each and each not in near]
-    hint = f"; near it: {', '.join(dict.fromkeys(plain[each] for each in near[:_NEAR]))}"
-    listed = "logquake help lists the topics"
+    hint = f"; similar topics: {', '.join(dict.fromkeys(plain[each] for each in near[:_NEAR]))}"
+    listed = "logquake help lists all topics"
     raise click.UsageError(f"there is no topic {name!r}{hint if near else ''}; {listed}")
 
 
@@ -119,8 +124,8 @@ def listed(group: click.Group) -> str:
     }
     names = ((kind, f"logquake help {example}") for kind, example in kinds.items())
     return (
-        f"Topics (logquake help TOPIC):\n\n{_rows(rows)}\n\n"
-        f"These names are topics, too:\n\n{_rows(names)}"
+        f"Topics (logquake help TOPIC):\n\n{_rows(rows)}\n\nThese names are topics as"
+        f" well:\n\n{_rows(names)}"
     )
 
 
@@ -130,16 +135,20 @@ def subjects(group: click.Group) -> tuple[Topic, ...]:
         Topic(name=name, kind="", brief=brief, text=text)
         for name, brief, text in (
             ("verdicts", "what valid, invalid and unknown mean, and exit codes", _verdicts),
-            ("judges", "who judges a run, and what that allows", lambda: _rows(_JUDGES.items())),
-            ("checks", "which anomalies are looked for", _checks),
+            (
+                "judges",
+                "the judges of a run, and what each judge allows",
+                lambda: _rows(_JUDGES.items()),
+            ),
+            ("checks", "the anomalies that the checks look for", _checks),
             ("plans", "the keys of a plan", lambda: _plans(group)),
             ("faults", "families and kinds of faults", _faults),
-            ("levels", "how hard faults come", _levels),
+            ("levels", "the difficulty of faults", _levels),
             ("workloads", "what clients do", _workloads),
             ("hosts", "where brokers run", lambda: _rows(_HOSTS.items())),
-            ("systems", "what can be tested", lambda: _wrapped(f"--system: {FORMS}.")),
+            ("systems", "the systems that can be tested", lambda: _wrapped(f"--system: {FORMS}.")),
             ("scenarios", "scripted runs", _scenarios),
-            ("terms", "words of this field", lambda: _rows(GLOSSARY.items())),
+            ("terms", "terms of Kafka and of Logquake", lambda: _rows(GLOSSARY.items())),
         )
     )
 
@@ -266,12 +275,12 @@ def _wrapped(text: str) -> str:
 
 def _verdicts() -> str:
     rows = ((str(code), means) for code, means in MEANINGS.items())
-    return f"Exit codes, and the verdicts that they stand for:\n\n{_rows(rows)}"
+    return f"Exit codes and their verdicts:\n\n{_rows(rows)}"
 
 
 def _checks() -> str:
     rows = {each.name: each.looks_for for each in CHECKERS}
-    more = "logquake help NAME says what proves it, and what does not."
+    more = "logquake help NAME explains what proves the anomaly, and what does not."
     return f"{_rows(rows.items())}\n\n{more}"
 
 
@@ -285,9 +294,12 @@ def _plans(group: click.Group) -> str:
 
 def _faults() -> str:
     rows = ((family, ", ".join(_kinds(family))) for family in NEMESIS_KINDS)
-    begin = "--nemesis takes these families, with commas between them; each deals these faults:"
-    more = "logquake help NAME explains a family or a fault; logquake doctor tells what works here."
-    return f"{begin}\n\n{_rows([*rows, (ALL, 'all that work here')])}\n\n{more}"
+    begin = "--nemesis accepts these families, separated by commas; each family has these faults:"
+    more = (
+        "logquake help NAME explains a family or a fault; logquake doctor shows which faults"
+        " work on this machine."
+    )
+    return f"{begin}\n\n{_rows([*rows, (ALL, 'all that work on these hosts')])}\n\n{more}"
 
 
 def _family(family: str) -> str:
@@ -303,7 +315,7 @@ def _fault(name: str) -> str:
         ("proven by", says.proven),
         ("undone by", says.undone),
         ("may cost", says.costs),
-        ("families", ", ".join(kind.families) or "none: by hand alone"),
+        ("families", ", ".join(kind.families) or "none: only if written by hand"),
         ("needs of hosts", ", ".join(sorted(kind.needs - OF_SYSTEMS)) or "nothing"),
     )
     return f"{name} (fault)\n\n{_rows(rows)}\n\n{_modulesays_of(kind.make.__module__)}"

@@ -70,7 +70,7 @@ def _facts(checkers: list[Checker]) -> list[tuple[str, str]]:
     promise = first.promise
     words = next((each.words for each in checkers if each.words), None)
     excuses = sorted({excuse for each in checkers for excuse in each.excuses})
-    allowed = [f"{code(each)}: {REASONS.get(each, 'nobody can tell')}" for each in excuses]
+    allowed = [f"{code(each)}: {REASONS.get(each, 'the reason is not known')}" for each in excuses]
     always = any(each.always_allowed for each in checkers)
     compares = dict.fromkeys(each.compares for each in checkers)
     looks = dict.fromkeys(each.looks_for for each in checkers)
@@ -79,7 +79,7 @@ def _facts(checkers: list[Checker]) -> list[tuple[str, str]]:
         ("Promise", f"{code(promise.value)}: {PROMISES[promise]}" if promise else "none"),
         ("Promised", words.promise if words else ""),
         ("What the check looks for", "<br>".join(looks)),
-        ("What it counts as `rows`", "<br>".join(compares)),
+        ("What the check counts as `rows`", "<br>".join(compares)),
         ("Allowed", "always" if always else "<br>".join(allowed) or "never"),
         ("Needs to see", ", ".join(map(code, sorted(first.sees))) or "only what clients saw"),
     ]

@@ -19,7 +19,7 @@ _OF_A_VERDICT = (
     (INVALID, "The verdict is `invalid`; of several runs, the worst one is."),
     (UNKNOWN, "The verdict is `unknown`, or Ctrl-C came before there was one."),
 )
-_OF_OTHERS = ((VALID, "The command did what you asked for."), (UNKNOWN, "Ctrl-C ended it."))
+_OF_OTHERS = ((VALID, "The command succeeded."), (UNKNOWN, "Ctrl-C ended it."))
 _OF_HEAL = (
     (VALID, "Everything is undone."),
     (NOT_HEALED, "Something could not be undone now. Run the command again."),

@@ -15,7 +15,8 @@ _TOP = """\
 # Faults
 
 Every kind of fault, by family. A plan's `nemesis` lists families; a fault that you write by hand
-names a kind. [Faults](../faults.md) explains how faults are dealt, and the rules that they follow.
+names a kind. [Faults](../faults.md) explains how faults are scheduled, and which rules
+they follow.
 """
 
 
@@ -41,13 +42,13 @@ def _section(name: str, kind: Kind) -> str:
         ("Proven by", said.proven),
         ("Undone by", said.undone),
         ("What a correct Kafka may lose", said.costs),
-        ("Families that deal it", ", ".join(map(code, kind.families))),
+        ("Families with this fault", ", ".join(map(code, kind.families))),
         ("Needs of the hosts", ", ".join(map(code, sorted(kind.needs - OF_SYSTEMS))) or "nothing"),
         ("Needs of the system", ", ".join(map(code, sorted(kind.needs & OF_SYSTEMS))) or "nothing"),
-        ("Dealt to", ", ".join(map(code, kind.aims)) or "any role of the common deck"),
+        ("Dealt to", ", ".join(map(code, kind.aims)) or "any of the common roles"),
         (
             "On real hosts",
-            "only if you write it by hand" if kind.by_hand else "dealt from the seed",
+            "only if you write it by hand" if kind.by_hand else "chosen from the seed",
         ),
     ]
     return f"### `{name}`\n\n{described(kind)}\n\n{table(('Property', 'Value'), rows)}"

@@ -23,15 +23,15 @@ from workloads.registry import WORKLOADS
 
 _PLACE = re.compile(r"^<!-- generated: (\S+) -->$", re.MULTILINE)
 PROMISES: Mapping[Promise, str] = {
-    Promise.STORED: "what was acknowledged stays",
-    Promise.LEADERS: "who may become one",
+    Promise.STORED: "acknowledged messages stay",
+    Promise.LEADERS: "which replica may become leader",
     Promise.ONCE: "no copies",
-    Promise.LOG: "one log, read in order",
+    Promise.LOG: "one log that readers read in order",
     Promise.EPOCHS: "one leader each",
     Promise.TRANSACTIONS: "all or nothing",
-    Promise.GROUPS: "a group goes on where it was",
+    Promise.GROUPS: "a group continues at its committed offset",
     Promise.SERVERS: "a broker runs until it is stopped",
-    Promise.CLIENTS: "a client ends no program",
+    Promise.CLIENTS: "a client does not end its program",
     Promise.RECOVERY: "the plan's budgets",
 }
 
@@ -106,7 +106,7 @@ def _fault(name: str, kind: Kind) -> tuple[str, ...]:
 def workloads() -> str:
     """Return the table of workloads; the first workload is the default."""
     return table(
-        ("`--workload`", "What clients do", "What it can find beside losses and duplicates"),
+        ("`--workload`", "What clients do", "What it can find besides losses and duplicates"),
         (
             (f"`{name}`{' (default)' if at == 0 else ''}", each.does, each.finds)
             for at, (name, each) in enumerate(WORKLOADS.items())
@@ -123,7 +123,7 @@ def ops() -> str:
 def swarm() -> str:
     """Return the table of the swarm's settings: each value with the mechanism that it exercises."""
     return table(
-        ("what is drawn", "in runs of", "value: what it brings into reach"),
+        ("what is drawn", "in runs of", "value: the situations that it makes likely"),
         (
             (f"`{row.name}`", row.where, "<br>".join(_value(row.name, each) for each in row.values))
             for row in ROWS
@@ -143,7 +143,7 @@ def _value(name: str, value: Value) -> str:
 def levels() -> str:
     """Return the table of fault levels. Each row has only the additions to the level before."""
     return table(
-        ("level", "what is new", "side by side", "a majority stays whole"),
+        ("level", "what is new", "side by side", "a majority stays without faults"),
         (
             (str(number), each.says, str(each.lanes), "yes" if each.spares_majority else "no")
             for number, each in enumerate(LEVELS)

@@ -17,7 +17,7 @@ _FIELDS = "Attributes"
 _TOP = """\
 # Python API
 
-What `from logquake import …` gives you. [From a program](../api.md) has examples. At the end, the
+The names that `from logquake import …` provides. [From a program](../api.md) has examples. At the end, the
 page has the types of fields that you need not import.
 """
 _QUALIFIED = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")

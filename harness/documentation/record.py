@@ -17,7 +17,7 @@ _UNITS = {"_ns": "nanoseconds", "_s": "seconds", "_ms": "milliseconds", "_bytes"
 _STREAMS = """\
 ## Live streams
 
-While a run is under way, each process writes streams to `record/live/`. These differ from the
+During a run, each process writes streams to `record/live/`. These differ from the
 tables: an operation's invocation and its completion are rows of their own.
 """
 

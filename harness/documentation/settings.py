@@ -5,8 +5,9 @@ from harness.documentation.includes import TABLES
 _SWARM = """\
 # The swarm's table
 
-With `swarm = true`, the seed draws these settings, each with a reason. A row stays at its default
-in about half of the runs. [Running Logquake](../running.md#swarm) explains how to use it.
+With `swarm = true`, these settings are chosen at random from the seed, each for a reason. A row
+stays at its default in about half of the runs. [Running Logquake](../running.md#swarm) explains how
+to use it.
 
 """
 _TRANSITIONS = """\

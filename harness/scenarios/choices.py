@@ -79,7 +79,7 @@ def resolved(scenario: Scenario, given: Choices) -> dict[str, str]:
     """
     for option in given:
         if option not in scenario.choices:
-            has = ", ".join(f"--{each}" for each in scenario.choices) or "none at all"
+            has = ", ".join(f"--{each}" for each in scenario.choices) or "no choices"
             raise PlanError(f"{scenario.name} has no choice --{option} (it has {has})")
     made: dict[str, str] = {}
     for option, choice in scenario.choices.items():
@@ -87,11 +87,11 @@ def resolved(scenario: Scenario, given: Choices) -> dict[str, str]:
         if any(made.get(other) != wanted for other, wanted in choice.only_with.items()):
             if value is not None:
                 needed = " ".join(f"--{key} {each}" for key, each in choice.only_with.items())
-                raise PlanError(f"{scenario.name} has --{option} only with {needed}")
+                raise PlanError(f"{scenario.name} supports --{option} only with {needed}")
             continue
         if value is not None and value not in choice.values:
             can = " or ".join(choice.values)
-            raise PlanError(f"--{option} of {scenario.name} cannot be {value!r}: {can}")
+            raise PlanError(f"--{option} of {scenario.name} cannot be {value!r}: use {can}")
         made[option] = value or choice.values[0]
     return made
 
@@ -137,8 +137,8 @@ def story_values(
     known = systems_of(scenario, choices)
     if not known:
         raise PlanError(
-            f"{' '.join((scenario.name, *choice_words(choices)))} cannot be played: it is told on"
-            " no system"
+            f"{' '.join((scenario.name, *choice_words(choices)))} is not possible: no system"
+            " supports it"
         )
     release = as_release(system or known[0])
     told_on = _told_on(known, release)
@@ -199,27 +199,26 @@ def refuse_another_story(plan: Plan) -> None:
     modes = dict.fromkeys(way.mode for way in ways if way.is_reference == plan.is_reference)
     if plan.mode not in modes:
         needs = (
-            f"its story needs the mode {' or '.join(modes)}"
+            f"it needs the mode {' or '.join(modes)}"
             if modes
-            else "its story is not told there"
+            else "it does not support this system"
         )
         raise PlanError(
-            f"{plan.name} cannot be played on {plan.system}: {needs}"
-            f" (known to work: {', '.join(known)})"
+            f"{plan.name} cannot run on {plan.system}: {needs} (known to work: {', '.join(known)})"
         )
     told = plan_from(story_values(scenario, choices, system=plan.system))
     for key in _OF_THE_STORY:
         asked, has = getattr(plan, key), getattr(told, key)
         if asked != has:
             raise PlanError(
-                f"the plan's {key} cannot be {_words(asked)}: the story of {scenario.name} is told"
-                f" with {_words(has)}; leave it out"
+                f"the plan's {key} cannot be {_words(asked)}: the scenario {scenario.name} needs"
+                f" {_words(has)}; remove it"
             )
     rule = told.broker.get(_RULE)
     if rule is not None and plan.broker.get(_RULE) != rule:
         raise PlanError(
             f"the brokers' {_RULE} cannot be {plan.broker.get(_RULE, 'unset')}: the rule of"
-            f" {plan.name} is {rule}; choose another one by --rule"
+            f" {plan.name} is {rule}; choose another rule with --rule"
         )
 
 

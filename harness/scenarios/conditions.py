@@ -20,7 +20,7 @@ def leads(node: str, *, epoch: int | None = None) -> Condition:
 def nobody_leads() -> Condition:
     """Wait until the partition has no leader."""
     return _of_partition(
-        "nobody leads",
+        "no broker leads",
         lambda it: it.leader is None,
         lambda it: f"leader {it.leader or 'none'}, epoch {it.leader_epoch}",
     )
@@ -40,7 +40,7 @@ def registered(*nodes: str) -> Condition:
     return _of_partition(
         f"{', '.join(nodes)} registered",
         lambda it: set(nodes) <= it.registered,
-        lambda it: f"registered: {', '.join(sorted(it.registered)) or 'nobody'}",
+        lambda it: f"registered: {', '.join(sorted(it.registered)) or 'none'}",
     )
 
 
@@ -49,7 +49,7 @@ def unregistered(*nodes: str) -> Condition:
     return _of_partition(
         f"the session of {', '.join(nodes)} has ended",
         lambda it: not set(nodes) & it.registered,
-        lambda it: f"registered: {', '.join(sorted(it.registered)) or 'nobody'}",
+        lambda it: f"registered: {', '.join(sorted(it.registered)) or 'none'}",
     )
 
 
@@ -90,7 +90,7 @@ def high_watermark_on_disk(node: str, offset: int) -> Condition:
     """Wait until a node's file `replication-offset-checkpoint` has this high watermark."""
     return _of_files(
         node,
-        f"replication-offset-checkpoint of {node} says {offset}",
+        f"replication-offset-checkpoint of {node} has {offset}",
         lambda it: (it.high_watermark == offset, _number(it.high_watermark)),
     )
 
@@ -135,7 +135,9 @@ def believes(node: str, leader: str | None, *, epoch: int | None = None) -> Cond
         saw = f"leader {belief[0] or 'none'}, epoch {belief[1]}"
         return Seen(holds=belief[0] == leader and epoch in {None, belief[1]}, saw=saw)
 
-    return Condition(what=f"{node} believes that {leader or 'nobody'} leads{in_epoch}", look=look)
+    return Condition(
+        what=f"{node} believes that {leader or 'no broker'} leads{in_epoch}", look=look
+    )
 
 
 def ended(node: str) -> Condition:

@@ -115,7 +115,7 @@ class Stagehand:
             self._transaction = ScriptedTransaction(self._props, action)
             return self._transaction.begin()
         if self._transaction is None:
-            raise ScenarioError("no transaction was begun")
+            raise ScenarioError("no transaction has begun")
         if isinstance(action, EndTransaction):
             return self._transaction.end(committed=action.committed)
         said, accepted = self._transaction.arrive_late()
@@ -125,7 +125,7 @@ class Stagehand:
 
     def _produce(self, action: Produce) -> Deed:
         if self._sending is not None:
-            raise ScenarioError("the messages before these are still unanswered")
+            raise ScenarioError("the previous messages are still unanswered")
         send = partial(
             self._props.script.send,
             action.count,
@@ -161,7 +161,7 @@ def _sent(action: Produce, outcomes: Sequence[SendOutcome]) -> Deed:
         bad = next(each for each in outcomes if each.outcome is not Outcome.OK)
         raise ScenarioError(f"{bad.name} was not acknowledged: {bad.error}")
     if not action.answered and good:
-        raise ScenarioError(f"{good[0].name} was acknowledged, and should not have been")
+        raise ScenarioError(f"{good[0].name} was acknowledged, but should not have been")
     how = "together " if action.together else ""
     sent = f"sent {how}with acks={action.acks}: {names}"
     return Deed(did=f"{sent}; {_came_of(outcomes) if good else 'no acknowledgement came'}")
@@ -228,10 +228,10 @@ def _create_topics(action: CreateTopics, props: Props) -> Deed:
         props.asker.ask_for_topics(node, action.names, timeout_s=UNANSWERED_S)
     except WireError as silent:
         if action.answered:
-            raise ScenarioError(f"{node} was asked for {names}: {silent}") from silent
+            raise ScenarioError(f"{node} did not create {names}: {silent}") from silent
         return Deed(did=f"asked {node} for the topics {names}; no answer came")
     if not action.answered:
-        raise ScenarioError(f"{node} answered when it was asked for {names}, and should not have")
+        raise ScenarioError(f"{node} answered the request for {names}, but should not have")
     return Deed(did=f"asked {node} for the topics {names}, and got them")
 
 
@@ -239,10 +239,10 @@ def _order(action: ElectPreferred | ElectUnclean | Reassign, props: Props) -> De
     match action:
         case ElectPreferred():
             props.cluster.elect_preferred(props.place)
-            return Deed(did="had the preferred leader elected")
+            return Deed(did="requested the election of the preferred leader")
         case ElectUnclean():
             props.cluster.elect_unclean(props.place)
-            return Deed(did="had any live replica elected")
+            return Deed(did="requested the election of any live replica")
         case Reassign(replicas=replicas):
             props.cluster.reassign(props.place, replicas)
             return Deed(did=f"changed the assignment to {', '.join(replicas)}")
@@ -258,7 +258,7 @@ def _fault(
             did = f"killed {node}"
         case Stop(node=node, wait=wait):
             faults.stop(node, wait=wait)
-            did = f"stopped {node}" if wait else f"told {node} to stop"
+            did = f"stopped {node}" if wait else f"asked {node} to stop"
         case Start(node=node, until_back=until_back):
             faults.start(node, until_back=until_back)
             did = f"started {node}{', and it is registered' if until_back else ''}"
@@ -277,5 +277,5 @@ def _fault(
             did = f"healed the cut {name}"
         case PowerLoss(node=node):
             faults.power_loss(node, [props.place])
-            did = f"killed {node} and cut its log down to what was flushed"
+            did = f"killed {node} and truncated its log to the flushed part"
     return Deed(did=did)

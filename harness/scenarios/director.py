@@ -73,7 +73,7 @@ class Director:
             self._play(scene)
             self.look(scene)
             if scene.failed:
-                self.say(f"  here the story ends: {scene.failed}")
+                self.say(f"  the story ends at this step: {scene.failed}")
                 raise ScenarioError(
                     f'step {number} of {len(steps)}, "{step.tells}": {scene.failed}'
                 )
@@ -90,7 +90,7 @@ class Director:
 
     def _act(self, action: Action, scene: Scene) -> None:
         if self.stop.is_set():
-            raise ScenarioError("it was ended by Ctrl-C")
+            raise ScenarioError("the scenario was ended by Ctrl-C")
         deed = self.do(action)
         scene.did.append(deed.did)
         scene.answers += deed.answers
@@ -119,9 +119,11 @@ class Director:
             late = over
         scene.waited.append(_waited(condition, seen, stopwatch_s() - begun_s))
         if late is not None and self.stop.is_set():
-            raise ScenarioError(f"it was ended by Ctrl-C while waiting for {condition.what}")
+            raise ScenarioError(
+                f"the scenario was ended by Ctrl-C while waiting for {condition.what}"
+            )
         if late is not None:
-            raise ScenarioError(f"{late}; seen instead: {seen.saw}") from late
+            raise ScenarioError(f"{late}; observed instead: {seen.saw}") from late
 
 
 def _waited(condition: Condition, seen: Seen, took_s: float) -> record.Waited:

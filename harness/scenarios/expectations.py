@@ -57,7 +57,7 @@ def differences(expected: Expected, end: End) -> tuple[str, ...]:
     The result is an empty list if there is none.
     """
     if end.failed:
-        return ("the story was not told to its end",)
+        return ("the story did not reach its end",)
     found = []
     if end.valid is not expected.valid:
         found.append(f"{end.valid}, not {expected.valid}")
@@ -66,7 +66,7 @@ def differences(expected: Expected, end: End) -> tuple[str, ...]:
     if expected.lost and not _same_losses(expected.lost, end):
         lost = listed(end.lost) or "nothing"
         more = f" ({end.lost_count} in all)" if end.lost_count > len(end.lost) else ""
-        found.append(f"lost is {lost}{more}, not {listed(expected.lost)}")
+        found.append(f"the lost messages are {lost}{more}, not {listed(expected.lost)}")
     if expected.read is not None and end.read != expected.read:
         found.append(
             f"readers get {listed(end.read) or 'nothing'}, not {listed(expected.read) or 'nothing'}"

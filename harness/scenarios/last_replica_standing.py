@@ -57,7 +57,7 @@ def _session_ended(node: str) -> Condition:
     return logged(
         CONTROLLER,
         rf"[Ff]encing broker {number}\b",
-        what=f"{CONTROLLER} has fenced {node}, whose session is over",
+        what=f"{CONTROLLER} has fenced {node}, whose session has ended",
     )
 
 

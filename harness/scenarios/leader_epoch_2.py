@@ -136,8 +136,8 @@ def _until_both_are_back(plan: Plan) -> tuple[Step, ...]:
                 *epochs(plan, rule, B, are=((0, 0), (_of_b(plan), 1))),
                 AskEpochEnd(node=B, epoch=_of_a(plan)),
             ),
-            why="B was asked here what A will have to know: where A's last epoch,"
-            f" {_of_a(plan)}, ends at B.",
+            why=f"Here the story asked B, in A's place, where A's last epoch, {_of_a(plan)}, ends"
+            " in B's log.",
         ),
         Step(
             _RETURN_OF_A[taught(rule)],

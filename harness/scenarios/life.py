@@ -221,7 +221,7 @@ class ScriptedLife:
         return Snapshot(
             faults=tuple(f"{node} is {state}" for node, state in states.items() if state != "up"),
             leaders=tuple(
-                f"{topic}-{partition}: {state.leader or 'nobody'} (epoch {state.leader_epoch})"
+                f"{topic}-{partition}: {state.leader or 'no leader'} (epoch {state.leader_epoch})"
                 for (topic, partition), state in sorted(observer.latest().partitions.items())
             ),
         )

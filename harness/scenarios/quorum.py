@@ -43,7 +43,7 @@ def follows(node: str, leader: str, *, epoch: int) -> Condition:
         saw = f"leader {state.leader or 'none'}, epoch {state.epoch}"
         return Seen(holds=(state.leader, state.epoch) == (leader, epoch), saw=saw)
 
-    return Condition(what=f"quorum-state of {node} says: leader {leader}, epoch {epoch}", look=look)
+    return Condition(what=f"quorum-state of {node} has leader {leader}, epoch {epoch}", look=look)
 
 
 def voted(node: str, candidate: str, *, epoch: int) -> Condition:
@@ -53,7 +53,7 @@ def voted(node: str, candidate: str, *, epoch: int) -> Condition:
         state = sight.quorum_file(node)
         if state is None:
             return Seen(holds=False, saw="no quorum-state")
-        saw = f"voted for {state.voted_for or 'nobody'} in epoch {state.epoch}"
+        saw = f"voted for {state.voted_for or 'no candidate'} in epoch {state.epoch}"
         return Seen(holds=(state.voted_for, state.epoch) == (candidate, epoch), saw=saw)
 
     return Condition(what=f"{node} has voted for {candidate} in epoch {epoch}", look=look)
@@ -69,7 +69,7 @@ def leads_quorum(asked: str, leader: str, *, epoch: int) -> Condition:
         saw = f"leader {state.leader or 'none'}, epoch {state.epoch}"
         return Seen(holds=(state.leader, state.epoch) == (leader, epoch), saw=saw)
 
-    return Condition(what=f"{asked} is told: {leader} leads in epoch {epoch}", look=look)
+    return Condition(what=f"{asked} gets the answer: {leader} leads in epoch {epoch}", look=look)
 
 
 def longer(node: str, than: str, *, by: int) -> Condition:
@@ -82,7 +82,7 @@ def longer(node: str, than: str, *, by: int) -> Condition:
         saw = f"{node} ends at {one.log_end}, {than} at {other.log_end}"
         return Seen(holds=one.log_end >= other.log_end + by, saw=saw)
 
-    what = f"the metadata log of {node} goes at least {by} records beyond that of {than}"
+    what = f"the metadata log of {node} is at least {by} records longer than that of {than}"
     return Condition(what=what, look=look)
 
 

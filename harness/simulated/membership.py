@@ -379,7 +379,7 @@ class Membership:
             self._ask(question, left, LEAVE_NS)
 
     def _ask(self, message: object, taker: Taker, limit_ns: int = ANSWERED_NS) -> None:
-        assert self._coordinator is not None, "it was looked for"
+        assert self._coordinator is not None, "the coordinator is known by then"
         self._out.append(self._questions.ask(self._coordinator, message, taker, limit_ns))
 
 

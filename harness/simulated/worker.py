@@ -153,7 +153,7 @@ class SimulatedWorker:
 
     def obituary(self) -> str:
         """Return a sentence on the worker's end. An error ends the whole simulation before."""
-        return f"worker {self.number} ended by itself"
+        return f"worker {self.number} exited by itself"
 
     def exit_code(self) -> None:
         """Return None, because the worker has no process."""

@@ -152,7 +152,7 @@ def _write_anew(paths: RunPaths) -> None:
     try:
         write_report(paths)
     except StoreError as failed:
-        print(f"the page of {paths.run_id} is as it was: {failed}", file=sys.stderr)  # noqa: T201 - the judge's log
+        print(f"the page of {paths.run_id} was not updated: {failed}", file=sys.stderr)  # noqa: T201 - the judge's log
 
 
 def _conclude(paths: RunPaths, verdict: Verdict | None) -> None:

@@ -152,10 +152,10 @@ class Conductor:
             return "the night was not resumed"
         left_s = self.deadline - unix_s()
         if left_s <= 0:
-            return "the budget was spent before its turn"
+            return "the budget was used up before its turn"
         needs_s = estimate_s(self.state, item)
         return (
-            f"{duration(round(left_s))} of the budget were left, and it takes about"
+            f"{duration(round(left_s))} of the budget were left, but the entry needs about"
             f" {duration(round(needs_s))}"
         )
 
@@ -224,7 +224,7 @@ class Conductor:
         planned = item.planned
         try:
             plan = self.source.plan(planned)
-            sentence = "the suite of this night has no such entry for this version of Logquake"
+            sentence = "this night's suite has no such entry in this version of Logquake"
         except PlanError as refused:
             plan, sentence = None, str(refused)
         if plan is None:  # Another version of Logquake began the night.
@@ -286,7 +286,7 @@ class Conductor:
             )
         if self._deaths[event.item] >= MAX_DEATHS:
             why = event.healed[0] if event.healed else "its process ended"
-            sentence = f"it could not be played: {why}; see {self.folder.log}"
+            sentence = f"the entry could not run: {why}; see {self.folder.log}"
             self.write(Unplayed(item=event.item, sentence=sentence, run_id=event.run_id))
 
     def _judged(self, event: WasJudged) -> None:

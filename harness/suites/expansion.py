@@ -89,9 +89,9 @@ def suite_named(path: Path) -> Suite:
             if beyond := reaching(plan):
                 key, value = next(iter(beyond.items()))
                 raise SuiteError(
-                    f"the suite {path} can be a stranger's, and by the {key} {value} its entry"
-                    f" {name} reaches beyond the run. If you mean that, make the file yours"
-                    " (chown), and writable by you only (chmod go-w)"
+                    f"another user may have written the suite {path}, and the {key} {value} of"
+                    f" its entry {name} reaches beyond the run. To allow this, make the file"
+                    " yours (chown), and writable only by you (chmod go-w)"
                 )
     return suite
 
@@ -137,8 +137,8 @@ def entries_of(suite: Suite) -> tuple[Entry, ...]:
     """
     if suite.hunt is not None:
         raise SuiteError(
-            f"{suite.name} is a hunt and has no entries; see what it draws from with: logquake hunt"
-            " FILE --dry-run"
+            f"{suite.name} is a hunt and has no entries; to see its possible settings, type:"
+            " logquake hunt FILE --dry-run"
         )
     kept = [each for each in _all(suite) if not _excluded(each, suite)]
     if not kept:
@@ -147,7 +147,7 @@ def entries_of(suite: Suite) -> tuple[Entry, ...]:
     names = [each.name for each in weighed]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise SuiteError(f"the suite {suite.name} has two entries called {twice}")
+        raise SuiteError(f"the suite {suite.name} has two entries with the name {twice}")
     for each in weighed:
         each.plan(0)  # Raises errors before the night, not during it.
     return weighed

@@ -156,7 +156,7 @@ class LeftOut(_Line):
 
     event: Literal["left-out"] = "left-out"
     item: int
-    sentence: str = "the budget was spent before its turn"
+    sentence: str = "the budget was used up before its turn"
     """Why the run is not played."""
 
 

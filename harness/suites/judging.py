@@ -186,7 +186,7 @@ class Judge:
 
     def _again(self) -> None:
         """Give up a run that has killed the judge too often; restart the judge for the others."""
-        why = self._why or f"the process that judges ended; see {self.folder / 'judge.log'}"
+        why = self._why or f"the judge's process exited; see {self.folder / 'judge.log'}"
         first = next(iter(self._waiting), None)
         if first is None:
             return

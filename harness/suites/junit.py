@@ -102,17 +102,17 @@ def _told(
 def _lines(item: Item) -> list[str]:
     lines = [f"run {item.run_id}", f"seed {item.planned.seed}"]
     if item.judged is not None and item.tone == ALLOWED:
-        lines.append(item.judged.reason or "valid: what was found is allowed")
-    lines += [f"{each} was cut short, and played anew" for each in item.cut_short]
-    lines += [f"left behind by {each}; see: logquake heal" for each in item.left]
-    lines += [f"not played to its end: {item.sentence}"] if item.sentence else []
+        lines.append(item.judged.reason or "valid: all anomalies that were found are allowed")
+    lines += [f"{each} was interrupted and rerun" for each in item.cut_short]
+    lines += [f"not undone: {each}; see: logquake heal" for each in item.left]
+    lines += [f"did not reach its end: {item.sentence}"] if item.sentence else []
     return lines
 
 
 def _why_not(item: Item, state: NightState) -> str:
     if item.phase is Phase.LEFT_OUT:
         return inert(item.sentence)
-    return state.stopped or f"the night is not over: {item.phase.value}"
+    return state.stopped or f"the night has not ended: {item.phase.value}"
 
 
 def _failed(item: Item) -> bool:

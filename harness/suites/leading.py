@@ -128,7 +128,7 @@ def opened(
     try:
         last = _unfinished(store, suite.name)
         if mode is Resumption.RESUME and last is None:
-            raise StoreError(f"no night of {suite.name} was left unfinished in {store}")
+            raise StoreError(f"{store} has no unfinished night of {suite.name}")
         if last is not None and _goes_on(last.state(), mode):
             _refuse_another(last, suite)
             yield _resumed(last, store, mode, before)
@@ -165,9 +165,9 @@ def _refuse_another(folder: NightFolder, asked: Suite) -> None:
         return
     if others := differences(load_suite(folder.suite), asked):
         raise SuiteError(
-            f"the part {folder.night} of {asked.name} is not over, and began otherwise:"
-            f" {'; '.join(others)}. Go on with its values ({folder.suite}), begin another part with"
-            " --new, or another hunt with --name"
+            f"the part {folder.night} of {asked.name} is unfinished and began with other values:"
+            f" {'; '.join(others)}. Continue with its values ({folder.suite}), start another part"
+            " with --new, or start another hunt with --name"
         )
 
 
@@ -237,7 +237,7 @@ def _wind_up(folder: NightFolder, store: Path, suite: Suite) -> str:
     _go_on(lead)
     state = lead.play()
     said = post(state, causes_until(store, begun.name, folder)) if state.ended else ""
-    return said and f"the night {folder.night}, which was not finished: {said}"
+    return said and f"the unfinished night {folder.night}: {said}"
 
 
 def _resumed(folder: NightFolder, store: Path, mode: Resumption, before: Sequence[Path]) -> Lead:
@@ -268,7 +268,7 @@ def _lead(
     resumed: bool = False,
 ) -> Lead:
     if not entries and suite.hunt is None:
-        raise SuiteError(f"no entry of {suite.name} was asked for")
+        raise SuiteError(f"no entry of {suite.name} was selected")
     plans = [each.plan(0) for each in entries] or plans_of(suite).values()
     conductor = Conductor(
         suite=suite,
@@ -305,12 +305,13 @@ def _cut_short(state: NightState, store: Path) -> list[CutShort]:
 def _cut(store: Path, run_id: str, *, item: int) -> CutShort:
     paths = RunPaths(store / run_id)
     if not paths.root.is_dir():
-        return CutShort(item=item, run_id=run_id, healed=("its folder is gone",))
+        return CutShort(item=item, run_id=run_id, healed=("its folder was deleted",))
     try:
         wait_until(lambda: not is_alive(paths), timeout_s=DEAD_TIMEOUT_S, what="its end")
     except WaitTimeoutError as alive:
         raise SuiteError(
-            f"{run_id} still runs, though its night died: end it, or type: logquake heal"
+            f"{run_id} is still running, although its night's process has died: end it, or type:"
+            " logquake heal"
         ) from alive
     try:
         refuse_unless_own(paths)
@@ -357,4 +358,6 @@ def _fresh_folder(store: Path, suite: str) -> NightFolder:
         except FileExistsError:
             continue
         return NightFolder(root=root)
-    raise StoreError(f"{suite_folder(store, suite)} has a hundred nights of this second")
+    raise StoreError(
+        f"{suite_folder(store, suite)} already has a hundred nights with this start time"
+    )

@@ -121,7 +121,7 @@ class SuiteLock:
             pid = os.pread(self._handle, _PID_BYTES, 0).decode("ascii", "replace").strip()
             os.close(self._handle)
             raise StoreError(
-                f"the suite {suite} is being played in {store} (by process {pid or '?'}); see:"
+                f"the suite {suite} is already running in {store} (process {pid or '?'}); see:"
                 " logquake suite status"
             ) from held
         os.ftruncate(self._handle, 0)

@@ -62,7 +62,7 @@ def _begin(paths: RunPaths, night: Night) -> None:
     if answer != GO:
         # The next leader may have searched for this night's runs before this folder existed.
         note_cut_short(paths, at_ns=0)
-        sys.exit("the night has no leader any more")
+        sys.exit("the night's leading process has ended")
     die_with_parent()
 
 

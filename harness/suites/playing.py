@@ -176,7 +176,7 @@ class Play:
         if "refused" in last:
             return WasRefused(item=item, sentence=str(last["refused"]))
         healed = heal(self.store, self._run_id) if self._run_id else Healed()
-        how = f"its process ended with status {status}"
+        how = f"its process exited with status {status}"
         return Died(item=item, run_id=self._run_id, healed=(how, *healed.done), left=healed.failed)
 
 
@@ -188,5 +188,5 @@ def heal(store: Path, run_id: str) -> Healed:
 
 def note_cut_short(paths: RunPaths, *, at_ns: int) -> None:
     """Record in a run's milestones that it died with its night, and will never get a verdict."""
-    detail = {"kind": CUT_SHORT, "sentence": "it died with its night, and was played anew"}
+    detail = {"kind": CUT_SHORT, "sentence": "the run died with its night and was rerun"}
     note(paths, Milestone(name="failed", at_ns=at_ns, detail=detail))

@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if any(getattr(config.option, name, None) for name in ("numprocesses", "tx")):
         raise pytest.UsageError(
-            "--logquake plays several runs at once by itself: leave pytest-xdist's -n out"
+            "--logquake already runs several entries at once: remove pytest-xdist's -n"
         )
     for suite in suites:
         if not Path(suite).is_file():

@@ -21,8 +21,8 @@ from results.wording.amounts import duration
 from results.wording.plural import many
 
 BY_DEFAULT = (
-    "default: start, recovery, final reads, stop and judging as measured on 2 cores, beside warm-up"
-    " and main phase"
+    "default: warm-up and main phase, plus start, recovery, final reads, stop and judging as"
+    " measured on 2 cores"
 )
 
 
@@ -54,12 +54,14 @@ def print_preview(suite: Suite, store: Path, console: Console) -> None:
     needs_s = sum(each.takes_s for each in takes) / at_once
     console.print(
         f"{many(len(entries), 'entry', 'entries')}, {at_once} at once: about {duration(needs_s)}"
-        f" without repeats, the budget is {duration(suite.budget)}"
+        f" without reruns; the budget is {duration(suite.budget)}"
     )
     if not all(each.measured for each in takes):
         console.print(BY_DEFAULT, soft_wrap=True)
     if needs_s > suite.budget:
-        console.print("entries that do not fit are left out tonight, and come first the next night")
+        console.print(
+            "entries that do not fit are left out tonight and run first in the next night"
+        )
     for sentence in left_out(suite, entries, plans):
         console.print(sentence, markup=False, soft_wrap=True)
 
@@ -77,7 +79,7 @@ def left_out(suite: Suite, entries: list[Entry], plans: list[Plan]) -> Iterator[
     """
     if count := excluded(suite):
         what = "combination" if count == 1 else "combinations"
-        yield f"[[exclude]] leaves out {count} {what} of the axes"
+        yield f"[[exclude]] removes {count} {what} of the axes"
     reasons: dict[str, list[str]] = {}
     for entry, plan in zip(entries, plans, strict=True):
         for sentence in _dropped(plan):
@@ -92,4 +94,4 @@ def _dropped(plan: Plan) -> tuple[str, ...]:
     try:
         return dealt(plan).schedule.dropped
     except (UserError, PlanError) as refused:
-        return (f"it cannot be played here: {refused}",)
+        return (f"it cannot run on this machine: {refused}",)

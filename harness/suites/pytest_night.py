@@ -121,7 +121,7 @@ class PytestNight:
             if cause.tonight and cause.valid == Validity.INVALID:
                 when = "new tonight" if cause.new else f"seen since {cause.nights[0]}"
                 lines.append(
-                    f"{when}: {inert(cause.sentence)} ({cause.key}); repeats: {cause.repeats.words}"
+                    f"{when}: {inert(cause.sentence)} ({cause.key}); reruns: {cause.repeats.words}"
                 )
         if self._lead.conductor.state.ended and (said := post(folder.state(), causes)):
             lines.append(said)
@@ -133,7 +133,7 @@ class PytestNight:
             if item.entry == entry:
                 return item
         raise EntryFailed(
-            "the night that goes on has no such entry; begin another one: --logquake-new"
+            "the resumed night has no such entry; start a new night with --logquake-new"
         )
 
     def _play(self) -> None:
@@ -159,7 +159,9 @@ def outcome_of(item: Item) -> Outcome:
         properties.append(("logquake_run", item.run_id))
     if item.outcome is None:
         if item.phase is not Phase.LEFT_OUT:
-            return Outcome(failure="it has no verdict: the night was ended before it")
+            return Outcome(
+                failure=("the entry has no verdict, because the night was ended before it")
+            )
         return Outcome(skipped=item.sentence)
     return Outcome(failure=_failure(item), properties=tuple(properties))
 

@@ -142,7 +142,7 @@ def uncounted(state: NightState, key: str) -> list[str]:
         those = [each for each in repeats if each.planned.why is why]
         reasons = Counter(reason for each in those if (reason := _missing(each, state, key)))
         said += [
-            f"{count} of {len(those)} repeats with {seeds} {reason}"
+            f"{count} of {len(those)} reruns with {seeds} {reason}"
             for reason, count in reasons.items()
         ]
     return said
@@ -151,20 +151,20 @@ def uncounted(state: NightState, key: str) -> list[str]:
 def _never(items: Iterable[Item]) -> str:
     """Return why a failure got no rerun."""
     if all(each.repeated for each in items):
-        return "it was not repeated: only a repeat of another failure had it"
-    return "it was not repeated: the suite's [repeat] asks for no repeat of it"
+        return "the failure was not rerun: only a rerun of another failure had it"
+    return "the failure was not rerun: the suite's [repeat] requests no rerun of it"
 
 
 def _missing(item: Item, state: NightState, key: str) -> str:
     """Return why a rerun does not count; an empty string if it counts."""
     match item.phase:
         case Phase.JUDGED:
-            return "" if counts(_trial(item), key) else "came to no verdict"
+            return "" if counts(_trial(item), key) else "got no verdict"
         case Phase.UNPLAYED:
-            return f"could not be played: {item.sentence}"
+            return f"could not run: {item.sentence}"
         case Phase.LEFT_OUT:
-            return f"were not played: {item.sentence}"
+            return f"did not run: {item.sentence}"
         case Phase.WAITING:
-            return f"were not played: {state.stopped or 'the night is not over'}"
+            return f"did not run: {state.stopped or 'the night has not ended'}"
         case Phase.UNDER_WAY | Phase.PLAYED:
-            return "are not over"
+            return "have not ended"

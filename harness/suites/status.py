@@ -26,7 +26,7 @@ from results.wording.inert import inert
 
 RECENT = 8
 DAY_S = 86_400.0
-KILLED = "the process that led the night was killed"
+KILLED = "the night's leading process was killed"
 _BAR: Any = {"width": 60, "complete_style": "cyan", "finished_style": "cyan"}
 
 

@@ -175,7 +175,7 @@ class Hunt(Table):
     @classmethod
     def _known(cls, families: tuple[str, ...]) -> tuple[str, ...]:
         if unknown := sorted({*families} - {*NEMESIS_KINDS, ALL}):
-            raise ValueError(f"there is no family {unknown[0]!r} of faults")
+            raise ValueError(f"the fault family {unknown[0]!r} does not exist")
         return families
 
     @field_validator("clients")
@@ -189,13 +189,13 @@ class Hunt(Table):
     @classmethod
     def _of_the_registry(cls, workloads: tuple[str, ...]) -> tuple[str, ...]:
         if unknown := sorted({*workloads} - {*WORKLOADS}):
-            raise ValueError(f"{unknown[0]!r} is none of {', '.join(WORKLOADS)}")
+            raise ValueError(f"{unknown[0]!r} does not exist; use one of {', '.join(WORKLOADS)}")
         return workloads
 
     @model_validator(mode="after")
     def _controls_of_systems(self) -> "Hunt":
         if strange := sorted(self.controls.keys() - {*self.systems}):
-            raise ValueError(f"controls: {strange[0]} is none of the systems")
+            raise ValueError(f"controls: {strange[0]} is not one of the systems")
         if same := [system for system, control in self.controls.items() if system == control]:
             raise ValueError(f"controls: {same[0]} cannot be its own control")
         return self
@@ -235,14 +235,14 @@ class Suite(Table):
     @classmethod
     def _at_least_one(cls, value: int | str) -> int | str:
         if isinstance(value, int) and not 1 <= value <= 256:  # noqa: PLR2004 - a bound of sense
-            raise ValueError('it is a number from 1 to 256, or "auto"')
+            raise ValueError('use a number from 1 to 256, or "auto"')
         return value
 
     @model_validator(mode="after")
     def _consistent(self) -> "Suite":
         if self.hunt and (self.axes or self.entries or self.exclude or self.weights):
             raise ValueError(
-                "hunt: a hunt draws what it plays; leave out axes, entries, exclude and weights"
+                "hunt: a hunt chooses its runs at random; remove axes, entries, exclude and weights"
             )
         for name in self.axes.configurations if self.axes else ():
             if name != DEFAULT and name not in self.configurations:
@@ -251,7 +251,7 @@ class Suite(Table):
         names = [each.name for each in self.entries]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise ValueError(f"entries: two of them are called {twice!r}")
+            raise ValueError(f"entries: two of them have the name {twice!r}")
         return self
 
 
@@ -263,7 +263,7 @@ def seconds_of(text: str) -> float:
     """
     found = _PERIOD.fullmatch(text.strip())
     if found is None or not any(found.groups()):
-        raise ValueError("write it as 30m, 8h, or 1h30m")
+        raise ValueError("write a time such as 30m, 8h or 1h30m")
     numbers = zip(found.groups(), ("h", "m", "s"), strict=True)
     return float(sum(int(number or 0) * _UNITS_S[unit] for number, unit in numbers))
 
@@ -294,7 +294,7 @@ def parse_suite(text: str, path: Path) -> Suite:
     try:
         values = tomllib.loads(text)
     except (ValueError, RecursionError) as malformed:
-        raise SuiteError(f"the suite {path} is not TOML: {malformed}") from malformed
+        raise SuiteError(f"the suite {path} is not valid TOML: {malformed}") from malformed
     return suite_from(values, f"the suite {path}")
 
 
@@ -321,9 +321,9 @@ def dump_suite(suite: Suite) -> str:
 
 def _some_seeds(seeds: int | tuple[int, ...]) -> int | tuple[int, ...]:
     if isinstance(seeds, int) and not 1 <= seeds <= 10_000:  # noqa: PLR2004 - a bound of sense
-        raise ValueError("there is at least one, and 10000 at most")
+        raise ValueError("use a number from 1 to 10000")
     if isinstance(seeds, tuple) and (not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds)):
-        raise ValueError("name at least one, each once, and none below 0")
+        raise ValueError("name one or more seeds, each once, and none below 0")
     return seeds
 
 

@@ -76,7 +76,9 @@ def _headline(state: NightState) -> str:
     repeats = sum(each.repeated and each.judged is not None for each in state.items.values())
     more = f"; {many(repeats, 'repeat')}" if repeats else ""
     over = (
-        "" if state.ended else f" {_text((state.stopped or 'the night is not over').capitalize())}."
+        ""
+        if state.ended
+        else f" {_text((state.stopped or 'the night has not ended').capitalize())}."
     )
     return f"**{', '.join(told) or 'nothing was planned'}**{more}.{over}"
 
@@ -88,7 +90,7 @@ def _section(title: str, causes: Sequence[Cause], state: NightState) -> list[str
     for cause in causes:
         lines += [f"### {_text(cause.sentence)}", ""]
         lines += [f"- signature `{cause.key}`, {_times(cause)}"]
-        lines += [f"- repeats: {cause.repeats.words}. {RANGE}"]
+        lines += [f"- reruns: {cause.repeats.words}. {RANGE}"]
         lines += [f"- {_text(each)}" for each in uncounted(state, cause.key)]
         lines += [_run_line(item) for item in cause.tonight if not item.repeated]
         lines += [_run_line(item) for item in cause.tonight if item.repeated]
@@ -183,16 +185,16 @@ def _figures(state: NightState) -> list[str]:
     lines += [f"- {state.active_s / 60:.1f} of {state.budget_s / 60:.1f} minutes were used"]
     if share is not None:
         at_once = f"{main_s / state.active_s:.2f} at once on average over the night"
-        beyond = f"time beyond them, in which no run was in its main phase: {share:.0%}"
+        beyond = f"time without a main phase of any run: {share:.0%}"
         lines += [f"- main phases: {main_s:.0f} s in all, {at_once}; {beyond} of the night"]
     if len(state.spans) > 1:
         resumed, were = many(len(state.spans) - 1, "time"), "was" if cut == 1 else "were"
-        lines += [f"- resumed {resumed}; {many(cut, 'run')} {were} cut short by that"]
+        lines += [f"- resumed {resumed}; {many(cut, 'run')} {were} interrupted by that"]
     for item in state.items.values():
-        lines += [f"- left behind by {_text(each)}; see: logquake heal" for each in item.left]
+        lines += [f"- not undone: {_text(each)}; see: logquake heal" for each in item.left]
     if state.dropped:
         were = "was" if len(state.dropped) == 1 else "were"
-        lines += [f"- {many(len(state.dropped), 'old run')} {were} dropped"]
+        lines += [f"- {many(len(state.dropped), 'old run')} {were} deleted"]
     return lines
 
 

@@ -69,7 +69,7 @@ def post(state: NightState, causes: Sequence[Cause]) -> str:
             status = answer.status_code
     except (requests.RequestException, ValueError) as failed:
         # The error's text would show the secret address.
-        return f"the webhook could not be told: {type(failed).__name__}"
+        return f"the webhook could not be called: {type(failed).__name__}"
     if status >= _REFUSED_FROM:
         return f"the webhook refused the message: status {status}"
-    return "the webhook was told"
+    return "the webhook was called"

@@ -110,18 +110,19 @@ def write_bundle(
 
 def _bundled(paths: RunPaths, *, with_nodes: bool, with_logs: bool) -> Contents:
     if is_alive(paths):
-        raise StoreError(f"{paths.run_id} is still under way: wait for its end, or stop it")
+        raise StoreError(f"{paths.run_id} is still running: wait for its end, or stop it")
     judged = paths.verdict.exists() and (paths.record / "ingest.json").exists()
     if not judged and not with_nodes:
         raise StoreError(
-            f"{paths.run_id} was never judged, so its tables are not there: `logquake check` it"
-            " first, or take the live streams and the nodes' files along (--with-nodes)"
+            f"{paths.run_id} was never judged, so it has no tables: run `logquake check` first,"
+            " or include the live streams and the nodes' files (--with-nodes)"
         )
     contents = contents_of(paths, with_nodes=with_nodes, with_logs=with_logs)
     if contents.size_bytes > MAX_BYTES:
         raise StoreError(
-            f"{paths.run_id} has files of {contents.size_bytes:,} bytes, and a bundle may hold"
-            f" {MAX_BYTES:,}; leave the nodes' files out, or remove what is no run's"
+            f"{paths.run_id} has files of {contents.size_bytes:,} bytes, but a bundle may have at"
+            f" most {MAX_BYTES:,}; omit the nodes' files, or remove files that do not belong to"
+            " the run"
         )
     return contents
 
@@ -203,7 +204,7 @@ def read_bundle(file: Path, store: Store) -> RunPaths:
             manifest = _unpack(cast("BinaryIO", unpacked), temporary, os.fstat(packed.fileno()))
             return _settle(temporary, store.root / manifest.run_id)
     except _BROKEN as broken:
-        raise StoreError(f"{file} is no bundle, or a damaged one: {broken}") from broken
+        raise StoreError(f"{file} is not a bundle, or is damaged: {broken}") from broken
     except OSError as refused:
         raise store_error(Path(refused.filename or file), refused) from refused
 
@@ -215,8 +216,8 @@ def _settle(folder: Path, target: Path) -> RunPaths:
         target.mkdir()
     except FileExistsError as there:
         raise StoreError(
-            f"the store has a run {RunPaths(target).run_id} already, and it stays as it is: take"
-            " the bundle into another one with --store"
+            f"the store already has a run {RunPaths(target).run_id}, which was not changed:"
+            " import the bundle into another store with --store"
         ) from there
     folder.chmod(0o755)
     folder.replace(target)  # Replaces the empty folder atomically.
@@ -235,14 +236,14 @@ def _unpack(file: BinaryIO, folder: Path, packed: os.stat_result) -> Manifest:
                 continue
             left, files = left - member.size, files + 1
             if left < 0 or files > manifest.files:
-                raise StoreError("the bundle is refused: it holds more than it announced")
+                raise StoreError("the bundle is refused: it has more data than it announced")
             _copy(archive, member, folder / path)
     if left or files != manifest.files:
-        raise StoreError("the bundle is damaged: it holds less than it announced")
+        raise StoreError("the bundle is damaged: it has less data than it announced")
     if len(file.read(_CHUNK)) == _CHUNK:  # Read to the end, where gzip checks its checksum.
-        raise StoreError("the bundle is refused: something follows its end")
+        raise StoreError("the bundle is refused: it has data after its end")
     if not (folder / "plan.toml").is_file():
-        raise StoreError("the bundle is refused: there is no plan.toml in it")
+        raise StoreError("the bundle is refused: it has no plan.toml")
     return manifest
 
 
@@ -260,7 +261,7 @@ def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 def _manifest(archive: tarfile.TarFile, folder: Path) -> Manifest:
     first = archive.next()
     if first is None or PurePosixPath(first.name).name != MANIFEST:
-        raise StoreError("this is no bundle of Logquake: its first member is not bundle.json")
+        raise StoreError("this is not a Logquake bundle: its first member is not bundle.json")
     if not first.isreg() or first.size > _MANIFEST_BYTES:
         raise StoreError("the bundle is refused: its bundle.json is too large")
     source = archive.extractfile(first)
@@ -269,11 +270,11 @@ def _manifest(archive: tarfile.TarFile, folder: Path) -> Manifest:
     try:
         manifest = Manifest.model_validate_json(text)
     except ValidationError as wrong:
-        raise StoreError(f"the bundle is refused: its bundle.json is not one: {wrong}") from wrong
+        raise StoreError(f"the bundle is refused: its bundle.json is not valid: {wrong}") from wrong
     if manifest.schema_version > SCHEMA_VERSION:
         raise StoreError(
-            f"the bundle has records of version {manifest.schema_version}, and this Logquake knows"
-            f" version {SCHEMA_VERSION}: take a newer one"
+            f"the bundle has records of version {manifest.schema_version}, but this Logquake"
+            f" supports version {SCHEMA_VERSION}: install a newer Logquake"
         )
     parts = manifest.run_id.split("/")
     if len(parts) != 2 or not all(map(_NAME.fullmatch, parts)) or parts[0] == LATEST:  # noqa: PLR2004 - <name>/<time>-<seed>
@@ -286,13 +287,14 @@ def _check_size(manifest: Manifest, packed: int, folder: Path) -> None:
     """Raise an error if a bundle is too large for the disk or for its compressed size."""
     if manifest.size_bytes > max(_ALWAYS_FINE, _EXPANDS * packed):
         raise StoreError(
-            f"the bundle is refused: {packed:,} bytes would become {manifest.size_bytes:,}"
+            f"the bundle is refused: its {packed:,} bytes would unpack to {manifest.size_bytes:,}"
+            " bytes"
         )
     free = shutil.disk_usage(folder).free
     if manifest.size_bytes >= free:
         raise StoreError(
-            f"the bundle holds {manifest.size_bytes:,} bytes, and only {free:,} are free here:"
-            " free some space, or choose another disk with --store"
+            f"the bundle needs {manifest.size_bytes:,} bytes, but the disk has only {free:,} free"
+            " bytes: free some space, or choose another disk with --store"
         )
 
 
@@ -302,7 +304,7 @@ def _inside(member: tarfile.TarInfo, root: PurePosixPath) -> PurePosixPath:
     below = PurePosixPath(*path.parts[2:])
     known = is_folder(below) if member.isdir() else belongs(below)
     if path.parts[:2] != root.parts or not known:
-        raise StoreError(f"the bundle is refused: {member.name!r} is no file of a run")
+        raise StoreError(f"the bundle is refused: {member.name!r} is not a file of a run")
     return below
 
 
@@ -313,6 +315,6 @@ def _copy(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> No
     try:
         file = target.open("xb")
     except FileExistsError as twice:
-        raise StoreError(f"the bundle is refused: it has {member.name!r} twice") from twice
+        raise StoreError(f"the bundle is refused: it contains {member.name!r} twice") from twice
     with file, contextlib.closing(source):
         shutil.copyfileobj(source, file, _CHUNK)

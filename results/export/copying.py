@@ -35,8 +35,9 @@ def copy_plain(paths: RunPaths, folder: Path) -> RunPaths:
     held = sum((paths.root / each).stat().st_blocks * _BLOCK_BYTES for each in contents.files)
     if held > (free := shutil.disk_usage(folder).free):
         raise StoreError(
-            f"the run is not yours, so a copy is judged: it takes {held:,} bytes, and"
-            f" {folder.parent} has room for {free:,}; set TMPDIR to a folder that has"
+            f"the run belongs to another user, so Logquake judges a copy. The copy needs {held:,}"
+            f" bytes, but {folder.parent} has only {free:,} free; set TMPDIR to a folder with"
+            " more free space"
         )
     try:
         for below in contents.folders:

@@ -101,7 +101,7 @@ def edn(value: object) -> str:
             pairs = (f"{edn(key)} {edn(each)}" for key, each in value.items())
             text = f"{{{', '.join(pairs)}}}"
         case _:
-            raise TypeError(f"there is no EDN for {value!r}")
+            raise TypeError(f"{value!r} has no EDN form")
     return text
 
 

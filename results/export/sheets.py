@@ -80,7 +80,7 @@ def _rows(paths: RunPaths, name: str) -> Iterator[pa.Table]:
                 yield part.select(TABLES[name].names).cast(TABLES[name])
     except (OSError, ValueError, pa.ArrowException) as damaged:
         raise StoreError(
-            f"the table {path} cannot be read ({damaged}); `logquake check` makes it again"
+            f"the table {path} cannot be read ({damaged}); recreate it with `logquake check`"
         ) from damaged
 
 

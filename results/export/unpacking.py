@@ -58,7 +58,7 @@ def _made(store: Path) -> tuple[Path, int]:
             if _locked(handle, without_locks=True) and folder.is_dir():
                 return folder, handle
             os.close(handle)
-    raise OSError(errno.EBUSY, "folders vanish as soon as they are made", str(store))
+    raise OSError(errno.EBUSY, "another process deletes each new folder at once", str(store))
 
 
 def _locked(handle: int, *, without_locks: bool = False) -> bool:

@@ -95,7 +95,7 @@ def remove(path: Path) -> None:
 
 def _opened(path: Path) -> sqlite3.Connection:
     if not all(_is_ours(path.with_name(path.name + suffix)) for suffix in _BESIDE):
-        raise sqlite3.OperationalError("it is no file of ours")
+        raise sqlite3.OperationalError("the file does not belong to this user")
     connection = _connection(path)
     try:
         return _prepared(connection)

@@ -232,7 +232,7 @@ def _witness(verdict: Verdict, head: Headline, story: Story | None) -> str:
     if verdict.valid is Validity.VALID and story and story.as_expected is False:
         return said("; ".join(story.differs))
     if verdict.valid is Validity.UNKNOWN:
-        return said(heaviest_reason(verdict) or "no reason was given")
+        return said(heaviest_reason(verdict) or "no reason was recorded")
     return said(head.witness.sentence) if head.witness else ""
 
 
@@ -286,7 +286,9 @@ def _verdict(paths: RunPaths, troubles: list[str]) -> Verdict | None:
         troubles.append(str(trouble))
         return None
     except RecursionError:
-        troubles.append(f"the verdict {paths.verdict} cannot be read: it is nested too deep")
+        troubles.append(
+            f"the verdict {paths.verdict} cannot be read: its values are nested too deeply"
+        )
         return None
 
 

@@ -16,10 +16,10 @@ _NODES = ("node", "nodes")
 _EPOCHS = ("leader_epoch_then", "announced_epoch", "later_epoch", "leader_epoch", "epoch")
 _CLASSES = {
     "": "No promise was broken.",
-    "safety": "Safety: something happened that must never happen, however long one waits.",
-    "liveness": "Liveness: something that had to happen within the plan's budget did not.",
-    "harness": "Harness: the run itself fell short, so nothing is proved about the system.",
-    "unknown": "Unknown: what was recorded does not suffice to tell whether a promise was broken.",
+    "safety": "Safety: something happened that must never happen.",
+    "liveness": "Liveness: something did not happen within the plan's time budget.",
+    "harness": "Harness: the run itself was insufficient, so it proves nothing about the system.",
+    "unknown": "Unknown: the record is not sufficient to decide whether a promise was broken.",
 }
 
 
@@ -59,7 +59,7 @@ def breach_of(head: Headline) -> Breach | None:
     if witness.offset >= 0:
         ids.append(f"offset {witness.offset}")
     ids += _ids(witness.evidence)
-    doubtful = "Promise not kept" if witness.trusted else "Promise perhaps not kept"
+    doubtful = "Promise not kept" if witness.trusted else "Promise that may be broken"
     beside = "" if witness.allowed else witness.why
     broken = "Broken rule of the strict judge" if beside and witness.trusted else "Broken promise"
     how = broken if head.tone == "invalid" else doubtful

@@ -76,10 +76,13 @@ def bystanders(case: Case, near: Sequence[FaultLine], cuts: Sequence[Told]) -> B
         return Bystanders()
     aside = tuple(each for each in near if each in late or each in elsewhere)
     count, whole = many(len(aside), "other fault"), "it" if len(aside) == 1 else "each"
-    reasons = ["was asked for after the last truncation"] if late else []
+    reasons = ["was requested after the last truncation"] if late else []
     if elsewhere:
-        reasons.append(f"hit none of {', '.join(sorted(cast))}, nor was in force at an election")
-    told = f"{count} near it, not needed to explain it: {whole} {', or '.join(reasons)}"
+        reasons.append(f"hit none of {', '.join(sorted(cast))} and was not in force at an election")
+    told = (
+        f"{count} near the anomaly, not needed to explain the anomaly: {whole}"
+        f" {', or '.join(reasons)}"
+    )
     return Bystanders(faults=aside, because=told)
 
 

@@ -11,7 +11,7 @@ from results.page.scenes import DOWN, PAUSED, UP, ReplicaAt, Scene, isr_is_known
 _STATES = {
     UP: "{} is up again",
     DOWN: "{} is down",
-    PAUSED: "{} is paused: it runs, and does nothing",
+    PAUSED: "{} is paused: its process exists, but does nothing",
 }
 _NAMED = 4
 """Up to this number of records, each record is named."""
@@ -116,11 +116,11 @@ def _condition(old: ReplicaAt, new: ReplicaAt, *, silent: Collection[str]) -> li
     if old.state != new.state and new.state in _STATES:
         sentences.append(_STATES[new.state].format(new.called))
     if lost := [each for each in new.deaf_to if each not in old.deaf_to]:
-        sentences.append(f"{new.called} cannot hear {listed(lost)}")
+        sentences.append(f"{new.called} no longer receives packets from {listed(lost)}")
     if back := [each for each in old.deaf_to if each not in {*new.deaf_to, *silent}]:
-        sentences.append(f"{new.called} hears {listed(back)} again")
+        sentences.append(f"{new.called} receives packets from {listed(back)} again")
     if new.role and old.role != new.role and new.state == UP:
-        sentences.append(f"{new.called} is now: {new.role}")
+        sentences.append(f"{new.called} is now {new.role}")
     return sentences
 
 
@@ -129,13 +129,13 @@ def _leadership(before: Scene, now: Scene) -> list[str]:
     was, is_now = before.step, now.step
     epoch = "" if is_now.leader_epoch is None else f", in epoch {is_now.leader_epoch}"
     if was.leader != is_now.leader:
-        led = f" leads now{epoch}" if is_now.leader is not None else " leads"
+        led = f" now leads{epoch}" if is_now.leader is not None else " leads"
         sentences.append(f"{now.broker(is_now.leader)}{led}")
     elif was.leader_epoch != is_now.leader_epoch and is_now.leader is not None and epoch:
-        sentences.append(f"{now.broker(is_now.leader)} leads on{epoch}")
+        sentences.append(f"{now.broker(is_now.leader)} continues to lead{epoch}")
     if set(was.isr) != set(is_now.isr) and isr_is_known(was) and isr_is_known(is_now):
         isr = listed(now.broker(each) for each in is_now.isr) if is_now.isr else "empty"
-        sentences.append(f"the ISR is {isr} now")
+        sentences.append(f"the ISR is now {isr}")
     return sentences
 
 
@@ -179,7 +179,7 @@ def _marks(before: Scene | None, now: Scene) -> list[str]:
             continue
         if old.high_watermark != replica.high_watermark:
             moved[f"from {old.high_watermark} to {replica.high_watermark}"].append(replica.called)
-    return [f"the high watermark of {listed(who)} went {how}" for how, who in moved.items()]
+    return [f"the high watermark of {listed(who)} changed {how}" for how, who in moved.items()]
 
 
 def _differences(before: Scene | None, now: Scene) -> list[str]:

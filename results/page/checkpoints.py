@@ -190,5 +190,5 @@ def _note(name: str, now: str | None) -> str:
     if now is None:
         return "no file"
     if not now:
-        return "empty" if name == _EPOCHS else "no line of this partition"
+        return "empty" if name == _EPOCHS else "no line for this partition"
     return ""

@@ -197,7 +197,7 @@ def _fault_bars(sheet: _Sheet, fault: FaultLine) -> list[Bar]:
     over = healed if fault.over_s is None else fault.over_s
     bars.append(sheet.bar((fault.confirmed_s, over), "fault", label=fault.nodes, title=title))
     if sheet.window[0] <= over < healed:
-        bars.append(sheet.bar((over, healed), "fault asked", title=f"{title}; its end had begun"))
+        bars.append(sheet.bar((over, healed), "fault asked", title=f"{title}; its heal had begun"))
     return bars
 
 
@@ -226,7 +226,7 @@ def _add_isr(sheet: _Sheet, case: Case) -> None:
         span = at_ns / NS_PER_S, end_ns / NS_PER_S
         if sheet.touches(*span) and len(bars) < MAX_BARS:
             who = ", ".join(f"n{each}" for each in isr) or "empty"
-            title = f"the ISR is {who}, as metadata told from {span[0]:.3f} s on"
+            title = f"the ISR is {who}, by the metadata from {span[0]:.3f} s on"
             bars.append(sheet.bar(span, f"isr i{min(len(isr), 3)}", label=who, title=title))
     if bars:
         sheet.add("ISR", bars=bars)
@@ -318,7 +318,9 @@ def _add_ops(sheet: _Sheet, name: str, rows: Sequence[Row], named: Callable[[str
     if bars:
         sheet.add(name, bars=bars)
     if inside > MAX_BARS:
-        sheet.left_out.append(f"{many(inside - MAX_BARS, 'more operation')} that {name} it")
+        sheet.left_out.append(
+            f"{many(inside - MAX_BARS, 'more operation')} that {name} the partition"
+        )
 
 
 def _add_lines(sheet: _Sheet, lines: Sequence[LogLine]) -> None:

@@ -38,9 +38,9 @@ class Coverage:
         """Return sentences about the transitions reached, newly reached, and never reached."""
         pairs = many(self.pairs, "pair")
         of = f"{len(self.transitions)} of the {len(TRANSITIONS)} transitions of the catalogue"
-        failed = "What it reached could not be worked out everywhere"
+        failed = "The reached transitions could not be found everywhere"
         told = [f"{failed}: {each}." for each in self.failed]
-        told.append(f"It reached {of}, and {pairs} in succession.")
+        told.append(f"The run reached {of}, and {pairs} of successive transitions.")
         if self.first is not None:
             told.append(self._new())
         if self.never is not None:
@@ -52,7 +52,9 @@ class Coverage:
         first = self.first or Reached()
         names = [name for name in TRANSITIONS if name in first.transitions]
         if not names and not first.successions:
-            return "Nothing of that is new: earlier runs of this store reached it all."
+            return (
+                "None of these transitions is new: earlier runs of this store reached all of them."
+            )
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         listed = f"{', '.join(names[:_NAMED])}{more}" if names else "no transition"
         pairs = many(len(first.successions), "pair")

@@ -89,7 +89,10 @@ def cuts_of(case: Case, faults: Sequence[FaultLine], logged: Logged) -> Iterator
                 replace(
                     each,
                     another=True,
-                    what=f"{each.what}; it dropped what stood there before{before}",
+                    what=(
+                        f"{each.what}; the truncation removed earlier records at that"
+                        f" offset{before}"
+                    ),
                 )
                 for each in told
             )
@@ -165,7 +168,7 @@ def _by_lines(
         elif len(mine) == 1 and mine[0][1] <= min(offset, two.end):
             ((at_s, cut),) = mine
             left.remove(mine[0])
-            then = f"at {seconds(two.at_ns)}; the time is its own log's"
+            then = f"at {seconds(two.at_ns)}; the time is from its own log"
             what = f"{_words(cut, rows)}: {_seen(one, two, then)}"
             yield Told(at_s=at_s, node=node, what=what, cut=cut, logged=True)
     for at_s, cut in left:
@@ -227,11 +230,15 @@ def _untimed(node: str, rows: Sequence[Row], offset: int) -> Iterator[Told]:
 
 
 def _unexplained(node: str, one: Look, two: Look) -> Told:
-    return Told(at_s=_s(two), node=node, what=f"lost the end of its log: {_seen(one, two, 'here')}")
+    return Told(
+        at_s=_s(two),
+        node=node,
+        what=(f"lost the end of its log: {_seen(one, two, 'at this time')}"),
+    )
 
 
 def _seen(one: Look, two: Look, then: str) -> str:
-    return f"its log ended at {one.end} at {seconds(one.at_ns)}, and at {two.end} {then}"
+    return f"its log end offset was {one.end} at {seconds(one.at_ns)}, then {two.end} {then}"
 
 
 def _words(cut: int, rows: Sequence[Row]) -> str:

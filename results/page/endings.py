@@ -151,12 +151,13 @@ def _cell(ending: Ending, sequence: int) -> tuple[str, bool]:
         return "not sent", False
     held = ending.holders.get(sequence)
     gone = not held if ending.read is None else f"message{sequence}" not in ending.read
-    where = f"held by {held}" if held else "held by nobody"
+    where = f"held by {held}" if held else "held by no replica"
     if sequence not in ending.acknowledged:
         return f"not acknowledged; {where}", False
     if gone:
-        return f"acknowledged, and lost: {where}{', no reader gets it' if held else ''}", True
-    return f"acknowledged; {where if held else 'readers get it'}", False
+        unread = ", but no reader gets the message" if held else ""
+        return f"acknowledged but lost: {where}{unread}", True
+    return f"acknowledged; {where if held else 'readers get the message'}", False
 
 
 def _kind(cell: tuple[str, bool]) -> tuple[str, bool]:

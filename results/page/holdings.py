@@ -101,7 +101,7 @@ def _bounds(state: dict[str, object], offset: int) -> str:
 
 
 def _unreadable(sentence: str) -> str:
-    return f"its files could not be read: {shortened(sentence, _MAX_WHY)}"
+    return f"its files were not readable: {shortened(sentence, _MAX_WHY)}"
 
 
 def _without_log(paths: RunPaths, node: str) -> Holding:

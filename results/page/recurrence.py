@@ -27,10 +27,10 @@ MAX_UNREAD = 100
 """Maximum number of runs read for one page. If more are new, run `logquake reindex`."""
 
 _UNKNOWN = (
-    "Whether it was seen before is not known: its store has no index of all runs"
-    " (`logquake reindex` makes it)."
+    "It is not known whether this failure was seen before, because the store has no index of all"
+    " runs (`logquake reindex` creates one)."
 )
-_SAMPLE = "It is a sample: only runs of a store say whether a failure was seen before."
+_SAMPLE = "This is a sample: only a store with runs shows whether a failure was seen before."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +70,14 @@ class Recurrence:
             return [_SAMPLE if self.sample else _UNKNOWN]
         seen = self.seen
         if seen.times == 1 and not self.before:
-            return ["It was not seen in any other run of this store when this was written."]
+            return ["When this page was written, no other run of this store had this failure."]
         first, last = _run(seen.first), _run(seen.last)
-        told = [f"It was seen in {many(seen.times, 'run')}: first in {first}, last in {last}."]
+        told = [
+            (
+                f"This failure was seen in {many(seen.times, 'run')}: first in {first}, last in"
+                f" {last}."
+            )
+        ]
         if seen.first_night:
             told.append(f"First night: {seen.first_night}; last night: {seen.last_night}.")
         return told
@@ -81,15 +86,15 @@ class Recurrence:
         """Return sentences about the rate of the failure; empty if no run was rerun."""
         said = []
         if self.seen is not None and self.seen.repeats.any:
-            said.append(f"Repeats that had it: {self.seen.repeats.words}.")
+            said.append(f"Reruns with this failure: {self.seen.repeats.words}.")
         if self.alike is not None and self.alike[1].of:
             row, rate = self.alike
             faults = f"story {row.scenario}" if row.scenario else f"faults {row.nemesis or 'none'}"
             told = (row.system, row.hosts, row.workload, faults, row.settings)
             what = ", ".join(filter(None, told))
             said.append(
-                f"Other runs with the same settings ({what}), repeats among them: {rate.words} had"
-                " it."
+                f"Other runs with the same settings ({what}), reruns included: {rate.words} had"
+                " this failure."
             )
         return [*said[:-1], f"{said[-1]} {RANGE}"] if said else []
 

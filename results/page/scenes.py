@@ -80,7 +80,7 @@ class Scene:
 
     def broker(self, number: int | None) -> str:
         """Return the scenario's name of the broker or controller with this number."""
-        return "nobody" if number is None or number < 0 else self.called(f"n{number}")
+        return "no broker" if number is None or number < 0 else self.called(f"n{number}")
 
     def replica(self, node: str) -> ReplicaAt | None:
         """Return the replica of a node, or None."""
@@ -194,7 +194,7 @@ def _belief(step: Step, node: str) -> str:
     thinks, leads = own.leader == _number(node), step.leader == _number(node)
     if thinks == leads:
         return ""
-    return "thinks it leads" if thinks else "has not heard it"
+    return "thinks it leads" if thinks else "does not know that it leads"
 
 
 def _controller(step: Step, node: str, *, cast: _Cast) -> ReplicaAt:

@@ -136,7 +136,7 @@ def _faults(plan: Values) -> Iterator[tuple[str, str]]:
     if isinstance(written := plan.get("faults"), list | tuple):
         yield "faults", f"{len(written)} written by hand"
     elif isinstance(story := plan.get("scenario"), Mapping):
-        yield "faults", f"as the story {story.get('name')} has them"
+        yield "faults", f"the steps of the story {story.get('name')}"
     elif isinstance(families := plan.get("nemesis"), list | tuple):
         level = f", level {plan['level']}" if plan.get("level") else ""
         yield "faults", f"{', '.join(str(each) for each in families) or 'none'}{level}"
@@ -145,7 +145,7 @@ def _faults(plan: Values) -> Iterator[tuple[str, str]]:
 def _swarm(plan: Values) -> Iterator[tuple[str, str]]:
     """Yield a row with the settings that the swarm chose at random, and their values."""
     if told := swarm_words(plan):
-        yield "drawn by the swarm", told
+        yield "chosen at random by the swarm", told
 
 
 def _host(plan: Values, environment: Values) -> Iterator[tuple[str, str]]:

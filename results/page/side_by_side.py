@@ -142,7 +142,7 @@ def _rates(columns: Sequence[Sequence[_Cell]]) -> list[tuple[str, list[Rate]]]:
     ]
     names = dict.fromkeys(name for cells in broken for each in cells for name in each)
     return [
-        ("came out the same way", same),
+        ("had the same result", same),
         *(
             (name, [Rate(times=sum(name in each for each in c), of=len(c)) for c in broken])
             for name in names

@@ -245,12 +245,14 @@ def _who(scene: Scene) -> str:
     if step.logs:
         return ""
     if not isr_is_known(step):
-        return "no broker was left that could say who leads, and who is in sync"
+        return "no running broker could report the leader and the ISR"
     epoch = "" if step.leader_epoch is None else f" in epoch {step.leader_epoch}"
     leader = (
-        f"{scene.broker(step.leader)} leads{epoch}" if step.leader is not None else "nobody leads"
+        f"{scene.broker(step.leader)} leads{epoch}"
+        if step.leader is not None
+        else "no broker leads"
     )
-    return f"{leader}; in sync: {listed(map(scene.broker, step.isr)) if step.isr else 'nobody'}"
+    return f"{leader}; in sync: {listed(map(scene.broker, step.isr)) if step.isr else 'no replica'}"
 
 
 def _what(choice: str) -> str:
@@ -292,7 +294,7 @@ def _truncations(
 def _truncation(scene: Scene, row: Mapping[str, Any]) -> str:
     who, reason = scene.called(row["node"]), f": {row['reason']}" if row["reason"] else ""
     at = seconds(row["observed_ns"])
-    return f"at {at} {who} cut its log to offset {row['from_offset']}{reason}"
+    return f"at {at} {who} truncated its log to offset {row['from_offset']}{reason}"
 
 
 def _topic(paths: RunPaths) -> str:

@@ -213,7 +213,7 @@ def _fault_bars(sheet: _Sheet, fault: FaultLine) -> list[Bar]:
     asked = sheet.bar((fault.requested_s, fault.confirmed_s), "fault asked", title=title)
     over_s = healed_s if fault.over_s is None else fault.over_s
     held = sheet.bar((fault.confirmed_s, over_s), "fault", label=fault.nodes, title=title)
-    ending = sheet.bar((over_s, healed_s), "fault asked", title=f"{title}; its end had begun")
+    ending = sheet.bar((over_s, healed_s), "fault asked", title=f"{title}; its heal had begun")
     return [asked, held, *([ending] if over_s < healed_s else [])]
 
 
@@ -253,7 +253,7 @@ def _marks(
     for row in tables.record("truncations").to_pylist():
         place = str(row["topic"]), row["partition"] or 0
         if row["observed_ns"] is not None and place[0][:2] != "__":
-            what = f"{row['node']} cut its log at offset {row['from_offset']}"
+            what = f"{row['node']} truncated its log at offset {row['from_offset']}"
             title = f"{what}: {row['reason']}" if row["reason"] else what
             x = sheet.x(row["observed_ns"] / NS_PER_S)
             marks[place].append(Mark(x=x, css="truncated", title=shortened(title, _MAX_TITLE)))

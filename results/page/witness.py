@@ -36,10 +36,10 @@ _NEAR_S = 30.0
 _ANNOUNCED = ("announced", "earlier", "later")
 _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
-    ("from_ns", "the partition", "had no broker from here on that could serve it"),
-    ("to_ns", "the partition", "was served again, or no broker was asked any more"),
+    ("from_ns", "the partition", "had no broker that could serve it, from this time on"),
+    ("to_ns", "the partition", "was served again, or was no longer asked for"),
     ("full_ns", "the ISR", "was full again"),
-    ("since_ns", "the last stable offset", "stood still from here on, to the end"),
+    ("since_ns", "the last stable offset", "stayed the same from this time until the end"),
 )
 
 
@@ -210,7 +210,8 @@ def _sends(case: Case) -> Iterator[Event]:
     if case.offset < 0 and (rest := case.sends[_MAX_SENDS:]):
         begun = [row["invoke_ns"] for row in rest if row["invoke_ns"] is not None]
         tried = (
-            f"tried {many(len(rest), 'more send')} until {seconds(max(begun, default=0))}, in vain"
+            f"tried {many(len(rest), 'more send')} until {seconds(max(begun, default=0))} without"
+            " success"
         )
         at_s = _s(min(begun)) if begun else None
         yield Event(at_s=at_s, kind=Kind.SENT, who="clients", what=tried)
@@ -280,10 +281,10 @@ def _answer(row: Row, where: str) -> str:
     if row["acked"]:
         return f"acknowledged {where} at offset {row['offset']} to {_client(row)}"
     if row["outcome"] == "ok":
-        return f"was done with {where} (no answer was asked for: acks={row['acks']})"
+        return f"completed the send of {where} (without an answer, because acks={row['acks']})"
     error = f": {row['error']}" if row["error"] else ""
     if row["outcome"] == "fail":
-        return f"failed for certain to send {where}{error}"
+        return f"certainly failed to send {where}{error}"
     return f"got no certain answer about {where}{error}"
 
 
@@ -313,10 +314,10 @@ def _holds(case: Case, faults: Sequence[FaultLine]) -> Iterator[Event]:
             kept = node not in cut and not taken and min(later) > case.offset
             known = held is not None and held.value is not None and kept
             what = f"value {held.value}" if held is not None and known else "a record"
-            reached = f"had {what} at {case.offset}: its log was seen to end at {beyond.end}"
+            reached = f"had {what} at {case.offset}: its observed log end offset was {beyond.end}"
             yield Event(at_s=_s(beyond.at_ns), kind=Kind.HELD, who=node, what=reached)
         elif looks:
-            never = f"was never seen to hold offset {case.offset} while the run went on"
+            never = f"was never observed with offset {case.offset} during the run"
             last = looks[-1]
             if last.end <= case.offset:
                 yield Event(at_s=None, kind=Kind.HELD, who=node, what=never, sort_s=_s(last.at_ns))
@@ -386,7 +387,7 @@ def _ended(evidence: Evidence) -> Iterator[Event]:
         return
     for line in said:
         yield Event(at_s=None, kind=Kind.HELD, who=node, what=f"said: {line}", sort_s=_s(seen_ns))
-    found = f"{how}: found here, it may have been earlier"
+    found = f"{how}: observed at this time; it may have happened earlier"
     yield Event(at_s=_s(seen_ns), kind=Kind.TOLD, who=node, what=found)
 
 
@@ -397,9 +398,9 @@ def _positions(evidence: Evidence) -> Iterator[Event]:
         return
     words = {
         "acknowledged_ns": f"acknowledged a commit of {group} (op {evidence.get('last_op_id')}):"
-        f" its position can be no less than {evidence.get('least')}",
-        "told_ns": f"told client p{evidence.get('process')} (op {evidence.get('op_id')}) that"
-        f" {group} had committed {'nothing' if told is None else told}",
+        f" the committed offset is at least {evidence.get('least')}",
+        "told_ns": f"answered client p{evidence.get('process')} (op {evidence.get('op_id')}) that"
+        f" the committed offset of {group} is {'none' if told is None else told}",
     }
     for key, what in words.items():
         if isinstance(at_ns := evidence.get(key), int):
@@ -414,10 +415,10 @@ def isr_words(isr: object) -> str:
 def _budget(evidence: Evidence) -> Iterator[Event]:
     calm_ns, budget_s = evidence.get("calm_from_ns"), evidence.get("budget_s")
     if "isr" in evidence and isinstance(seen_ns := evidence.get("seen_ns"), int):
-        isr = f"was {isr_words(evidence.get('isr'))} from here on"
+        isr = f"was {isr_words(evidence.get('isr'))} from this time on"
         yield Event(at_s=_s(seen_ns), kind=Kind.TOLD, who="the ISR", what=isr)
     if isinstance(calm_ns, int) and isinstance(budget_s, int | float):
-        over = f"of {budget_s:g} s from there on was over"
+        over = f"of {budget_s:g} s from that time ended"
         yield Event(at_s=_s(calm_ns) + budget_s, kind=Kind.TOLD, who="the budget", what=over)
 
 
@@ -444,17 +445,19 @@ def _faults(near: Sequence[FaultLine], low: float) -> Iterator[Event]:
         of = f"{each.kind} of {each.nodes}"
         saw = f"; {each.waited}" if each.waited else ""
         if each.confirmed_s is not None and low <= each.requested_s < each.confirmed_s:
-            asked, saw = f"{of} was asked for{_no_packets(each)}{saw}", ""
+            asked, saw = f"{of} was requested{_no_packets(each)}{saw}", ""
             yield Event(at_s=each.requested_s, kind=Kind.FAULT, who=who, what=asked)
-        begun = "" if each.confirmed_s is not None else " was begun, and never seen to work"
+        begun = "" if each.confirmed_s is not None else " began, but its effect was never observed"
         held = f"{of}{begun}: {each.effect}{saw}"
         yield Event(at_s=from_s(each), kind=Kind.FAULT, who=who, what=held)
         if each.healed_s is not None:
             # A broker acts again before its return is confirmed, so its actions may come after this
             # event.
-            seen = "was seen to be over"
+            seen = "was confirmed as healed"
             if each.healing_s is not None:
-                seen = f"is undone from here on, and {seen} at {seconds(each.healed_s * NS_PER_S)}"
+                seen = (
+                    f"is undone from this time on and {seen} at {seconds(each.healed_s * NS_PER_S)}"
+                )
             yield Event(at_s=each.over_s, kind=Kind.FAULT, who=who, what=f"{of} {seen}")
 
 
@@ -477,7 +480,9 @@ def _ends(case: Case) -> Iterator[Event]:
     for holding, nodes in alike.items():
         verb = "holds" if len(nodes) == 1 else "hold"
         what = f"{verb} {holding.told}" if holding.told else "may hold anything"
-        what = ": ".join(filter(None, (f"{what} at offset {case.offset} in the end", holding.note)))
+        what = ": ".join(
+            filter(None, (f"{what} at offset {case.offset} at the end of the run", holding.note))
+        )
         yield Event(at_s=None, kind=Kind.END, who=", ".join(nodes), what=what)
     read = {row["value"] for row in case.polls}
     for value in case.values[:1]:

@@ -7,13 +7,17 @@ from pathlib import Path
 
 _REMEDIES = {
     errno.ENOSPC: "the disk is full; free some space, or choose another disk with --store",
-    errno.EDQUOT: "your disk quota is used up; free some, or choose another disk with --store",
+    errno.EDQUOT: (
+        "your disk quota is used up; free some space, or choose another disk with --store"
+    ),
     errno.EACCES: "no permission; choose another folder with --store, or change its owner",
     errno.EPERM: "no permission; choose another folder with --store, or change its owner",
     errno.EROFS: "the file system is read-only; choose another folder with --store",
-    errno.ENOTDIR: "a part of the path is a file, not a folder; choose another one with --store",
-    errno.ENAMETOOLONG: "the path is too long; choose a shorter one with --store",
-    errno.ELOOP: "its symbolic links run in a circle; remove the link",
+    errno.ENOTDIR: (
+        "a part of the path is a file, not a folder; choose another folder with --store"
+    ),
+    errno.ENAMETOOLONG: "the path is too long; choose a shorter path with --store",
+    errno.ELOOP: "its symbolic links form a loop; remove a link",
 }
 
 

@@ -119,7 +119,7 @@ class AttachedFile(BaseModel):
     def _are_addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         wrong = [each for each in value if not _ADDRESS.fullmatch(each)]
         if wrong:
-            raise ValueError(f"{wrong[0]!r} is no host:port")
+            raise ValueError(f"{wrong[0]!r} does not have the form host:port")
         return value
 
     @field_validator("security")
@@ -127,10 +127,12 @@ class AttachedFile(BaseModel):
     def _only_secures(cls, value: dict[str, str]) -> dict[str, str]:
         for key, told in value.items():
             if key != "clients" and not _SECURES.fullmatch(key):
-                raise ValueError(f"{key} is no setting of security; put it into [client]")
+                raise ValueError(f"{key} is not a security setting; put it into [client]")
             refers = told.partition(":")[0] in {"env", "file"}
             if is_secret(key) and not _PUBLIC.fullmatch(key) and not refers:
-                raise ValueError(f"{key} must not stand here; write env:NAME or file:PATH")
+                raise ValueError(
+                    f"{key} must not be written in this file; write env:NAME or file:PATH"
+                )
         return value
 
     def commands(self, broker_id: int) -> Commands:
@@ -148,7 +150,9 @@ def load_attached(path: Path) -> AttachedFile:
     """
     values = tables_of(path)
     if not values:
-        raise PlanError(f"{path} is not there, or empty; docs/systems/attached.toml is an example")
+        raise PlanError(
+            f"{path} does not exist or is empty; docs/systems/attached.toml is an example"
+        )
     try:
         return AttachedFile.model_validate(values)
     except ValidationError as invalid:
@@ -170,7 +174,7 @@ def security_of(file: AttachedFile, path: Path) -> dict[str, str]:
     own = own_settings(named) if named else {}
     if other := sorted(key for key in own if not _SECURES.fullmatch(key)):
         raise PlanError(
-            f"{path}: {other[0]} of [{named}] in {own_file()} is no setting of security; name a"
+            f"{path}: {other[0]} of [{named}] in {own_file()} is not a security setting; name a"
             " table without it"
         )
     here = {key: _at_hand(path, key, value_of(path, key, each)) for key, each in told.items()}

@@ -50,18 +50,25 @@ class Asked(Protocol):
 def keys_refusal(plan: Asked) -> str | None:
     """Return why messages cannot have few keys; None if they can, or if it is not requested."""
     if plan.workload != "keyed":
-        return "keys: only the workload keyed has few keys; leave it out" if plan.keys else None
+        return (
+            "keys: only the workload keyed has few keys; remove keys, or use --workload keyed"
+            if plan.keys
+            else None
+        )
     if not plan.keys:
-        return "keys: the workload keyed has one at least; leave it out"
+        return "keys: the workload keyed needs at least one key; remove keys from the plan"
     if not plan.is_kafka:
         return (
-            "workload: keyed needs brokers that compact, so a Kafka that Logquake configures;"
-            " take a release, as --system kafka:4.3.1"
+            "workload: keyed needs compaction, so it needs a Kafka that Logquake configures; use"
+            " a release, such as --system kafka:4.3.1"
         )
     if any(each.get(POLICY, COMPACT) != COMPACT for each in plan.settings):
-        return f"workload: keyed is about compaction alone; leave {POLICY} out"
+        return f"workload: keyed tests only compaction; remove {POLICY}"
     if not plan.keeps_headers:
-        return "workload: a tombstone's value is in a header; keyed needs message format v2"
+        return (
+            "workload: keyed needs message format v2, because the value of a tombstone is in a"
+            " header"
+        )
     return None
 
 

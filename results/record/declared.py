@@ -137,6 +137,8 @@ def load_declared(path: Path, plan: Plan) -> Declared:
     except FileNotFoundError as absent:
         if not plan.named.is_strange:
             return Declared()
-        raise DeclaredError(f"{path.name} is missing, which says what can be seen") from absent
+        raise DeclaredError(
+            f"{path.name} is missing, so it is not known what the system can show"
+        ) from absent
     except (OSError, ValidationError) as damaged:
         raise DeclaredError(f"{path.name} cannot be read") from damaged

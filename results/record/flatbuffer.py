@@ -36,10 +36,10 @@ def body_size(header: bytes) -> int:
             raise pa.ArrowInvalid("a message is neither a schema nor a batch of rows")
         place = message + _offset(header, message, _HEADER)
         if kind == _BATCH and _offset(header, _at(header, place), _COMPRESSION):
-            raise pa.ArrowInvalid("a message is shrunk, which no run does")
+            raise pa.ArrowInvalid("a message is compressed, but a run never compresses messages")
         size = _field(header, message, _BODY, "<q")
     except struct.error:
-        raise pa.ArrowInvalid("the header of a message does not end") from None
+        raise pa.ArrowInvalid("the header of a message is incomplete") from None
     if size < 0:
         raise pa.ArrowInvalid("a message has no size")
     return size

@@ -83,11 +83,14 @@ class Asked(Protocol):
 def pipeline_refusal(plan: Asked) -> str | None:
     """Return why the workload `pipeline` cannot run; None if it can, or is not requested."""
     if plan.workload == "pipeline" and not plan.inputs:
-        return "topics: a pipeline reads all topics but the last, where it writes: it needs two"
+        return (
+            "topics: the workload pipeline needs two topics or more, because it writes to the"
+            " last topic and reads all others"
+        )
     if plan.workload == "pipeline" and plan.is_kafka and plan.version_numbers < FIRST_FENCING:
         return (
-            "workload: pipeline needs Kafka 2.5 or newer; before, a member that its group had"
-            " replaced could still commit positions (KIP-447)"
+            "workload: pipeline needs Kafka 2.5 or newer; in older versions, a replaced member of"
+            " a group could still commit offsets (KIP-447)"
         )
     return None
 
@@ -104,29 +107,28 @@ def consumer_refusal(plan: Asked) -> str | None:
     library = tuple(map(int, plan.client_version.split("."))) if plan.client_version else None
     java = (plan.client_kind or "").partition(":")[2]
     refusals = {
-        "the reference cluster has the classic protocol alone; take classic or mixed": (
+        "the reference cluster supports only the classic protocol; use classic or mixed": (
             plan.is_reference
         ),
-        f"librdkafka {plan.client_version} has no consumer protocol for production; take classic or"
-        " mixed, or a client_version from 2.12.0 on": (
+        f"librdkafka {plan.client_version} does not support the consumer protocol in production;"
+        " use classic or mixed, or client_version 2.12.0 or later": (
             library is not None and library < FIRST_CLIENT_WITH_CONSUMER
         ),
-        f"Kafka's Java client {java} has no consumer protocol for production; take classic or"
-        " mixed, or java:4.0.0 or later": (
+        f"Kafka's Java client {java} does not support the consumer protocol in production; use"
+        " classic or mixed, or java:4.0.0 or later": (
             bool(java) and int(java.partition(".")[0]) < FIRST_WITH_CONSUMER[0]
         ),
-        f"brokers that Logquake does not configure miss a member after {_SESSION_S} s by default;"
-        " with consumer, set budgets.group_s to more than that": (
+        f"brokers that Logquake does not configure detect a lost member only after {_SESSION_S} s"
+        f" by default; with consumer, set budgets.group_s to more than {_SESSION_S} s": (
             not plan.is_kafka and plan.budgets.group_s <= _SESSION_S
         ),
-        f"Kafka {plan.kafka_version} has no consumer protocol (KIP-848) for production; take"
-        " classic or mixed, or Kafka 4.0 or later": (
+        f"Kafka {plan.kafka_version} does not support the consumer protocol (KIP-848) in"
+        " production; use classic or mixed, or Kafka 4.0 or later": (
             plan.is_kafka and plan.version_numbers < FIRST_WITH_CONSUMER
         ),
-        f"the feature {_FEATURE} is off, and with it the consumer protocol; leave it out": (
-            plan.features.get(_FEATURE, 1) < 1
-        ),
-        f"{_PROTOCOLS} leaves the consumer protocol out; take classic or mixed": (
+        f"the feature {_FEATURE} is off, so the consumer protocol is off too; remove the feature"
+        " from the plan": plan.features.get(_FEATURE, 1) < 1,
+        f"{_PROTOCOLS} does not list the consumer protocol; use classic or mixed": (
             CONSUMER not in plan.broker.get(_PROTOCOLS, CONSUMER)
         ),
     }

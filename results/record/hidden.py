@@ -50,7 +50,7 @@ def plan_without_secrets(text: str) -> str:
         shown = without_secrets(values)
         return text if shown == values else tomli_w.dumps(shown)
     except (ValueError, RecursionError):
-        return f"# {HIDDEN}: it may hold a password, and is no TOML of a plan\n"
+        return f"# {HIDDEN}: the text may contain a password and is not the TOML of a plan\n"
 
 
 def properties_without_secrets(text: str) -> str:

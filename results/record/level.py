@@ -31,13 +31,11 @@ def level_refusal(plan: Asked) -> str | None:
     if not plan.level:
         return None
     refusals = {
-        "faults written by hand come as they are written; leave it or them out": (
+        "faults written by hand have no level; remove the level or the faults": (
             plan.faults is not None
         ),
-        "a story's steps are its faults; leave it out": plan.scenario is not None,
-        "a cluster that runs already is its owner's, and has one fault at a time; leave it out": (
-            plan.runs_already
-        ),
+        "in a scenario the steps are the faults; remove the level": plan.scenario is not None,
+        "an attached cluster gets only one fault at a time; remove the level": (plan.runs_already),
     }
     why = next((sentence for sentence, holds in refusals.items() if holds), None)
     return f"level: {why}" if why else None

@@ -86,7 +86,7 @@ def load_refusal(load: Load, *, scripted: bool, simulated: bool) -> str | None:
     if load is Load.LIGHT:
         return None
     if scripted:
-        return "load: a story's steps decide what is sent; leave it out"
+        return "load: in a scenario the steps decide what is sent; remove load"
     if simulated:
-        return "load: simulated brokers have no limit to come near to; leave it out"
+        return "load: simulated brokers have no load limit; remove load"
     return None

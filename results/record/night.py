@@ -26,8 +26,8 @@ class Why(StrEnum):
 
 _WORDS = {
     Why.PLANNED: "entry of the suite",
-    Why.SAME_SEED: "repeat with the same seed",
-    Why.FRESH_SEED: "repeat with a new seed",
+    Why.SAME_SEED: "rerun with the same seed",
+    Why.FRESH_SEED: "rerun with a new seed",
     Why.CONTROL: "the same plan on the control system",
 }
 

@@ -33,12 +33,12 @@ def own_settings(name: str) -> dict[str, str]:
     table = tables_of(path).get(name)
     if not isinstance(table, dict):
         raise PlanError(
-            f"the plan's clients {name!r} are not in {path}; write a table [{name}] with their"
-            " settings there, or leave --clients out"
+            f"the plan's clients {name!r} are not in {path}; add a table [{name}] with their"
+            " settings to this file, or remove --clients"
         )
     wrong = [key for key, value in table.items() if not isinstance(value, str)]
     if wrong:
-        raise PlanError(f"{path}: {wrong[0]} of [{name}] is no text; put it in quotes")
+        raise PlanError(f"{path}: {wrong[0]} of [{name}] is not a string; put its value in quotes")
     return {key: value_of(path, key, value) for key, value in table.items()}
 
 
@@ -55,7 +55,8 @@ def own_file() -> Path:
         folder = Path(base) if Path(base).is_absolute() else Path.home() / ".config"
     except RuntimeError as homeless:
         raise PlanError(
-            f"this user has no home folder for its own settings; set {VARIABLE} to the file"
+            f"this user has no home folder for personal settings; set {VARIABLE} to the path of"
+            " the settings file"
         ) from homeless
     return folder / "logquake" / "clients.toml"
 
@@ -74,7 +75,7 @@ def tables_of(path: Path) -> dict[str, object]:
             if found.st_uid != os.geteuid():
                 raise PlanError(f"{path} belongs to another user; type: sudo chown $USER {path}")
             if found.st_mode & _OTHERS_WRITE:
-                raise PlanError(f"others may write {path}; type: chmod go-w {path}")
+                raise PlanError(f"other users can write {path}; type: chmod go-w {path}")
             return tomllib.loads(file.read(_MAX_BYTES).decode("utf-8"))
     except FileNotFoundError:
         return {}
@@ -83,9 +84,9 @@ def tables_of(path: Path) -> dict[str, object]:
     except tomllib.TOMLDecodeError as broken:
         where = re.search(r"at line \d+, column \d+|at end of document", str(broken))
         told = where[0] if where else "somewhere"  # The rest of the message may hold a value.
-        raise PlanError(f"{path} is no TOML {told}; fix it there") from None
+        raise PlanError(f"{path} is not valid TOML {told}; fix the file") from None
     except UnicodeDecodeError:
-        raise PlanError(f"{path} is no text in UTF-8; write it anew") from None
+        raise PlanError(f"{path} is not UTF-8 text; save the file as UTF-8") from None
 
 
 def value_of(path: Path, key: str, value: str) -> str:

@@ -93,7 +93,7 @@ def packed_file(
     with within_bounds(path, file) as opened:
         schema = pq.read_schema(opened)
         if not is_of(schema, table):
-            raise pa.ArrowInvalid(f"it has not the columns of {table}")
+            raise pa.ArrowInvalid(f"the stream does not have the columns of {table}")
         texts = [field.name for field in schema if pa.types.is_string(field.type)]
         with pq.ParquetFile(
             opened, read_dictionary=texts, page_checksum_verification=True, pre_buffer=False

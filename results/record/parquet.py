@@ -71,7 +71,7 @@ def within_bounds(path: Path, file: BinaryIO) -> pa.NativeFile:
             _see(path, file, opened, found.st_size)
         except UnicodeDecodeError as broken:
             opened.close()
-            raise UnsafeFileError(path, "a table whose columns have no names") from broken
+            raise UnsafeFileError(path, "a table with invalid column names") from broken
         except BaseException:
             opened.close()
             raise
@@ -91,7 +91,7 @@ def as_texts(table: pa.Table) -> pa.Table:
         if pa.types.is_dictionary(field.type):
             column = table.column(at)
             if _text_bytes(column) > MAX_TEXT_BYTES:
-                raise ValueError(f"the texts of {field.name} are longer than any that a run wrote")
+                raise ValueError(f"the texts of {field.name} are longer than any text of a run")
             kind = field.type.value_type
             table = table.set_column(at, pa.field(field.name, kind), column.cast(kind))
     return table
@@ -112,12 +112,12 @@ def _see(path: Path, file: BinaryIO, opened: pa.NativeFile, size: int) -> None:
     """Refuse a file that declares more rows or bytes than its size can hold."""
     file.seek(max(0, size - _TAIL_BYTES))
     if int.from_bytes(file.read(4), "little") > MAX_FOOTER_BYTES:
-        raise UnsafeFileError(path, f"a table whose end has more than {MAX_FOOTER_BYTES} bytes")
+        raise UnsafeFileError(path, f"a table with a footer of more than {MAX_FOOTER_BYTES} bytes")
     metadata = pq.read_metadata(opened)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     rows = [group.num_rows for group in groups]
     if min(rows, default=0) < 0 or sum(rows) != metadata.num_rows:
-        raise UnsafeFileError(path, "a table without the rows that it claims")
+        raise UnsafeFileError(path, "a table whose row counts contradict each other")
     # A row group without rows has no data page, and readers read no page of it.
     parts = [
         [each.column(at) for at in range(each.num_columns)] for each in groups if each.num_rows
@@ -125,7 +125,7 @@ def _see(path: Path, file: BinaryIO, opened: pa.NativeFile, size: int) -> None:
     columns = [column for columns in parts for column in columns]
     packed = _packed_bytes(path, columns, size)
     if sum(rows) > SPARE_ROWS + ROWS_A_BYTE * packed:
-        raise UnsafeFileError(path, f"a table of {sum(rows)} rows in {packed} bytes")
+        raise UnsafeFileError(path, f"a table that claims {sum(rows)} rows in {packed} bytes")
     _see_columns(path, file, columns, packed)
 
 
@@ -135,7 +135,7 @@ def _packed_bytes(path: Path, columns: Sequence[pq.ColumnChunkMetaData], size: i
     ends = [end for _, end in extents]
     apart = all(start >= end for (start, _), end in zip(extents[1:], ends, strict=False))
     if any(start > end for start, end in extents) or not apart or max(ends, default=0) > size:
-        raise UnsafeFileError(path, "a table whose columns lie over each other")
+        raise UnsafeFileError(path, "a table with overlapping columns")
     return sum(end - start for start, end in extents)
 
 
@@ -153,7 +153,7 @@ def _see_columns(
 ) -> None:
     """Refuse columns and pages that declare more data than their bytes can hold."""
     if unknown := {column.compression for column in columns} - _CODECS:
-        raise UnsafeFileError(path, f"a table shrunk by {min(unknown)}")
+        raise UnsafeFileError(path, f"a table with the compression {min(unknown)}")
     unpacked = 0
     values: dict[str, int] = {}
     for column in columns:
@@ -162,9 +162,11 @@ def _see_columns(
             unpacked += page.unpacked_bytes
             values[name] = values.get(name, 0) + page.values
             if unpacked > SPARE_BYTES + TIMES_SMALLER * size:
-                raise UnsafeFileError(path, f"a table of more than {unpacked} bytes in {size}")
+                raise UnsafeFileError(
+                    path, (f"a table that claims more than {unpacked} bytes in {size}")
+                )
             if values[name] > 2 * (SPARE_ROWS + ROWS_A_BYTE * size):
-                raise UnsafeFileError(path, f"a table of too many values in {size} bytes")
+                raise UnsafeFileError(path, f"a table that claims too many values in {size} bytes")
 
 
 def _pages(path: Path, file: BinaryIO, column: pq.ColumnChunkMetaData) -> Iterator[PageHeader]:
@@ -178,5 +180,5 @@ def _pages(path: Path, file: BinaryIO, column: pq.ColumnChunkMetaData) -> Iterat
             raise UnsafeFileError(path, f"a table with a broken page ({broken})") from broken
         at += page.header_bytes + page.packed_bytes
         if at > end:
-            raise UnsafeFileError(path, "a table with a page that ends outside of its column")
+            raise UnsafeFileError(path, "a table with a page that ends after its column")
         yield page

@@ -190,9 +190,9 @@ class Plan(Part):
     @model_validator(mode="after")
     def _of_its_system(self) -> "Plan":
         if self.bug is not None and not self.is_reference:
-            raise ValueError(f"bug: {self.system} has its own; take the system reference")
+            raise ValueError(f"bug: {self.system} has no bugs to choose; use --system reference")
         if self.broker_ids is not None and len({*self.broker_ids}) != self.nodes:
-            raise ValueError(f"broker_ids: {self.nodes} brokers have as many ids, each another")
+            raise ValueError(f"broker_ids: {self.nodes} brokers need {self.nodes} different ids")
         return self
 
     @model_validator(mode="after")
@@ -200,20 +200,21 @@ class Plan(Part):
         unknown = [kind for kind in self.nemesis if kind not in {*NEMESIS_KINDS, ALL}]
         if unknown:
             raise ValueError(
-                f"nemesis: {unknown[0]!r} is none of {', '.join((*NEMESIS_KINDS, ALL))}"
+                f"nemesis: {unknown[0]!r} does not exist; use one of"
+                f" {', '.join((*NEMESIS_KINDS, ALL))}"
             )
         version = self.named.version or self.version if self.is_kafka else None
         if version and (refusal := mode_refusal(version, self.mode)):
             raise ValueError(f"system: {refusal}")
         if self.workload == "script" and self.scenario is None:
-            raise ValueError("workload: a script is a scenario's: name one, in [scenario]")
+            raise ValueError("workload: script needs a scenario: name one in [scenario]")
         if self.replication > self.nodes:
             raise ValueError(
                 f"replication: {self.replication} replicas do not fit on {self.nodes} nodes"
             )
         if self.min_insync > self.replication:
             raise ValueError(
-                f"min_insync: {self.min_insync} is more than the {self.replication} replicas"
+                f"min_insync: {self.min_insync} is more than the replication {self.replication}"
             )
         if self.idempotence and self.acks != "all":
             raise ValueError(f'idempotence: needs acks = "all", not {self.acks!r}')
@@ -228,24 +229,25 @@ class Plan(Part):
         if longest_s >= self.delivery_timeout_s and not self.goes_on:
             raise ValueError(
                 f"delivery_timeout_s: {self.delivery_timeout_s:g} is not longer than the longest"
-                f" fault ({longest_s:g} s); every send under it would end unknown"
+                f" fault ({longest_s:g} s), so every send during that fault would end with an"
+                " unknown outcome; increase it"
             )
         return self
 
     def _hosts_refusal(self) -> str | None:
         """Return why the system cannot run on these hosts, judged by names only; None if it can."""
         if self.hosts == ATTACHED and not self.runs_already:
-            return f"hosts: {self.system} does not run already; take another kind"
+            return f"hosts: {self.system} is not an attached cluster; use another kind of hosts"
         return None
 
     def _clients_refusal(self) -> str | None:
         """Return why these clients are not possible; None if they are."""
         if self.goes_on and self.workload != "txn":
-            return "after_timeout: only clients of the workload txn go on; leave it out"
+            return "after_timeout: only the workload txn supports it; remove after_timeout"
         if self.wants_java and self.client_version is not None:
             return (
-                f"client_version: {self.client_version} is librdkafka's; of Kafka's Java client"
-                " it is named as in java:4.3.1"
+                f"client_version: {self.client_version} is a version of librdkafka; for Kafka's"
+                " Java client, write the version into client_kind, such as java:4.3.1"
             )
         return in_flight_refusal(self.contents, idempotent=self.idempotent)
 
@@ -255,7 +257,7 @@ class Plan(Part):
         if self.concurrency < (needed := members.get(self.workload, 0)):
             return (
                 f"concurrency: {self.concurrency} processes in {self.workers} workers would all"
-                f" be members of groups, and none would send: at least {needed} are needed"
+                f" be members of groups, so none would send: use {needed} or more"
             )
         of_groups = pipeline_refusal(self) or (self.is_grouped and protocol_refusal(self))
         if refusal := of_groups or keys_refusal(self) or shares_refusal(self):

@@ -36,11 +36,13 @@ class Contents(Part):
     def _are_shares(cls, sizes: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
         for size, one_in in sizes:
             if not LEAST_BYTES <= size <= MOST_BYTES:
-                raise ValueError(f"{size} bytes are not between {LEAST_BYTES} and {MOST_BYTES}")
+                raise ValueError(
+                    f"a size of {size} bytes is not between {LEAST_BYTES} and {MOST_BYTES}"
+                )
             if one_in < 1:
-                raise ValueError(f"one message in {one_in} is no share of them")
+                raise ValueError(f"one message in {one_in} is not a possible share; use 1 or more")
         if sum(1 / one_in for _, one_in in sizes) > 1:
-            raise ValueError("the shares are more than all messages")
+            raise ValueError("the sum of the shares is more than all messages")
         return sizes
 
 
@@ -50,6 +52,6 @@ def in_flight_refusal(contents: Contents, *, idempotent: bool) -> str | None:
     if not idempotent or asked is None or asked <= MOST_IN_FLIGHT:
         return None
     return (
-        f"contents.max_in_flight: idempotent producers have {MOST_IN_FLIGHT} requests in flight at"
-        f" most, not {asked}"
+        f"contents.max_in_flight: idempotent producers can have at most {MOST_IN_FLIGHT} requests"
+        f" in flight, not {asked}"
     )

@@ -9,10 +9,10 @@ from results.record.terms import Rule
 
 FORMS = {
     "system": SYSTEM_FORMS,
-    "hosts": "they are one of auto, namespace, docker, ssh:HOSTS.toml, process, simulated",
-    "name": "it becomes a folder; letters, digits, dot, underscore and hyphen, at most 61, a letter"
-    " or a digit first",
-    "client_kind": "it is java, or java:VERSION (java:4.3.1); or librdkafka, the default",
+    "hosts": "use one of auto, namespace, docker, ssh:HOSTS.toml, process, simulated",
+    "name": "it becomes the name of a folder; use up to 61 letters, digits, dots, underscores or"
+    " hyphens, with a letter or digit first",
+    "client_kind": "use java, java:VERSION (such as java:4.3.1), or librdkafka (the default)",
 }
 """Descriptions of the values that some plan keys accept, by key."""
 CLIENT_KINDS = r"^librdkafka$|^java(:\d{1,4}(\.\d{1,4}){2,3})?$"

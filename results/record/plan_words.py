@@ -25,7 +25,7 @@ def refusal_of(invalid: ValidationError, plan: type[Part]) -> str:
     if first["type"] == "extra_forbidden":
         near = difflib.get_close_matches(name, _keys_of(tables, plan), n=1)
         meant = f"; did you mean '{key.removesuffix(name)}{near[0]}'?" if near else ""
-        unknown = f"the plan has a key {key!r}{where} that Logquake does not know"
+        unknown = f"the plan has an unknown key {key!r}{where}"
         return f"{unknown}{meant} (see: logquake init)"
     if first["type"] == "missing":
         return f"the plan's {key}{where} is missing (see: logquake init)"
@@ -36,7 +36,7 @@ def refusal_of(invalid: ValidationError, plan: type[Part]) -> str:
     if not key:
         return f"the plan cannot be run: {message}"
     if is_secret(name):
-        return f"the plan's {key} cannot be set so: {message[:1].lower()}{message[1:]}"
+        return f"the plan's {key} cannot have this value: {message[:1].lower()}{message[1:]}"
     return f"the plan's {key} cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
 
 

@@ -35,7 +35,11 @@ class UnsafeFileError(OSError):
     """An error: a file of a run is not one that a run writes. The message has a remedy."""
 
     def __init__(self, path: Path, what: str) -> None:
-        super().__init__(errno.EINVAL, f"it is {what}, which no run writes; remove it", str(path))
+        super().__init__(
+            errno.EINVAL,
+            (f"the file is {what}, but a run never writes such a file; remove it"),
+            str(path),
+        )
 
     def __str__(self) -> str:
         """Return the message: the file name and the problem."""
@@ -81,7 +85,7 @@ def open_folder(path: Path, *, root: Path) -> int:
         try:
             deeper = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
         except NotADirectoryError as linked:
-            raise UnsafeFileError(root, "a symbolic link, or no folder") from linked
+            raise UnsafeFileError(root, "a symbolic link, or not a folder") from linked
         finally:
             os.close(handle)
         handle = deeper
@@ -173,11 +177,11 @@ def parse_json(text: str | bytes) -> object:
     """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if sum(data.count(sign) for sign in b",[{") > MAX_VALUES:
-        raise ValueError(f"it has more than {MAX_VALUES} values")
+        raise ValueError(f"the text has more than {MAX_VALUES} values")
     try:
         value: object = json.loads(text)
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("the text is nested too deeply") from None
     return value
 
 
@@ -188,11 +192,11 @@ def parse_toml(text: str) -> dict[str, object]:
         ValueError: The text is not TOML, or is longer or nested deeper than a run's plan.
     """
     if len(text) > MAX_PLAN_BYTES:
-        raise ValueError(f"it is longer than {_size(MAX_PLAN_BYTES)}")
+        raise ValueError(f"the text is longer than {_size(MAX_PLAN_BYTES)}")
     if dotted := _DOTTED.search(text):
         line = text.count("\n", 0, dotted.end()) + 1
         raise ValueError(f"line {line} has more than {MAX_DOTS} dots")
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("the text is nested too deeply") from None

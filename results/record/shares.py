@@ -90,21 +90,22 @@ def shares_refusal(plan: Asked) -> str | None:
     library = tuple(map(int, plan.client_version.split("."))) if plan.client_version else None
     java = (plan.client_kind or "").partition(":")[2]
     refusals = {
-        "shares needs Apache Kafka that Logquake starts, which it tells how long a lock lasts; take"
-        " groups": not plan.is_kafka,
-        f"Kafka {plan.kafka_version} has no share groups with a delivery limit of their own"
-        " (KIP-932, KIP-1240); take Kafka 4.3 or later": (
+        "shares needs an Apache Kafka that Logquake starts, because Logquake must set the lock"
+        " duration; use groups": not plan.is_kafka,
+        f"Kafka {plan.kafka_version} does not support share groups with their own delivery limit"
+        " (KIP-932, KIP-1240); use Kafka 4.3 or later": (
             plan.is_kafka and plan.version_numbers < _FIRST_WITH_SHARES
         ),
-        f"the feature {_FEATURE} is off, and with it share groups; leave it out": (
-            plan.features.get(_FEATURE, 1) < 1
+        f"the feature {_FEATURE} is off, so share groups are off too; remove the feature from the"
+        " plan": plan.features.get(_FEATURE, 1) < 1,
+        f"librdkafka {plan.client_version} has no share consumer; use client_version 2.16.0 or"
+        " later": library is not None and library < _FIRST_CLIENT_WITH_SHARES,
+        f"Kafka's Java client {java} does not support share consumers in production; use"
+        " java:4.2.0 or later": (
+            bool(java) and tuple(map(int, java.split("."))) < FIRST_JAVA_WITH_SHARES
         ),
-        f"librdkafka {plan.client_version} has no share consumer; take a client_version from 2.16.0"
-        " on": library is not None and library < _FIRST_CLIENT_WITH_SHARES,
-        f"Kafka's Java client {java} has no share consumer for production; take java:4.2.0 or"
-        " later": (bool(java) and tuple(map(int, java.split("."))) < FIRST_JAVA_WITH_SHARES),
-        "members acknowledge record by record, and would not come to an end under heavy load; leave"
-        " load out": plan.load is Load.HEAVY,
+        "members acknowledge each record separately, so they could not finish under heavy load;"
+        " remove load": plan.load is Load.HEAVY,
     }
     found = next((sentence for sentence, holds in refusals.items() if holds), None)
     return found and f"workload: {found}"

@@ -66,7 +66,7 @@ def spans(path: Path) -> Iterator[Span]:
             yield Span(at=start, size=body + body_bytes - start, low=low, high=high)
             file.seek(body + body_bytes)
         if file.read(len(END_MARK) + 1) != END_MARK:
-            raise pa.ArrowInvalid("it has no end mark")
+            raise pa.ArrowInvalid("the stream has no end mark")
 
 
 def span_rows(path: Path, places: Sequence[int]) -> Iterator[tuple[int, pa.RecordBatch | None]]:
@@ -94,7 +94,7 @@ def span_rows(path: Path, places: Sequence[int]) -> Iterator[tuple[int, pa.Recor
             yield at, None
             file.seek(at)
             if (data := read_message(file)) is None:
-                raise pa.ArrowInvalid("a message has no end")
+                raise pa.ArrowInvalid("a message is incomplete")
             batch = pa.ipc.read_record_batch(pa.ipc.read_message(pa.BufferReader(data)), schema)
             batch.validate(full=True)
             yield at, batch
@@ -102,10 +102,10 @@ def span_rows(path: Path, places: Sequence[int]) -> Iterator[tuple[int, pa.Recor
 
 def _schema_of(file: BinaryIO, table: str) -> pa.Schema:
     if (data := read_message(file)) is None:
-        raise pa.ArrowInvalid("it has no beginning")
+        raise pa.ArrowInvalid("the stream has no schema at its beginning")
     schema = pa.ipc.read_schema(pa.ipc.read_message(pa.BufferReader(data)))
     if not is_of(schema, table):
-        raise pa.ArrowInvalid(f"it has not the columns of {table}")
+        raise pa.ArrowInvalid(f"the stream does not have the columns of {table}")
     return schema
 
 

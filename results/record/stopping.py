@@ -34,13 +34,14 @@ def stop_refusal(plan: Stopping) -> str | None:
     if not plan.stop_on_violation:
         return None
     refusals = {
-        "a simulated run is over in seconds and judged then; leave it out, or take other hosts": (
-            plan.is_simulated
+        "a simulated run ends within seconds and is judged then; remove stop_on_violation, or use"
+        " other hosts": plan.is_simulated,
+        "a scenario is judged at its end; remove stop_on_violation": plan.scenario is not None,
+        "only the logs of stopped brokers show whether librdkafka used a sequence number twice;"
+        " remove stop_on_violation or after_timeout, or use --client-kind java": (
+            plan.reuses_sequences
         ),
-        "a story is judged by its end; leave it out": plan.scenario is not None,
-        "whether librdkafka used a sequence number twice shows in the logs of stopped brokers only;"
-        " leave it or after_timeout out, or take --client-kind java": plan.reuses_sequences,
-        "Jepsen's definitions are for whole histories; take the judge contract or strict": (
+        "Jepsen's definitions apply only to whole histories; use the judge contract or strict": (
             plan.judge is Judge.JEPSEN
         ),
     }

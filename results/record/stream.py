@@ -172,7 +172,7 @@ def stream_parts(
             return
         yield from messages(file, table_of(path))
         if whole and file.read(len(END_MARK) + 1) != END_MARK:
-            raise pa.ArrowInvalid("it has no end mark")
+            raise pa.ArrowInvalid("the stream has no end mark")
 
 
 def pack_stream(path: Path, stopped: threading.Event | None = None) -> bool:
@@ -240,7 +240,7 @@ def messages(
         if schema is None:
             schema = pa.ipc.read_schema(message)
             if not is_of(schema, table):
-                raise pa.ArrowInvalid(f"it has not the columns of {table}")
+                raise pa.ArrowInvalid(f"the stream does not have the columns of {table}")
             yield schema, None
         else:
             batch = pa.ipc.read_record_batch(message, schema)
@@ -277,14 +277,16 @@ def message_header(file: BinaryIO) -> tuple[int, bytes, int] | None:
     head = file.read(_LEAST_BYTES)
     size = int.from_bytes(head[len(_MARK) :], "little") if len(head) == _LEAST_BYTES else 0
     if size and (not head.startswith(_MARK) or size > MAX_HEADER_BYTES):
-        raise pa.ArrowInvalid("it is no stream of messages")
+        raise pa.ArrowInvalid("the file is not a stream of messages")
     header = file.read(size)
     if not size or len(header) < size:
         file.seek(start)
         return None
     body_bytes = body_size(header)
     if body_bytes > MAX_MESSAGE_BYTES:
-        raise pa.ArrowInvalid(f"a message of {body_bytes} bytes is none that a run wrote")
+        raise pa.ArrowInvalid(
+            f"a message of {body_bytes} bytes is larger than any message of a run"
+        )
     if file.tell() + body_bytes > end:
         file.seek(start)
         return None

@@ -37,10 +37,10 @@ _FORMS = (
     re.compile(r"(?:attached|command):(?P<path>.+)"),
 )
 FORMS = (
-    "name a version, as kafka:4.3.1, and if you like the mode of its metadata, as"
-    f" kafka:3.9.1:{KNOWN_MODES[0]}. Or name a folder with your own Kafka, as"
-    " kafka:/path/to/a/kafka, or add your own jars, as kafka:4.3.1+A.jar,B.jar (paths without a"
-    " colon). Or name reference, attached:FILE.toml or command:FILE.toml"
+    "name a version, such as kafka:4.3.1, optionally with its metadata mode, such as"
+    f" kafka:3.9.1:{KNOWN_MODES[0]}. Or name the folder of your own Kafka, such as"
+    " kafka:/path/to/a/kafka, or add your own jars, such as kafka:4.3.1+A.jar,B.jar (paths"
+    " without a colon). Or name reference, attached:FILE.toml or command:FILE.toml"
 )
 
 
@@ -123,9 +123,9 @@ def mode_refusal(version: str, mode: Mode) -> str | None:
     """Return in one sentence why a Kafka version cannot run in a mode; None if it can."""
     numbers = known_numbers(version)
     if numbers < OLDEST_KAFKA:
-        return f"Kafka {version} cannot be run: the oldest is 0.11.0.0"
+        return f"Kafka {version} is not supported: use 0.11.0.0 or later"
     if mode is Mode.ZOOKEEPER and numbers >= FIRST_WITHOUT_ZOOKEEPER:
-        return f"Kafka {version} does not know ZooKeeper: take combined or controllers"
+        return f"Kafka {version} does not support ZooKeeper: use combined or controllers"
     if mode is not Mode.ZOOKEEPER and numbers < FIRST_KRAFT:
-        return f"Kafka {version} is run with ZooKeeper only: KRaft is run from 3.3 on"
+        return f"Logquake runs Kafka {version} only with ZooKeeper: for KRaft, use 3.3 or later"
     return None

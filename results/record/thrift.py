@@ -50,7 +50,7 @@ def page_header(data: bytes) -> PageHeader:
     try:
         numbers = reader.structure(0)
     except IndexError:
-        raise ValueError("the header of a page does not end") from None
+        raise ValueError("the header of a page is incomplete") from None
     unpacked, packed = numbers.get((_UNPACKED,), -1), numbers.get((_PACKED,), -1)
     values = max(numbers.get((kind, 1), 0) for kind in (_DATA, _DICTIONARY, _DATA_2))
     if unpacked < 0 or packed < 0 or values < 0:
@@ -69,13 +69,13 @@ class _Reader:
 
     def structure(self, depth: int) -> dict[tuple[int, ...], int]:
         if depth > MAX_DEPTH:
-            raise ValueError("the header of a page is nested too deep")
+            raise ValueError("the header of a page is nested too deeply")
         numbers: dict[tuple[int, ...], int] = {}
         field, fields = 0, set[int]()
         while byte := self._byte():
             field = field + (byte >> 4) if byte >> 4 else _signed(self._varint())
             if field in fields or not 0 < field <= _MAX_FIELD:
-                raise ValueError("the header of a page has a field twice, or one that there is not")
+                raise ValueError("the header of a page has an unknown or repeated field")
             fields.add(field)
             kind = byte & 0xF
             if (depth, field) in _KIND_OF and kind != _KIND_OF[depth, field]:
@@ -94,7 +94,7 @@ class _Reader:
         if (depth < _SIZES_DEPTH and kind != _I32) or not -_NUMBERS[kind] <= number < _NUMBERS[
             kind
         ]:
-            raise ValueError("the header of a page has a number of another width")
+            raise ValueError("the header of a page has a number that is too large")
         return number
 
     def _skip(self, kind: int) -> None:
@@ -118,7 +118,7 @@ class _Reader:
             number |= (byte & ~_GOES_ON) << 7 * place
             if not byte & _GOES_ON:
                 return number
-        raise ValueError("a number of a page's header does not end")
+        raise ValueError("a number in the header of a page is incomplete")
 
 
 def _signed(number: int) -> int:

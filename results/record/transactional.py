@@ -26,11 +26,11 @@ class Asked(Protocol):
 def transactions_refusal(plan: Asked) -> str | None:
     """Return why a plan's clients cannot write in transactions; None if they can."""
     if plan.is_reference:
-        return "workload: the reference cluster has no transactions; take log or groups"
+        return "workload: the reference cluster does not support transactions; use log or groups"
     if plan.acks != "all":
         return f'acks: transactions need acks = "all", not {plan.acks!r}'
     if not plan.idempotent:
-        return "idempotence: transactions need idempotent producers, and so message format v2"
+        return "idempotence: transactions need idempotent producers, and thus message format v2"
     if plan.transaction_timeout_s < 1:
-        return "transaction_timeout_s: a client needs one second at least"
+        return "transaction_timeout_s: a client needs at least one second"
     return None

@@ -10,20 +10,26 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 CAUSES: Mapping[str, str] = MappingProxyType({
-    "leader-killed": "a fault had killed the node of the last leader",
-    "leader-stopped": "a fault had stopped the node of the last leader in order",
-    "leader-disk-fault": "a fault had taken or broken the disk of the last leader",
-    "leader-paused": "a fault had paused the node of the last leader",
-    "leader-cut-off": "a fault had cut links of the last leader",
-    "leader-starved": "a fault left the last leader little processor, memory or few handles",
-    "leader-disk-late": "a fault made the disk of the last leader slow",
-    "leader-links-bad": "a fault delayed, lost or stalled packets of the last leader",
-    "leader-clock-wrong": "a fault had set the clock of the last leader",
-    "leader-ended": "the broker of the last leader had ended by itself",
-    "ordered": "a fault had ordered an election or a reassignment of the partition",
-    "handed-over": "the last leader stayed in the ISR, and no fault had ordered that",
-    "controller-hit": "a fault had hit the active controller, or ZooKeeper, and not the leader",
-    "unexplained": "no fault of the record explains it",
+    "leader-killed": "a fault had killed the previous leader",
+    "leader-stopped": "a fault had stopped the previous leader cleanly",
+    "leader-disk-fault": "a fault had hit the disk of the previous leader",
+    "leader-paused": "a fault had paused the previous leader",
+    "leader-cut-off": "a fault had cut links of the previous leader",
+    "leader-starved": (
+        "a fault had limited the processor, memory or file handles of the previous"
+        " leader"
+    ),
+    "leader-disk-late": "a fault had made the disk of the previous leader slow",
+    "leader-links-bad": "a fault had delayed, lost or stalled packets of the previous leader",
+    "leader-clock-wrong": "a fault had changed the clock of the previous leader",
+    "leader-ended": "the broker of the previous leader had exited by itself",
+    "ordered": "a fault had requested an election or a reassignment of the partition",
+    "handed-over": "the previous leader stayed in the ISR, and no fault had requested the change",
+    "controller-hit": (
+        "a fault had hit the active controller or ZooKeeper, but not the previous"
+        " leader"
+    ),
+    "unexplained": "no fault in the record explains the change",
 })  # fmt: skip
 """Reasons for a change of leader, by name. If several apply, the first one counts."""
 _OF_PARTITIONS = ("ordered", "handed-over", "controller-hit")
@@ -33,17 +39,17 @@ SIZES = ("0", "1", "2", "3", "4+")
 """Buckets for the number of replicas in an ISR."""
 _TOOK: Mapping[str, str] = MappingProxyType({
     "1": "1 record", "2-9": "2 to 9 records", "10-99": "10 to 99 records",
-    "100+": "100 records or more", "unseen": "no record that was seen",
+    "100+": "100 records or more", "unseen": "no observed record",
 })  # fmt: skip
 LENGTHS = tuple(_TOOK)
 """Buckets for the number of records that a truncation removed; `unseen` if none was observed."""
 TRUNCATIONS: Mapping[str, str] = MappingProxyType({
-    "leader-epoch": "where an epoch ends in the leader's log",
+    "leader-epoch": "where a leader epoch ends in the leader's log",
     "high-watermark": "at its own high watermark",
     "leader-log-end": "at the end of the leader's log",
     "below-high-watermark": "below its own high watermark",
-    "recovery": "at a damaged batch, as it recovered the log",
-    "other": "for another reason, or one that no line of its log names",
+    "recovery": "at a damaged batch, during log recovery",
+    "other": "for another reason, or for a reason that its log does not show",
 })  # fmt: skip
 """The positions where a replica may truncate its log, which show the rule that it used."""
 STREAKS = ("1", "2", "3+")
@@ -65,7 +71,7 @@ ASKED: Mapping[str, str] = MappingProxyType({
     "send": "a producer's send",
     "poll": "a consumer's poll",
     "transaction": "a call of a transactional producer",
-    "commit": "a commit or a look-up of a group's position",
+    "commit": "a commit or a fetch of a group's offset",
     "share": "an acknowledgement of a share group's member",
 })  # fmt: skip
 """The requests of clients, by name."""
@@ -112,43 +118,46 @@ ERRORS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 """The errors in answer to each request: Kafka's names, and errors that clients raise themselves."""
 
 _OTHERWISE: Mapping[str, str] = MappingProxyType({
-    "client-timed-out": "its client's time was over",
-    "client-transport": "its client's connection failed",
+    "client-timed-out": "its client timed out",
+    "client-transport": "the connection of its client failed",
     "client-state": "its client was in a state that forbids it",
-    "client-fenced": "its client said that it was fenced",
-    "client-purged": "its client purged what waited",
+    "client-fenced": "its client reported that it was fenced",
+    "client-purged": "its client purged waiting requests",
     "client-queue-full": "its client's queue was full",
-    "other": "an error that this list does not have",
+    "other": "an error that is not in this list",
 })  # fmt: skip
 """Errors that clients raise themselves."""
 
 _LEADERS: Mapping[str, str] = MappingProxyType({
     "election/unclean": "A partition got a leader from outside of the ISR.",
-    "election/renewed": "The leader of a partition went on in a higher leader epoch.",
-    "election/returned": "A partition got its last leader back after a time without one.",
-    "leader/none": "The controllers took a partition's leader away and elected no other.",
+    "election/renewed": "The leader of a partition continued in a higher leader epoch.",
+    "election/returned": "A partition got its previous leader back after a time without a leader.",
+    "leader/none": "The controllers removed a partition's leader and elected no other leader.",
     "leader/deposed-answers": (
-        "A broker was asked, and answered as leader, when another one had answered in a later"
-        " epoch."
+        "A broker answered as leader, although another broker had already answered as leader in a"
+        " later epoch."
     ),
 })  # fmt: skip
 _ISRS: Mapping[str, str] = MappingProxyType({
-    "isr/replaced": "An ISR kept its size, and got other members.",
+    "isr/replaced": "An ISR kept its size but got other members.",
     "isr/below-min": "An ISR fell below min.insync.replicas.",
     "isr/back-to-min": "An ISR that was below min.insync.replicas reached it again.",
 })  # fmt: skip
 _RECOVERIES: Mapping[str, str] = MappingProxyType({
     "recovery/log-kept": "A broker started again, and a replica's log had the same end.",
     "recovery/log-shorter": "A broker started again, and a replica's log was shorter.",
-    "recovery/log-longer": "A broker started again, and a replica's log was longer at first sight.",
+    "recovery/log-longer": (
+        "A broker started again, and at the first observation a replica's log"
+        " was longer."
+    ),
     "recovery/log-empty": "A broker started again, and a replica's log was empty.",
     "recovery/high-watermark-lower": (
         "A broker started again, and a replica's high watermark was lower."
     ),
-    "recovery/life-unseen": "A broker started more than once before it answered about a replica.",
+    "recovery/life-unseen": "A broker started more than once before it reported a replica.",
     "log-start/moved": "The first offset of a replica's log moved up.",
     "log-start/stepped-back": "The first offset of a replica's log moved down.",
-    "topic/made-again": "A topic was deleted and created again under its name.",
+    "topic/made-again": "A topic was deleted and recreated with the same name.",
 })  # fmt: skip
 _TRANSACTIONS: Mapping[str, str] = MappingProxyType({
     "transaction/committed": "A coordinator confirmed a commit.",
@@ -157,22 +166,26 @@ _TRANSACTIONS: Mapping[str, str] = MappingProxyType({
     ),
     "transaction/aborted": "A client aborted its transaction on purpose.",
     "transaction/aborted-after-error": "A client aborted its transaction after an error.",
-    "transaction/commit-failed": "A client wanted to commit, and its transaction was aborted.",
+    "transaction/commit-failed": "A client requested a commit, but its transaction was aborted.",
     "transaction/timed-out": (
-        "A transaction that lasted longer than its timeout did not commit, as far as is known."
+        "A transaction that lasted longer than its timeout is not known to have committed."
     ),
-    "transaction/commit-unknown": "A client wanted to commit, and learned of no outcome.",
-    "transaction/abort-unknown": "A client wanted to abort, and learned of no outcome.",
+    "transaction/commit-unknown": "A client requested a commit but got no outcome.",
+    "transaction/abort-unknown": "A client requested an abort but got no outcome.",
     "transaction/left-to-timeout": (
-        "A producer left its transaction open, and none followed it within the timeout."
+        "A producer left its transaction open, and no producer with its transactional id followed"
+        " within the timeout."
     ),
     "transaction/left-to-successor": (
-        "A producer left its transaction open, and the next one of its transactional id came"
-        " within the timeout."
+        "A producer left its transaction open, and another producer with its transactional id"
+        " followed within the timeout."
     ),
 })  # fmt: skip
 _PRODUCERS: Mapping[str, str] = MappingProxyType({
-    "producer/epoch-raised": "A partition has records of one producer in two of its epochs.",
+    "producer/epoch-raised": (
+        "A partition has records of one producer id with two producer"
+        " epochs."
+    ),
 })  # fmt: skip
 _COORDINATED: Mapping[str, str] = MappingProxyType({
     "group": "a group", "transaction": "transactional producers",
@@ -180,12 +193,15 @@ _COORDINATED: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 _MOVES: Mapping[str, str] = MappingProxyType({
     "moved-in-flight": (
-        "The coordinator of {} moved to another broker; an operation began before that and ended"
-        " after it."
+        "The coordinator of {} moved to another broker; an operation began before the move and"
+        " ended after the move."
     ),
-    "moved": "The coordinator of {} moved to another broker; no operation is known to span that.",
-    "renewed": "The coordinator of {} went on in a higher leader epoch.",
-    "returned": "The coordinator of {} led again after a time without one.",
+    "moved": (
+        "The coordinator of {} moved to another broker; no operation is known to have"
+        " spanned the move."
+    ),
+    "renewed": "The coordinator of {} continued in a higher leader epoch.",
+    "returned": "The coordinator of {} returned after a time without a coordinator.",
     "none": "The partition that coordinates {} had no leader.",
     "log-cut": "A replica truncated the log of a coordinator of {}.",
 })  # fmt: skip
@@ -194,52 +210,59 @@ _GROUPS: Mapping[str, str] = MappingProxyType({
     "group/kept": "A rebalance left a partition with its member.",
     "group/moved": "A rebalance gave a partition to another member.",
     "group/moved-unrevoked": (
-        "A rebalance gave a partition to another member, and the last one was not seen to lose it."
+        "A rebalance gave a partition to another member, but no revocation from the previous"
+        " member was observed."
     ),
-    "group/revoked": "A rebalance took a partition from its member.",
-    "group/no-position": "A member was told no position, and none had been acknowledged.",
-    "group/at-last-commit": "A member was told the last position that had been acknowledged.",
+    "group/revoked": "A rebalance revoked a partition from its member.",
+    "group/no-position": (
+        "A member fetched no committed offset, and no commit had been"
+        " acknowledged."
+    ),
+    "group/at-last-commit": "A member fetched the last acknowledged committed offset.",
     "group/ahead-of-last-commit": (
-        "A member was told a higher position than the last one that had been acknowledged."
+        "A member fetched a higher committed offset than the last acknowledged one."
     ),
     "group/behind-last-commit": (
-        "A member was told a lower position than the last one that had been acknowledged."
+        "A member fetched a lower committed offset than the last acknowledged one."
     ),
 })  # fmt: skip
 _QUORUM: Mapping[str, str] = MappingProxyType({
     "quorum/elected-next-epoch": "The quorum elected a leader in the very next epoch.",
     "quorum/elected-after-1-round": (
-        "One epoch of which no leader is known preceded the quorum's next leader."
+        "Before the quorum's next leader there was one epoch without a known leader."
     ),
     "quorum/elected-after-2+-rounds": (
-        "Two epochs or more of which no leader is known preceded the quorum's next leader."
+        "Before the quorum's next leader there were two or more epochs without a known leader."
     ),
-    "quorum/same-leader": "The quorum elected its last leader again, in a higher epoch.",
+    "quorum/same-leader": "The quorum re-elected its previous leader in a higher epoch.",
     "quorum/split-vote": "Voters voted for different candidates in one epoch of the quorum.",
     "quorum/voted-twice-running": "A voter voted in an epoch of the quorum and in the next one.",
-    "quorum/changed-vote": "A voter voted for another candidate than in the epoch before.",
-    "quorum/log-parted": "A voter cut its log where it parted from that of the quorum's leader.",
+    "quorum/changed-vote": "A voter voted for another candidate than in the previous epoch.",
+    "quorum/log-parted": (
+        "A voter truncated its log where it differed from the log of the"
+        " quorum's leader."
+    ),
     "quorum/two-say-they-lead": (
-        "A controller said that it leads the quorum, two seconds or more after another one had said"
-        " so in a later epoch."
+        "A controller reported that it leads the quorum, two seconds or more after another"
+        " controller had reported this in a later epoch."
     ),
 })  # fmt: skip
 _SHARES: Mapping[str, str] = MappingProxyType({
     "share/released": "A member of a share group released a record.",
     "share/rejected": "A member of a share group rejected a record.",
-    "share/again-after-release": "A share group delivered a record again after its release.",
+    "share/again-after-release": "A share group redelivered a record after its release.",
     "share/again-unacknowledged": (
-        "A share group delivered a record again that no member had acknowledged: its lock ran"
-        " out, or its member left."
+        "A share group redelivered a record that no member had acknowledged: its lock expired, or"
+        " its member left."
     ),
     "share/again-after-refusal": (
-        "A share group delivered a record again whose acknowledgement had not been confirmed."
+        "A share group redelivered a record whose acknowledgement had not been confirmed."
     ),
 })  # fmt: skip
 _SERVERS: Mapping[str, str] = MappingProxyType({
-    "broker/exited": "A broker exited, and no fault had stopped it.",
-    "broker/crashed": "A signal ended a broker, and no fault had sent it.",
-    "broker/exited-after-disk-fault": "A broker exited while a fault had its disk, or soon after.",
+    "broker/exited": "A broker exited although no fault had stopped it.",
+    "broker/crashed": "A signal ended a broker although no fault had sent the signal.",
+    "broker/exited-after-disk-fault": "A broker exited during a fault of its disk, or soon after.",
 })  # fmt: skip
 
 
@@ -254,11 +277,11 @@ def _pairs() -> Iterator[tuple[str, str]]:
 def _truncations() -> Iterator[tuple[str, str]]:
     for reason, where in TRUNCATIONS.items():
         for length in LENGTHS:
-            said = f"A replica cut its log {where}; it took {_TOOK[length]}."
+            said = f"A replica truncated its log {where}; the truncation removed {_TOOK[length]}."
             yield f"truncation/{reason}-{length}", said
     yield (
         "truncation/started-over",
-        "A replica dropped all of its log, to start at the first offset of its leader's.",
+        "A replica dropped its whole log and restarted at the first offset of its leader's log.",
     )
 
 
@@ -269,7 +292,10 @@ def _roles() -> Iterator[tuple[str, str]]:
             if before == after:
                 said = f"A voter of the quorum stayed {before} in a higher epoch."
             yield f"quorum/{before}-to-{after}", said
-    yield "quorum/other-step", "A voter of the quorum changed its state in a way not listed here."
+    yield (
+        "quorum/other-step",
+        ("A voter of the quorum changed its state in a way that is not in this list."),
+    )
 
 
 def _errors() -> Iterator[tuple[str, str]]:

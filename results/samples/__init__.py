@@ -41,7 +41,7 @@ def find_sample(name: str) -> Path:
         if name.removeprefix(SAMPLE_PREFIX) == path.name:
             return path
     known = ", ".join(sample_names()) or "none"
-    raise StoreError(f"there is no sample {name!r}; there are: {known}")
+    raise StoreError(f"there is no sample {name!r}; use one of {known}")
 
 
 def copy_sample(paths: RunPaths, folder: Path) -> RunPaths:
@@ -61,7 +61,7 @@ def copy_sample(paths: RunPaths, folder: Path) -> RunPaths:
         for copied in (target, *(path for path in target.rglob("*") if path.is_dir())):
             copied.chmod(0o755)
     except FileExistsError as there:
-        raise StoreError(f"{target} is there already; remove it first") from there
+        raise StoreError(f"{target} already exists; remove it first") from there
     except OSError as refused:
         raise store_error(target, refused) from refused
     return RunPaths(target)

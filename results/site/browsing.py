@@ -195,7 +195,7 @@ def failure(key: str) -> Response:
     index = shelf().index()
     seen = index.seen(key)
     if seen is None:
-        raise NotFound(f"No run of this store has a failure with the signature {key}.")
+        raise NotFound(f"No run in this store has the failure signature {key}.")
     rows = index.runs(RunQuery(signature=key, limit=_OCCURRENCES))
     return page("failure.html", seen=seen, rows=rows, rates=index.rates(key))
 

@@ -97,7 +97,7 @@ def _bracketed(address: str) -> str:
 def _refuse(known: Set[str]) -> None:
     named = _HOST.fullmatch(request.headers.get("Host", ""))
     if named is None or named["name"].lower() not in known:
-        raise BadRequest("This site is called by another name.")
+        raise BadRequest("This site was requested under a host name that it does not accept.")
     if request.method not in {"GET", "HEAD", "OPTIONS"}:
         raise MethodNotAllowed(valid_methods=["GET", "HEAD"])
     if len(request.query_string) > MAX_QUERY_CHARACTERS:

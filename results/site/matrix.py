@@ -106,7 +106,7 @@ def workload_of(row: RunRow) -> str:
 def faults_of(row: RunRow) -> str:
     """Return the requested faults as text."""
     if row.scenario:
-        return "as the story goes"
+        return "the steps of the story"
     asked = row.nemesis.split("+")
     return "all kinds" if set(asked) >= USUAL_KINDS else ", ".join(asked) or "none"
 

@@ -70,13 +70,13 @@ def _charts(told: Sequence[NightFigures]) -> list[Chart]:
     kinds = most_frequent(told, at_most=_KINDS)
     return [
         bars(
-            "Runs a night, by verdict, without repeats",
+            "Runs of each night by verdict, without reruns",
             names,
             [each.verdicts for each in told],
             keys=[Key(tone=tone, word=TONE_WORDS.get(tone, tone)) for tone in VERDICTS],
         ),
         bars(
-            "Runs a night with an anomaly, by the one that weighs most, without repeats",
+            "Runs of each night with an anomaly, by the most serious anomaly, without reruns",
             names,
             [_by_kind(each, kinds) for each in told],
             keys=[

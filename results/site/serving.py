@@ -90,8 +90,10 @@ def _url(host: str, port: int) -> str:
 def _refusal(refused: OSError, host: str, port: int) -> str:
     match refused.errno:
         case errno.EADDRINUSE:
-            return f"port {port} of {host} is in use: name another one with --port (0: a free one)"
+            return (
+                f"port {port} of {host} is in use: use another port with --port (0: any free port)"
+            )
         case errno.EACCES:
-            return f"port {port} is not for ordinary users: name one above 1023 with --port"
+            return f"port {port} needs root: use a port above 1023 with --port"
         case _:
-            return f"{host}:{port} cannot be listened at: {refused.strerror or refused}"
+            return f"cannot listen at {host}:{port}: {refused.strerror or refused}"

@@ -89,7 +89,9 @@ def bundle(name: str, folder: str) -> Response:
     row = shelf().row(name, folder)
     paths = shelf().paths(row)
     if not has_bundle(row, paths):
-        raise NotFound("A run whose tables were not made has no bundle: `logquake check` it first.")
+        raise NotFound(
+            "This run has no tables yet, so it has no bundle: run `logquake check` first."
+        )
     response = Response(_packed(paths), mimetype="application/gzip", direct_passthrough=True)
     response.headers.set("Content-Disposition", "attachment", filename=bundle_name(paths))
     return _confined(response)
@@ -104,7 +106,7 @@ def _shown(path: PurePath, opened: BinaryIO) -> Response:
     """Return a settings file with passwords and keys hidden."""
     text = opened.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
-        raise NotFound("The file is larger than any that a run writes.")
+        raise NotFound("The file is larger than any file of a run.")
     return Response(file_without_secrets(path, text), mimetype=_type(path))
 
 

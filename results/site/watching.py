@@ -22,9 +22,9 @@ PHASES = {
     "main": "clients and faults side by side",
     "main-ended": "undoing the faults",
     "healed": "waiting for full ISRs",
-    "recovered": "clients go on for a while",
-    "stopping-clients": "waiting for what is under way",
-    "final-reads": "reading everything once more",
+    "recovered": "clients continue for a while",
+    "stopping-clients": "waiting for operations in progress",
+    "final-reads": "final reads of all records",
     "noted": "stopping the brokers",
     "stopped": "collecting files",
     "collected": "judging",
@@ -147,7 +147,7 @@ def _fault(row: dict[str, object]) -> Fault:
     state = "over" if healed_s is not None else "in force" if confirmed else "being brought about"
     return Fault(
         kind=str(row["kind"]),
-        nodes=", ".join(map(str, targets)) if isinstance(targets, list) and targets else "nobody",
+        nodes=", ".join(map(str, targets)) if isinstance(targets, list) and targets else "no node",
         requested_s=_seconds(row["requested_ns"]) or 0.0,
         healed_s=healed_s,
         state=state,

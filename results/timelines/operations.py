@@ -147,7 +147,7 @@ def _table(paths: RunPaths, name: str, columns: tuple[str, ...]) -> pa.Table:
 
 def _damaged(paths: RunPaths, name: str, why: Exception) -> StoreError:
     path = paths.table(name)
-    return StoreError(f"the table {path} cannot be read ({why}); `logquake check` makes it again")
+    return StoreError(f"the table {path} cannot be read ({why}); recreate it with `logquake check`")
 
 
 def _ints(table: pa.Table, name: str) -> Ints:

@@ -12,7 +12,7 @@ MOST_PARTITIONS = 32
 """Maximum number of partitions with a lane for their leaders. Partitions with the most leader
 changes are kept."""
 _LONGEST = 400
-_NOBODY = "nobody"
+_NOBODY = "no leader"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ def _fault_span(fault: FaultLine, end_s: float) -> Span:
     confirmed = "never" if fault.confirmed_s is None else f"{fault.confirmed_s:.3f} s"
     lines = (
         f"fault {fault.fault_id}: {fault.kind}",
-        f"planned for {fault.target}, hit {fault.nodes}",
+        f"planned for {fault.target}; hit {fault.nodes}",
         fault.roles,
         f"requested {fault.requested_s:.3f} s, confirmed {confirmed}, healed {healed}",
         fault.effect,
@@ -142,7 +142,7 @@ def _leader_span(row: dict[str, object], place: str) -> Span:
         sure_s=start_s,
         label=f"{leader} · epoch {epoch}" if leader >= 0 else _NOBODY,
         broker=leader,
-        lines=(_short(f"{place}: {who} leads" if leader >= 0 else f"{place}: nobody leads"),
+        lines=(_short(f"{place}: {who} leads" if leader >= 0 else f"{place}: no broker leads"),
                f"leader epoch {epoch}", f"from {start_s:.3f} s to {end_s:.3f} s"),
     )  # fmt: skip
 

@@ -99,7 +99,7 @@ def _joined(effect: Json) -> str:
 
 def _flapping(effect: Json) -> str:
     named = parted((sender, receiver) for sender, receiver in effect["links"])
-    return f"probes stopped arriving and arrived again, by turns, on {named}"
+    return f"probes alternately stopped arriving and arrived again on {named}"
 
 
 def _flapped(effect: Json) -> str:
@@ -164,17 +164,19 @@ def _middle(measured: list[Json], measure: Callable[[Json], float | None]) -> st
 def _clear(effect: Json) -> str:
     links = _objects(effect, "links")
     measured = [link for link in links if link.get("after")]
-    sentence = f"datagrams pass as before on {len(measured)} of {many(len(links), 'link')}"
+    sentence = f"datagrams arrive as before on {len(measured)} of {many(len(links), 'link')}"
     held = [json_object(link["let_go"]) for link in links if link.get("let_go")]
     if held:
         came, sent = sum(each["arrived"] for each in held), sum(each["sent"] for each in held)
-        sentence = f"{sentence}; of {sent} sent right before the heal {came} arrived"
+        sentence = f"{sentence}; {came} of {sent} datagrams sent just before the heal arrived"
     if dropped := effect.get("dropped"):
-        sentence = f"{sentence}; {many(dropped, 'packet')} found no room while links stalled"
+        sentence = (
+            f"{sentence}; {many(dropped, 'packet')} did not fit into the queue while links stalled"
+        )
     if killed := ", ".join(effect.get("killed") or ()):
-        sentence = f"{sentence}; what made them bad at {killed} had to be killed"
+        sentence = f"{sentence}; the traffic shaper at {killed} had to be killed"
     died = ", ".join(effect.get("ended_before") or ())
-    return f"{sentence}; what made them bad at {died} had died before" if died else sentence
+    return f"{sentence}; the traffic shaper at {died} had died before" if died else sentence
 
 
 def _processes(effect: Json) -> str:
@@ -196,12 +198,12 @@ def _processes(effect: Json) -> str:
 
 def _power_loss(effect: Json) -> str:
     cut = [
-        f"the log of {each.get('topic')}-{each.get('partition')} was cut from"
+        f"the log of {each.get('topic')}-{each.get('partition')} was truncated from"
         f" {each.get('log_end_before')} to {each.get('log_end_after')}"
         for each in _objects(effect, "replicas")
         if each.get("bytes_cut")
     ]
-    return "; ".join([_processes(effect), *(cut or ["nothing was cut from its logs"])])
+    return "; ".join([_processes(effect), *(cut or ["its logs were not truncated"])])
 
 
 def _rolled(effect: Json) -> str:
@@ -216,7 +218,7 @@ def _wiped(effect: Json) -> str:
     replicas = _objects(effect, "replicas")
     size = sum(int(each["bytes_wiped"]) for each in replicas)
     gone = f"{many(len(replicas), 'replica')} of {many(size, 'byte')}"
-    return f"{_processes(effect)}; gone from disk: {gone}"
+    return f"{_processes(effect)}; deleted from disk: {gone}"
 
 
 def _refetched(effect: Json) -> str:
@@ -232,28 +234,31 @@ def _flipped(effect: Json) -> str:
         f" in the batch at offset {each['base_offset']}"
         for each in _objects(effect, "flips")
     ]
-    return f"{'; '.join(flips)}: {'; '.join(effect.get('found') or ()) or 'nobody read it'}"
+    return f"{'; '.join(flips)}: {'; '.join(effect.get('found') or ()) or 'no reader reported it'}"
 
 
 def _bits_right(effect: Json) -> str:
     back, gone = effect.get("flipped_back") or (), effect.get("gone") or ()
     parts = [
-        *([f"put right in {', '.join(back)}"] if back else []),
-        *([f"cut off by the broker itself in {', '.join(gone)}"] if gone else []),
-        f"{many(int(effect['sound']), 'batch', 'batches')} read, each sum right",
+        *([f"flipped back in {', '.join(back)}"] if back else []),
+        *([f"truncated by the broker itself in {', '.join(gone)}"] if gone else []),
+        f"{many(int(effect['sound']), 'batch', 'batches')} read, all checksums match",
     ]
     return "; ".join([*parts, _back(effect)])
 
 
 def _disk_full(effect: Json) -> str:
     taken = sum(map(int, effect["taken"].values()))
-    ended = ", ".join(effect.get("ended") or ()) or "nobody"
-    return f"{many(taken, 'byte')} taken; {_errors(effect)}; brokers that ended of it: {ended}"
+    ended = ", ".join(effect.get("ended") or ()) or "none"
+    return (
+        f"{many(taken, 'byte')} filled; {_errors(effect)}; brokers that exited because of"
+        f" that: {ended}"
+    )
 
 
 def _read_only(effect: Json) -> str:
-    refused = ", ".join(effect.get("refused") or ()) or "nobody"
-    return f"{_errors(effect)}; could not start on it: {refused}"
+    refused = ", ".join(effect.get("refused") or ()) or "none"
+    return f"{_errors(effect)}; brokers that could not start on this disk: {refused}"
 
 
 def _errors(effect: Json) -> str:
@@ -265,11 +270,11 @@ def _errors(effect: Json) -> str:
 
 def _disk_right(effect: Json) -> str:
     wrong = [f"{node} {error}" for node, error in effect["errors"].items() if error]
-    return f"{', '.join(wrong) or 'the disk takes writes again'}; {_back(effect)}"
+    return f"{', '.join(wrong) or 'the disk accepts writes again'}; {_back(effect)}"
 
 
 def _led(led: Json) -> str:
-    return f"{led.get('leader') or 'nobody'} led in epoch {led.get('leader_epoch')}"
+    return f"{led.get('leader') or 'no broker'} led in epoch {led.get('leader_epoch')}"
 
 
 def _place(effect: Json) -> str:
@@ -301,24 +306,27 @@ def _assigned_again(effect: Json) -> str:
 def _failed_over(effect: Json) -> str:
     return (
         f"{effect['before']} led the controllers in epoch {effect['epoch_before']},"
-        f" {effect['after']} leads in epoch {effect['epoch_after']};"
-        f" process {effect['gone']} is gone"
+        f" {effect['after']} leads in epoch {effect['epoch_after']}; process {effect['gone']} has"
+        " ended"
     )
 
 
 def _churned(effect: Json) -> str:
-    return f"{effect['by']} knows the new topic {effect['seen']}"
+    return f"{effect['by']} has the new topic {effect['seen']} in its metadata"
 
 
 def _topics_gone(effect: Json) -> str:
     asked = ", ".join(effect["asked"])
-    return f"of {many(effect['created'], 'topic')} created none is known any more to {asked}"
+    return (
+        f"{many(effect['created'], 'topic')} had been created; the metadata of {asked} has"
+        " none of them any more"
+    )
 
 
 def _clocks(effect: Json) -> str:
     return "; ".join(
-        f"{each['node']}'s own log is {_span(each['during_s'])} s ahead,"
-        f" {_number(each['before_s'])} s before"
+        f"{each['node']}'s own log is {_span(each['during_s'])} s ahead, and was"
+        f" {_number(each['before_s'])} s ahead before the fault"
         for each in _objects(effect, "clocks")
     )
 
@@ -330,7 +338,9 @@ def _span(values: list[float]) -> str:
 
 def _clocks_true(effect: Json) -> str:
     ahead = [f"{node} {_number(by)} s ahead" for node, by in effect["ahead_s"].items()]
-    return f"by the brokers' own logs: {', '.join(ahead) or 'no broker was there to be asked'}"
+    return (
+        f"by the brokers' own logs: {', '.join(ahead) or 'no running broker could report its time'}"
+    )
 
 
 def _disputed(effect: Json) -> str:
@@ -340,12 +350,12 @@ def _disputed(effect: Json) -> str:
     ]
     # Older versions did not measure links.
     slow = f"; {_quality(json_object(effect['slow']))}" if effect.get("slow") else ""
-    return f"killed and started again: {', '.join(struck)}{slow}"
+    return f"killed and restarted: {', '.join(struck)}{slow}"
 
 
 def _slow_disks(effect: Json) -> str:
     return "; ".join(
-        f"a flush held {node} up for {during:.3f} s, for {before:.3f} s before"
+        f"a flush on {node} took {during:.3f} s, and {before:.3f} s before the fault"
         for node, (before, during) in effect["flushes_s"].items()
     )
 
@@ -360,7 +370,7 @@ def _back(effect: Json) -> str:
     took = f"{nodes} registered again after {_number(effect.get('took_s'))} s"
     if "was_gone" not in effect:
         return took
-    return f"{took} (the cluster had missed: {', '.join(effect['was_gone'] or ()) or 'nobody'})"
+    return f"{took} (not registered before: {', '.join(effect['was_gone'] or ()) or 'none'})"
 
 
 def _superseded(effect: Json) -> str:
@@ -368,7 +378,7 @@ def _superseded(effect: Json) -> str:
 
 
 def _left(effect: Json) -> str:
-    return f"left as it was: {', '.join(effect.get('nodes') or ())} stays down"
+    return f"not started: {', '.join(effect.get('nodes') or ())} stays down"
 
 
 def _number(value: object) -> str:

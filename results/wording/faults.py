@@ -79,7 +79,7 @@ def _line(row: Json) -> FaultLine:
         kind=str(row["kind"]),
         family=str(spec.get("family") or ""),
         target=str(spec.get("target", "")),
-        nodes=", ".join(map(str, row["targets"] or ())) or "nobody",
+        nodes=", ".join(map(str, row["targets"] or ())) or "no node",
         roles=_roles(json_object(spec.get("roles"))),
         parted=_parted(row, spec),
         begun=row["confirmed_ns"] is not None or spec.get("begun") is True,
@@ -116,7 +116,7 @@ def _effect(row: Json, spec: Json) -> str:
     told = effect_sentence(row["effect"], confirmed=confirmed)
     if confirmed or spec.get("begun") is not True or row["kind"] not in TAKERS:
         return told
-    return f"{told}; it was begun, and may have taken records all the same"
+    return f"{told}; the fault had begun, so it may have destroyed records"
 
 
 def _waited(told: Json) -> str:
@@ -127,7 +127,7 @@ def _waited(told: Json) -> str:
     if not isinstance(saw, list) or not isinstance(seconds, int | float):
         return ""  # Damaged.
     if not saw:
-        return f"{when} held at once"
+        return f"{when} was reached at once"
     return f"waited {seconds:.1f} s for {when}; saw {'; then '.join(map(str, saw))}"
 
 

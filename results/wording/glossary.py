@@ -19,25 +19,26 @@ GLOSSARY = {
     "info": "The client got no certain answer, so the op may have had an effect or not.",
     "held": "The share of the offered operations that began, because a process was free.",
     "missed": "Offered operations that did not begin, because every process was busy.",
-    "not applicable": "The plan, hosts, system or record of this run has nothing that the check "
-    "looks at: for example, no transactions. The check is no part of the verdict.",
+    "not applicable": "The plan, hosts, system or record of this run has no input for the check:"
+    " for example, no transactions. The check has no influence on the verdict.",
     "replica": "A partition's log is kept on several brokers; each copy is a replica.",
-    "leader": "The one replica of a partition that takes writes; the others, its followers, copy "
-    "its log.",
-    "leader epoch": "A number that grows with each new leader of a partition. Every record "
-    "carries the epoch of the leader that took it, so one can tell who wrote it.",
+    "leader": "The one replica of a partition that accepts writes; the other replicas, its"
+    " followers, copy its log.",
+    "leader epoch": "A number that grows with each new leader of a partition. Every record"
+    " carries the epoch of the leader that appended it, so the epoch shows which"
+    " leader wrote the record.",
     "high watermark": "The offset up to which a partition's records are committed: all in-sync "
     "replicas have them, and readers may see them.",
-    "ISR": "In-sync replicas: those that have all that the leader has, but for the last moment. "
-    "The next leader is chosen among them.",
-    "unclean election": "A leader chosen from outside of the ISR, when none of it is left. "
-    "Whatever it had not copied yet is lost.",
-    "truncation": "A replica that follows a new leader cuts off the end of its own log where it "
-    "differs from the new leader's.",
-    "quorum": "The controllers, which keep the cluster's metadata in a log of their own and elect "
-    "their leader by votes. What a majority of them has is committed.",
-    "fault": "What Logquake did to the cluster. It is confirmed when a measurement showed it, not "
-    "when the command was given.",
+    "ISR": "In-sync replicas: replicas that have all records of the leader, except for the last"
+    " moment. The next leader is one of them.",
+    "unclean election": "The election of a leader from outside of the ISR, when no ISR member is"
+    " available. Records that this leader had not yet copied are lost.",
+    "truncation": "A replica that follows a new leader removes the end of its own log, from the"
+    " offset where it differs from the new leader's log.",
+    "quorum": "The controllers, which keep the cluster's metadata in their own log and elect"
+    " their leader by votes. A record that a majority of them has is committed.",
+    "fault": "A disturbance that Logquake causes in the cluster. A fault is confirmed when a"
+    " measurement shows its effect, not when its command is given.",
 }
 
 _FORMS = {

@@ -57,7 +57,7 @@ def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
         alive: Whether the run is still running.
     """
     if verdict is None:
-        state = "is still under way" if alive else "was not judged yet: `logquake check` does it"
+        state = "is still running" if alive else "was not judged yet; run `logquake check`"
         return Headline(tone="unjudged", sentence=f"No verdict: the run {state}.")
     match verdict.valid:
         case Validity.VALID:
@@ -83,12 +83,15 @@ def _interrupted(verdict: Verdict) -> str:
 def _stopped(verdict: Verdict) -> str:
     """Return a sentence on the violation that stopped the run, or on the end of live judging."""
     if (until_s := verdict.stats.get("watched_until_s")) is not None:
-        return f" From {until_s} s on the run was not watched (watcher.log has the reason)."
+        return (
+            f" From {until_s} s on, the run was not judged while it ran (watcher.log has the"
+            " reason)."
+        )
     told = verdict.stats.get("stopped_on_violation")
     if not isinstance(told, dict):
         return ""
     where = f" in {told['place']}" if told.get("place") else ""
-    return f" The run was stopped at {told.get('at_s')} s for {told.get('anomaly')}{where}."
+    return f" The run was stopped at {told.get('at_s')} s because of {told.get('anomaly')}{where}."
 
 
 def decisive(verdict: Verdict) -> tuple[str, AnomalySummary] | None:
@@ -128,7 +131,9 @@ def decides(summary: AnomalySummary) -> bool:
 
 def broker_name(broker: object) -> str:
     """Return a broker's number with its node's name: `broker 2 (n2)`."""
-    return f"broker {broker} (n{broker})" if isinstance(broker, int) and broker >= 0 else "nobody"
+    return (
+        f"broker {broker} (n{broker})" if isinstance(broker, int) and broker >= 0 else "no broker"
+    )
 
 
 def _valid(verdict: Verdict) -> Headline:
@@ -154,7 +159,9 @@ def _valid(verdict: Verdict) -> Headline:
         of = f"{len(bare)} of {made} promises"
         return Headline(
             tone="valid",
-            sentence=f"Valid, as far as this run goes: it could not show {of} broken.",
+            sentence=(
+                f"Valid, as far as this run goes: it could not have shown a violation of {of}."
+            ),
             more=more,
         )
     return Headline(tone="valid", sentence="Valid: every promise was kept.", more=more)

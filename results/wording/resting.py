@@ -6,8 +6,8 @@ from results.record.clock import NS_PER_S
 from results.record.verdict import Basis, Compared, Verdict
 from results.wording.plural import many
 
-UNTESTED = "Nothing was compared that could have shown it broken."
-_GIVEN_UP = "Nothing is promised here, so nothing was compared."
+UNTESTED = "No comparison of this run could have shown a violation."
+_GIVEN_UP = "There is no promise for this plan, so nothing was compared."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

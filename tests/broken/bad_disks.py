@@ -157,7 +157,7 @@ def a_broker_halts_after_its_disk_lost_no_flush(record: Record, _spot: Spot) -> 
     base="log",
     moments=_KILLED,
     valid=Validity.UNKNOWN,
-    says="after Logquake's file system below its data had failed",
+    says="after Logquake's file system under its data directory had failed",
 )
 def a_file_system_ends_after_its_disk_lost_flushes(record: Record, _spot: Spot) -> None:
     fault = _loses_flushes(record)
@@ -172,7 +172,7 @@ def a_file_system_ends_after_its_disk_lost_flushes(record: Record, _spot: Spot) 
     base="log",
     moments=_KILLED,
     valid=Validity.UNKNOWN,
-    says="after Logquake's file system below its data had failed",
+    says="after Logquake's file system under its data directory had failed",
 )
 def a_file_system_below_the_data_ends(record: Record, _spot: Spot) -> None:
     fault = _breaks(record)

@@ -53,7 +53,7 @@ def a_partition_takes_nothing_after_the_last_heal(record: Record, spot: Spot) ->
     take_nothing(record, spot, _healed_ns(record))
 
 
-@broken("", row="S4", base="log", valid=Validity.UNKNOWN, says="took no message after")
+@broken("", row="S4", base="log", valid=Validity.UNKNOWN, says="accepted no message after")
 def a_partition_takes_nothing_and_the_look_ends_before_the_budget(
     record: Record, spot: Spot
 ) -> None:

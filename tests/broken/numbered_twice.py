@@ -40,7 +40,7 @@ def _give_up(record: Record, spot: Spot) -> tuple[Spot, Row]:
     record.plan["after_timeout"] = "go-on"
     first = nearest(record, spot, wanted)
     later = _next_one(record, first.send)
-    assert later is not None, "it was looked for"
+    assert later is not None, "the coordinator is known by then"
     return first, later
 
 

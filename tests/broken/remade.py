@@ -70,21 +70,21 @@ def a_broker_never_has_the_new_topics_replica(record: Record, spot: Spot) -> Non
             each["detail"]["failed"] = f"the ISR of {_TOPIC}-0 lacks {_VICTIM}"
 
 
-@broken("lost-write", row="remade", base="log", moments=("kill", "isolate"), says="made again")
+@broken("lost-write", row="remade", base="log", moments=("kill", "isolate"), says="recreated")
 def an_acknowledged_record_of_the_last_life_is_gone(record: Record, spot: Spot) -> None:
     acked = _make_again(record, spot)
     gone = acked[len(acked) // 2]["value"]
     record.drop("replica_records", lambda row: row["value"] == gone, topic=_TOPIC)
 
 
-@broken("lost-write", row="remade", base="log", moments=("kill",), says="made again")
+@broken("lost-write", row="remade", base="log", moments=("kill",), says="recreated")
 def the_new_topics_log_is_removed_with_the_deleted_ones(record: Record, spot: Spot) -> None:
     """Its folder is gone, on the last leader; other folders of that node are there."""
     _make_again(record, spot)
     _drop_all(record, "replica_records", "replica_states", node=f"n{_last_leader(record)}")
 
 
-@broken("lost-write", row="remade", base="log", moments=("isolate",), says="made again")
+@broken("lost-write", row="remade", base="log", moments=("isolate",), says="recreated")
 def the_new_topics_logs_are_empty(record: Record, spot: Spot) -> None:
     _make_again(record, spot)
     _drop_all(record, "replica_records")
@@ -180,7 +180,7 @@ def a_topic_made_again_took_no_record(record: Record, spot: Spot) -> None:
     _make_again(record, spot)
     fault = next(row for row in record.rows("faults") if "remade-back" in row["heal_effect"])
     fault["confirmed_ns"] = None
-    fault["effect"] = json.dumps({"without_effect": f"{_TOPIC} takes no records: n3 is down"})
+    fault["effect"] = json.dumps({"without_effect": f"{_TOPIC} accepts no records: n3 is down"})
     fault["heal_effect"] = json.dumps({**json.loads(fault["heal_effect"]), "acked": []})
     _drop_all(record, "replica_records")
     for row in _mine(record, "replica_states", snapshot="final"):

@@ -134,12 +134,14 @@ class Truth:
 _ACKED = re.compile(r"acknowledged value (\d+) at offset (\d+) ")
 _SENT = re.compile(r"sent value (\d+) ")
 _BROKER = re.compile(r"\bn(\d+)")
-_HELD = re.compile(r"had (?:a record|value (\d+)) at \d+: its log was seen to end at (\d+)")
+_HELD = re.compile(r"had (?:a record|value (\d+)) at \d+: its observed log end offset was (\d+)")
 _LACK = re.compile(r"^the logs? of .*? lacks? it")
 _LED_UNSEEN = re.compile(r"an unknown leader of epoch (\d+)")
 _IN_FORCE = re.compile(r"\(when it was acknowledged, at ([\d.]+) s (.*?)\)")
 _CUT = re.compile(r"truncated its log at offset (\d+)")
-_BETWEEN = re.compile(r"its log ended at (\d+) at ([\d.]+) s, and at (\d+) (?:here|at ([\d.]+) s)")
+_BETWEEN = re.compile(
+    r"its log end offset was (\d+) at ([\d.]+) s, then (\d+) at (?:this time|([\d.]+) s)"
+)
 _LEADS = re.compile(r"leads in leader epoch (\d+)")
 _READ = re.compile(r"read value (\d+) at offset (\d+)")
 _HOLDS = re.compile(r"holds? (?:value (\d+)|(a control record))(?: of leader epoch (\d+))? at offs")
@@ -240,11 +242,11 @@ _ELECTED = re.compile(
     r" (?P<verb>was|had been) elected|led again) in epoch (?P<epoch>\d+)(?P<without> without it)?"
 )
 _TRUNCATED = re.compile(r"had truncated its log at offset (\d+(?: or \d+)*)")
-_GAVE = re.compile(r"(n\d+), leader of epoch (\d+), still gave it to op")
+_GAVE = re.compile(r"(n\d+), leader of epoch (\d+), still returned it to op")
 _BEFELL = re.compile(
     rf"(?P<words>{'|'.join(set(BEFELL.values()))})"
     r"(?: within (?P<within>[\d.]+) s(?P<of_send> of the send)?"
-    r"| (?:by|in) a fault asked for (?P<asked>before|during) the send)"
+    r"| (?:by|in) a fault that was requested (?P<asked>before|during) the send)"
 )
 _WHILE = re.compile(r"\(acks=\w+\) while it")
 _NODE = re.compile(r"n\d+")
@@ -305,7 +307,7 @@ def wrong_in_cause(cause: str, value: int, acked_ns: int, truth: Truth) -> Itera
         begun = truth.begun[int(match["epoch"])]
         yield from _wrong_fault(cause, value, acked_ns, truth, begun=begun)
         yield from _wrong_others(cause, value, begun, truth)
-    if "each replica's log off below it" in cause:
+    if "removed it from each replica's log" in cause:
         offset = truth.acknowledged[value][2]
         hit = {each.node for each in truth.disk if each.from_offset <= offset}
         if spared := truth.held[value] - hit:

@@ -34,7 +34,7 @@ def test_what_was_acknowledged_while_the_isr_was_too_small_is_told_once() -> Non
     (anomaly,) = result.anomalies
     assert anomaly.sentence == (
         "log-0-0 acknowledged 2 sends with acks=all from 14.500 s to 25.900 s, though from 10.000"
-        " s to 30.000 s every broker reported an ISR of less than min.insync.replicas, 2, at last"
+        " s to 30.000 s every broker reported an ISR smaller than min.insync.replicas (2), last"
         " [1]"
     )
     assert anomaly.evidence == {

@@ -175,7 +175,7 @@ def test_a_checkpoint_tells_after_a_clean_stop_only() -> None:
         assert found(INCOMPLETE, group(killed, **rows)).anomalies == ()
     (anomaly,) = found(INCOMPLETE, group(facts(milestones=stopped(n1="clean")), **rows)).anomalies
     assert anomaly.evidence["start_is"] == "checkpoint"
-    assert "by n1's checkpoint, epoch 4 starts at 1" in anomaly.sentence
+    assert "according to n1's checkpoint, epoch 4 starts at 1" in anomaly.sentence
     rows["replica_states"] = [lines("n1", (0, 0), (4, 2))]
     right = group(facts(milestones=stopped(n1="clean")), **rows)
     assert found(INCOMPLETE, right).anomalies == ()
@@ -386,8 +386,8 @@ def test_a_value_at_or_above_the_mark_that_is_announced_next_was_read_too_early(
     assert (first.offset, second.offset, second.evidence["polls"]) == (1, 2, 1)
     assert first.sentence == (
         f"op 9 (process 4) read value {B} at offset 1 of log-0-0 at 1.000 s, which was not"
-        " committed: the first leader to be asked after that, broker 1 announced the high watermark"
-        " 1 of epoch 3 at 2.000 s"
+        " committed: in the first answer of a leader after the read, broker 1 announced the high"
+        " watermark 1 of epoch 3 at 2.000 s"
     )
 
 
@@ -438,7 +438,7 @@ def test_the_end_that_final_reads_were_told_is_an_answer_too() -> None:
     told = [announced(1, 0, 3, at=1)]
     on = group(leadership=told, final_reads=[final_read(2)])
     (anomaly,) = found(REGRESSION, on).anomalies
-    assert anomaly.sentence.endswith(", and its leader told the final reads the end 2")
+    assert anomaly.sentence.endswith(", and its leader reported the end 2 to the final reads")
     assert anomaly.evidence["later_told_to"] == "final reads"
     assert anomaly.evidence["answers"] == 1
     for end in (3, 4):

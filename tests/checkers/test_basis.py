@@ -18,7 +18,7 @@ from tests.checkers.test_judge import PLAN, RUN
 
 ONE, TWO = ("log-0", "id-0", 0), ("log-0", "id-0", 1)
 QUORUM: Place = ("__cluster_metadata", "", 0)
-WHY = "no send failed, so an aborted read could not show"
+WHY = "no send failed, so an aborted read could not be detected"
 ABOUT = facts(
     plan={**PLAN, "partitions": 2},
     calm_from_ns=50 * S,
@@ -88,7 +88,7 @@ def test_without_a_reason_it_stays_unknown_as_a_whole_and_in_a_partition() -> No
 def test_a_gap_is_told_once() -> None:
     gap = CheckResult(name="unavailable", rows=0, gaps=("it ended early",))
     verdict = judged((RUN, gap), (ONE, gap), (TWO, gap))
-    told = "unavailable could not be checked as it should: it ended early"
+    told = "unavailable could not be checked completely: it ended early"
     assert verdict.unknown_because == (told,)
     assert judged((TWO, gap)).unknown_because == (told,)
 

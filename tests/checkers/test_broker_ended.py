@@ -49,7 +49,7 @@ def test_who_fails_when_it_is_told_to_stop_ended_by_itself() -> None:
     failed = ended("1")
     failed.detail["told"] = "stop"
     (sentence,) = said_of(BY_ITSELF, WATCHED, failed)
-    assert "n2 ended with exit code 1 when it was told to stop, and no fault" in sentence
+    assert "n2 ended with exit code 1 when it was asked to stop, and no fault" in sentence
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_who_fails_when_it_is_told_to_stop_ended_by_itself() -> None:
 )
 def test_a_broker_that_exits_or_crashes_is_to_blame(code: str, how: str) -> None:
     assert said_of(BY_ITSELF, WATCHED, ended(code)) == [
-        f"n2 {how}, and no fault had done that (found at 60.000 s)"
+        f"n2 {how}, and no fault had caused this (detected at 60.000 s)"
     ]
     assert said_of(OUTSIDE, WATCHED, ended(code)) == []
 
@@ -78,8 +78,8 @@ def test_a_broker_that_exits_or_crashes_is_to_blame(code: str, how: str) -> None
         ("-9", "was ended by SIGKILL"),
         ("137", "was ended by SIGKILL"),
         ("143", "was ended by SIGTERM"),
-        ("", "ended in a way that was not seen"),
-        ("torn", "ended in a way that was not seen"),
+        ("", "ended in a way that was not observed"),
+        ("torn", "ended in a way that was not observed"),
         ("-1", "was ended by SIGHUP"),
         ("stopped", "was stopped (SIGSTOP)"),
     ],
@@ -87,20 +87,20 @@ def test_a_broker_that_exits_or_crashes_is_to_blame(code: str, how: str) -> None
 def test_who_was_hit_by_somebody_else_is_not(code: str, how: str) -> None:
     assert said_of(BY_ITSELF, WATCHED, ended(code)) == []
     assert said_of(OUTSIDE, WATCHED, ended(code)) == [
-        f"n2 {how}, and no fault had done that (found at 60.000 s)"
+        f"n2 {how}, and no fault had caused this (detected at 60.000 s)"
     ]
 
 
 def test_its_last_error_is_told_rather_than_its_last_line() -> None:
     end = ended("1", said="ERROR no controller\n[at] INFO stopped")
     (sentence,) = said_of(BY_ITSELF, WATCHED, end)
-    assert sentence.endswith("; it said: ERROR no controller")
+    assert sentence.endswith("; its last output: ERROR no controller")
 
 
 def test_its_last_words_are_told() -> None:
     said = "ERROR first\njava.lang.OutOfMemoryError: Java heap space"
     (sentence,) = said_of(BY_ITSELF, WATCHED, ended("3", said=said))
-    assert sentence.endswith("; it said: java.lang.OutOfMemoryError: Java heap space")
+    assert sentence.endswith("; its last output: java.lang.OutOfMemoryError: Java heap space")
 
 
 @pytest.mark.parametrize("kind", ["disk-full", "read-only", "wipe", "bit-flip", "power-loss"])

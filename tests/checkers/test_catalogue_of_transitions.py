@@ -216,7 +216,7 @@ def quorum() -> Groups:
 
 
 def group_of_quorum() -> Group:
-    rows = group(about(), truncations=[cut("the quorum's logs part at that offset")])
+    rows = group(about(), truncations=[cut("the quorum's logs differ from that offset on")])
     return Group(
         facts=rows.facts, topic=QUORUM_TOPIC, topic_id="id", partition=0, tables=rows.tables
     )

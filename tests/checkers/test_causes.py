@@ -22,7 +22,8 @@ from tests.checkers.reasons import written
 
 TOLD = {
     "loss-acks-1": "only n2 had it: n2 led in epoch 0, acknowledged it (acks=1), was cut off by a"
-    " fault asked for before the send, and n3, in the ISR, was elected in epoch 1 without it",
+    " fault that was requested before the send, and n3, in the ISR, was elected in"
+    " epoch 1 without it",
     "leader-epoch-1-high-watermark": "n1 led in epoch 0, acknowledged it (acks=all), was killed"
     " within 43.0 s, and n2, which had truncated its log at offset 1, was elected in epoch 2"
     " without it",
@@ -138,32 +139,38 @@ def test_it_names_what_befell_the_leader_last_and_whether_the_next_one_came_from
     ("hit", "words"),
     [
         (fault("isolate", S - 9), "acknowledged it (acks=1) while it was cut off, and"),
-        (stall(S - 9), "acknowledged it (acks=1) while connections of its own stalled, and"),
+        (stall(S - 9), "acknowledged it (acks=1) while its connections stalled, and"),
         (
             stall(S - 9, "connections"),
-            "(acks=1) while connections of its own were reset or blocked, and",
+            "(acks=1) while its connections were reset or blocked, and",
         ),
         (
             stall(S + HALF, "connections"),
-            "(acks=1), had connections reset or blocked in a fault asked for before the send, and",
+            (
+                "(acks=1), had connections reset or blocked in a fault that was requested before"
+                " the send, and"
+            ),
         ),
         (
             stall(S + HALF),
-            "(acks=1), had connections stall in a fault asked for before the send, and",
+            "(acks=1), had connections stall in a fault that was requested before the send, and",
         ),
         (
             fault("isolate", S + HALF),
-            "(acks=1), was cut off by a fault asked for before the send, and",
+            "(acks=1), was cut off by a fault that was requested before the send, and",
         ),
         (
             replace(fault("isolate", S + HALF), begun_ns=S - 2),
-            "by a fault asked for during the send, and",
+            "by a fault that was requested during the send, and",
         ),
         (
             fault("isolate", S - 3),
-            "(acks=1), was cut off by a fault asked for before the send, and",
+            "(acks=1), was cut off by a fault that was requested before the send, and",
         ),
-        (fault("power-loss", S + HALF), "lost power in a fault asked for before the send, and"),
+        (
+            fault("power-loss", S + HALF),
+            ("lost power in a fault that was requested before the send, and"),
+        ),
         # Its answer may have come when that was over; and no one saw the last one work.
         (fault("isolate", S - 3, healing_ns=S - 1), "acknowledged it (acks=1), and"),
         (fault("isolate", S - 9, healing_ns=S - 1), "acknowledged it (acks=1), and"),
@@ -300,13 +307,13 @@ def test_what_the_record_lacks_is_named() -> None:
     on = [{**leads(1, epoch), "incarnation": 1} for epoch in (4, 5)]
     alone = cause(lost(*on, truncations=[CUT]))
     assert "n1 led in epoch 4 or 5" in alone
-    assert alone.endswith("; no later leader was seen, so the record does not show what took it")
+    assert alone.endswith("; no later leader was observed, so the reason for the loss is unknown")
     cuts = [CUT, {**CUT, "node": "n2"}]
     either = cause(lost(leads(1, 4), leads(2, 5, at=2 * S), truncations=cuts))
-    assert either.startswith("n1 or n2 acknowledged it (acks=1); the record does not show who")
+    assert either.startswith("n1 or n2 acknowledged it (acks=1); the run's record does not show")
     assert cause(lost(leads(1, -1), epochs=False)) == (
-        "n1 acknowledged it (acks=1); these brokers report no epochs, so the record does not show"
-        " why it is gone"
+        "n1 acknowledged it (acks=1); these brokers report no epochs, so the reason for the loss"
+        " is unknown"
     )
     assert cause(lost(epochs=False)).startswith("no leader was seen, so the record does not show")
     assert cause(lost()).startswith("an unknown leader acknowledged it (acks=1); the record")
@@ -343,7 +350,7 @@ def test_of_a_fault_that_was_over_it_says_that_the_election_has_another_reason()
     told = cause(lost(*led, disturbances=(over,), truncations=[CUT]))
     assert told.endswith(
         "was cut off within 1.0 s, and n2 was elected in epoch 5 without it; that fault was over"
-        " before the next election, whose reason the record does not show"
+        " before the next election; the reason for that election is unknown"
     )
     late = replace(over, ended_ns=5 * S)
     assert "reason" not in cause(lost(*led, disturbances=(late,), truncations=[CUT]))
@@ -381,8 +388,8 @@ def test_where_the_epoch_is_not_known_no_election_is_blamed() -> None:
     led = [leads(1, 4), leads(2, 5, at=S), leads(1, 6, at=S), leads(3, 7, at=8 * S)]
     told = cause(lost(*led, truncations=[CUT], written=7))
     assert told == (
-        "only n1 had it: n1 led in epoch 4 or 6, and acknowledged it (acks=1); the record does not"
-        " show in which epoch, and so not which election took it"
+        "only n1 had it: n1 led in epoch 4 or 6, and acknowledged it (acks=1); the run's record"
+        " does not show in which epoch, so the election that lost it is unknown"
     )
     # A leader that goes on in the next epoch keeps its log.
     on = [leads(1, 4), leads(1, 5, at=2 * S), leads(3, 6, at=8 * S)]
@@ -424,8 +431,8 @@ def test_who_was_not_in_the_isr_is_no_eligible_replica_of_an_older_kafka_or_afte
 def test_a_leader_that_wrote_another_record_there_dropped_it() -> None:
     told = cause(lost(*LED, unaware(2 * S), written=4))
     assert told == (
-        "n1 acknowledged it (acks=1) as the leader of epoch 4, and another record of that epoch has"
-        " its offset: the leader dropped it while it led, or never wrote it"
+        "n1 acknowledged it (acks=1) as the leader of epoch 4, and another record of that epoch"
+        " is at its offset: the leader dropped the message during that epoch, or never wrote it"
     )
     # One that was cut there may have copied a record that another broker's copy has wrong.
     for on in (
@@ -444,7 +451,7 @@ def test_who_else_had_it_is_named_with_why_it_did_not_lead() -> None:
     def told(*rows: Row) -> str:
         return cause(lost(*LED, *rows, copies=copies, truncations=cuts))
 
-    assert told().endswith("; n3 had it too, and the record does not show why n2 led instead")
+    assert told().endswith("; n3 had it too, and the run's record does not show why n2 led instead")
     out = [written(1, 4, 8, 1, 2), written(2, 5, 9, 2)]
     assert told(*out).endswith("; n3 had it too, but was not in the ISR before that election")
     away = Absence(node="n3", from_ns=2 * S, until_ns=9 * S)
@@ -540,8 +547,9 @@ def test_sequences_tell_which_leader_took_what_no_log_has(sent_ns: int) -> None:
     assert by == ["n2, leader of epoch 5"]
     assert told == (
         "n2 acknowledged it (acks=all) as the leader of epoch 5, and another record of that epoch"
-        " has its offset: the leader dropped it while it led, or never wrote it; its log has"
-        " sequence 3 of producer 1 at 0 and then 5 at 2, so it had taken what is missing between"
+        " is at its offset: the leader dropped the message during that epoch, or never wrote it;"
+        " its log has sequence 3 of producer 1 at offset 0 and then sequence 5 at offset 2, so it"
+        " had accepted the missing sequence in between"
     )
 
 

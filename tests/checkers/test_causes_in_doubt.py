@@ -71,8 +71,8 @@ def test_a_leader_that_gave_it_to_a_reader_had_it() -> None:
     subscribed = [{"process": 9, "kind": "assign", "time_ns": 8 * S, "offset": 0}]
     given = {**told(B, 1, op=9, at=9 * S), "process": 9}
     assert loss(ONE_KILLED, LED, polls=[given], assignments=subscribed) == (
-        "n1 led in epoch 4, acknowledged it (acks=1), and n2, leader of epoch 5, still gave it to"
-        " op 9; no later leader was seen, so the record does not show what took it"
+        "n1 led in epoch 4, acknowledged it (acks=1), and n2, leader of epoch 5, still returned"
+        " it to op 9; no later leader was observed, so the reason for the loss is unknown"
     )
     early = {**given, "complete_ns": 3 * S // 2}  # By n1.
     assert loss(ONE_KILLED, LED, polls=[early], assignments=subscribed) == ELECTED
@@ -84,8 +84,8 @@ def test_what_a_later_leader_gave_no_election_before_it_cost() -> None:
     subscribed = [{"process": 9, "kind": "assign", "time_ns": 40 * S, "offset": 0}]
     given = {**told(B, 1, op=9, at=45 * S), "process": 9}
     assert loss(ONE_KILLED, [*LED, *later], polls=[given], assignments=subscribed) == (
-        "n1 led in epoch 4, acknowledged it (acks=1), and n3, leader of epoch 6, still gave it to"
-        " op 9; no later leader was seen, so the record does not show what took it"
+        "n1 led in epoch 4, acknowledged it (acks=1), and n3, leader of epoch 6, still returned"
+        " it to op 9; no later leader was observed, so the reason for the loss is unknown"
     )
     assert "n2 was elected in epoch 5" in loss(ONE_KILLED, [*LED, *later])
 
@@ -102,12 +102,12 @@ def test_a_record_below_all_log_starts_went_with_what_lay_below_them() -> None:
 
     first = (("n1", 0, 8), ("n1", 5, 9), ("n2", 0, 9.2), ("n2", 5, 9.7))
     assert seen(*first) == (
-        "n1 acknowledged it (acks=1); all logs begin above it now; that of n1, leader of epoch 4,"
-        " was seen so first: it began at 0 at 8.000 s, and at 5 at 9.000 s; no setting of the plan"
-        " asks for it"
+        "n1 acknowledged it (acks=1); all logs now begin above this offset; the log of n1, leader"
+        " of epoch 4, was the first: it began at 0 at 8.000 s, and at 5 at 9.000 s; no setting of"
+        " the plan asks for this"
     )
     follower = seen(("n2", 0, 8), ("n2", 5, 9), ("n1", 5, 9.7))
-    assert "that of n2 was seen so first" in follower
+    assert "the log of n2 was the first" in follower
     assert "begin above it now" not in seen()  # No look shows which was first.
 
 
@@ -116,8 +116,8 @@ def test_a_leader_whose_log_lost_its_end_while_it_led_may_have_had_it() -> None:
         return loss(ONE_KILLED, LED, replica_states=[*ENDS, *(look("n2", *each) for each in ends)])
 
     doubt = (
-        "n2 was elected in epoch 5; whether it had the record is not known: its log ended at 2 at"
-        " 9.000 s and at 1 at 12.000 s"
+        "n2 was elected in epoch 5; whether it had the record is not known: its log end offset"
+        " was 2 at 9.000 s, then 1 at 12.000 s"
     )
     assert doubt in seen((2, 9), (1, 12))
     assert "elected in epoch 5 without it" in seen((2, 4), (1, 12))  # It may have lost it before.
@@ -137,8 +137,9 @@ def test_an_end_that_all_logs_lost_by_their_stop_is_told_as_that() -> None:
         return loss(on, by, span=(S - 5, S), weak=True, **{**stopped, **rows})
 
     lost = (
-        "n1 acknowledged it (acks=1) and led last; n1, n2 and n3 still ended behind it at 50.000 s,"
-        " at the last look, and at 1 after their clean stops: the end was lost in between"
+        "n1 acknowledged it (acks=1) and led last; n1, n2 and n3 still had a log end offset above"
+        " it in the last observation, at 50.000 s, but 1 after their clean stops: the end of the"
+        " log was lost in between"
     )
     assert said() == lost
     old = {**cut("n2", 0), "reason": "of before"}
@@ -162,7 +163,10 @@ def test_an_end_that_all_logs_lost_by_their_stop_is_told_as_that() -> None:
         replica_records=[*log("n1", (4, A)), *held],
         replica_states=[state("n1", 1), state("n2", 2), state("n3", 2), *noted],
     )
-    assert "n1 still ended behind it at 50.000 s, at the last look, and at 1 after its" in one
+    assert (
+        "n1 still had a log end offset above it in the last observation, at 50.000 s, but 1"
+        " after its"
+    ) in one
 
 
 def test_a_log_that_goes_on_behind_a_record_is_not_said_to_have_never_had_it() -> None:
@@ -172,8 +176,8 @@ def test_a_log_that_goes_on_behind_a_record_is_not_said_to_have_never_had_it() -
     rows = {"replica_records": gap, "replica_states": ends, "truncations": []}
     sends = [ack(A, 0), ack(B, 1, op=2, acks="1"), ack(C, 2, op=3, acks="1", at=15 * S)]
     assert loss(STOPPED, led, span=(S - 5, S), weak=True, sends=sends, **rows) == (
-        "n1 led in epoch 4, and acknowledged it (acks=1); no later leader was seen, and n1's log"
-        " has nothing there, and goes on behind it, so the record does not show what took it"
+        "n1 led in epoch 4, and acknowledged it (acks=1); no later leader was observed, and n1's"
+        " log has a gap at this offset, so the reason for the loss is unknown"
     )
 
 
@@ -185,8 +189,8 @@ def test_an_epoch_that_nobody_told_of_may_have_had_the_leader() -> None:
     led = [leads(1, 0, at=S), leads(3, 2, at=10 * S), leads(3, 2, at=30 * S)]
     logs, span = alike((0, A), (2, C)), (5 * S, 6 * S)
     unknown = (
-        "an unknown leader acknowledged it (acks=1); the record does not show who it was, and so"
-        " not why it is gone"
+        "an unknown leader acknowledged it (acks=1); the run's record does not show which broker"
+        " it was, so the reason for the loss is unknown"
     )
     assert loss(away, led, replica_records=logs, span=span) == unknown
     # Nobody knew of that epoch by then, and all of the one before afterwards.
@@ -246,8 +250,8 @@ def test_what_nobody_acknowledged_was_written_by_whom_its_copy_names() -> None:
 
     assert lost(acked=False, outcome="info") == (
         (
-            "value 4294967298, sent to log-0-0 in op 1, whose transaction committed though it got"
-            " no answer (written by n2, leader of epoch 1)"
+            "value 4294967298, sent to log-0-0 in op 1, whose transaction committed although its"
+            " client got no answer (written by n2, leader of epoch 1)"
         ),
         "n2 led in epoch 1, wrote it (acks=all), and n3 was elected in epoch 2 without it",
     )
@@ -263,7 +267,7 @@ def test_what_was_overwritten_before_the_disks_were_hit_went_otherwise() -> None
     dark = facts(collected_nodes=frozenset(NODES), disk_losses=(hit,), absences=(AWAY,))
     short, reads = alike((4, A)), [{**told(C, 1, op=9, at=16 * S), "leader_epoch": 5}]
     later = [*LED, leads(2, 6, at=50 * S)]
-    by_disks = "n1 acknowledged it (acks=1), and faults cut each replica's log off below it"
+    by_disks = "n1 acknowledged it (acks=1), and faults removed it from each replica's log"
     by_election = (
         "n1 led in epoch 4, acknowledged it (acks=1), and n2 was elected in epoch 5; whether it had"
         " the record is not known"
@@ -376,11 +380,11 @@ def test_who_gave_a_phantom_led_before_it_was_read() -> None:
         return reason(phantom.CHECKER, judged)
 
     assert why(cut("n1")) == (
-        f"{EITHER} or the client gave it to the reader, or it was stored there and is gone, as n1"
-        " may have lost its log from offset 1 on: the logs hold value 4294967298 there; no recorded"
-        " client sent it"
+        f"{EITHER} or the client returned it to the reader, or it was stored there and was then"
+        " lost: n1 may have lost its log from offset 1 on: the logs hold value 4294967298 there;"
+        " no recorded client sent it"
     )
-    assert why().startswith(f"{EITHER} or the client gave it to the reader: the logs hold")
+    assert why().startswith(f"{EITHER} or the client returned it to the reader: the logs hold")
 
 
 EARLIER = [look("n2", 5, 1, mark=0), look("n2", 3, 2, mark=3)]
@@ -401,7 +405,10 @@ def shortened(*ends: Row, cuts: Sequence[Row] = (cut("n2", 3),)) -> Group:
 
 
 def test_a_truncation_that_was_seen_earlier_took_nothing_later() -> None:
-    befell = "n2's log ended at 20 at 10.000 s and at 12 at 11.000 s, without a truncation that was"
+    befell = (
+        "n2's log end offset was 20 at 10.000 s, then 12 at 11.000 s, but no truncation was"
+        " recorded"
+    )
     line = "n2 truncated its log from offset 3 on (told to)"
     for on, words in (
         (shortened(*EARLIER), befell),
@@ -439,10 +446,12 @@ def test_who_keeps_an_older_record_did_not_cut_it_off_before_it_was_written() ->
         return cause(log_divergence.CHECKER, judged).partition("wrote there; ")[2]
 
     assert told(look("n3", 4, 2), look("n3", 3, 4.5)) == (
-        "n3 kept the older record of epoch 2, and the record does not show that it followed that"
-        " leader"
+        "n3 kept the older record of epoch 2, and the run's record does not show that it followed"
+        " that leader"
     )
-    assert told().startswith("n3 recorded that it cut its log from 3 on, and yet holds")
+    assert told().startswith(
+        "n3 recorded a truncation of its log from offset 3 on, but still holds"
+    )
 
 
 def test_a_truncation_of_before_the_send_is_not_the_next_leaders() -> None:

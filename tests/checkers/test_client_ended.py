@@ -37,8 +37,8 @@ def test_a_worker_that_crashes_is_told_with_its_library_and_its_last_words() -> 
     (anomaly,) = found(CHECKER, group(about)).anomalies
     assert anomaly.name == "client-ended"
     assert anomaly.sentence == (
-        "worker 0, a process of librdkafka 2.5.3 clients, was ended by SIGABRT (found at"
-        f" 60.000 s); it said: {ASSERTION}"
+        "worker 0, a process of librdkafka 2.5.3 clients, was ended by SIGABRT (detected at"
+        f" 60.000 s); its last output: {ASSERTION}"
     )
     assert anomaly.evidence == {
         "node": "worker 0",
@@ -64,8 +64,8 @@ def test_the_reason_of_another_kind_of_client_does_not_name_librdkafka() -> None
     on = group(facts(plan={"client_kind": "java"}, milestones=(crash(),)))
     (anomaly,) = found(CHECKER, on).anomalies
     assert CHECKER.why(on, anomaly) == (
-        "a crash raises that signal: native code in it failed, and no broker did; its log has no"
-        " more"
+        "such a signal comes from a crash: native code in it failed, not a broker; the worker's"
+        " log shows nothing more"
     )
 
 

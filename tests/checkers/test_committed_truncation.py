@@ -112,9 +112,9 @@ def test_a_follower_that_drops_what_its_leader_had_announced() -> None:
     assert (anomaly.offset, anomaly.excuses, anomaly.broken_premises) == (1, (), ())
     assert anomaly.sentence == (
         f"n2 dropped offset 1 of log-0-0, which was committed: n2: value {B} without an epoch at"
-        " the end of step-01, and broker 1 led and held it; broker 1 announced the high watermark 2"
-        " of epoch 0 at 9.000 s; now n2: nothing (log 0 to 1) at the end of step-02; n2 truncated"
-        " offset 1 (follower of n1: local high watermark 1)"
+        " the end of step-01, and broker 1 was the leader and had it; broker 1 announced the high"
+        " watermark 2 of epoch 0 at 9.000 s; now n2: no record (log from 0 to 1) at the end of"
+        " step-02; n2 truncated offset 1 (follower of n1: local high watermark 1)"
     )
 
 
@@ -325,7 +325,7 @@ def test_a_leader_that_has_records_of_later_epochs_there_dropped_what_it_announc
         "how": [],
     }
     assert anomaly.sentence == (
-        "n1 dropped offset 1 of log-0-0, which was committed: as a leader, n1 held it; broker 1"
+        "n1 dropped offset 1 of log-0-0, which was committed: as the leader, n1 had it; broker 1"
         f" announced the high watermark 2 of epoch 3 at 2.000 s; now n1: value {C} of epoch 4"
     )
     (all_of_it,) = found(CHECKER, owned((4, A), (4, B), (5, C))).anomalies
@@ -364,7 +364,7 @@ def test_a_leader_whose_log_ends_below_what_it_announced_dropped_the_rest() -> N
     names = ("first_offset", "last_offset", "dropped")
     assert [anomaly.evidence[name] for name in names] == [1, 1, 1]
     assert (anomaly.broken_premises, anomaly.excuses) == ((), ())
-    assert "now n1: nothing (log 0 to 1)" in anomaly.sentence
+    assert "now n1: no record (log from 0 to 1)" in anomaly.sentence
     short = found(CHECKER, owned((3, A), end=2)).anomalies[0]
     assert short.broken_premises == ("readable-final-logs",)
     unread = facts(unreadable_nodes=frozenset({"n1"}))

@@ -56,8 +56,8 @@ def test_a_record_that_a_reader_was_given_otherwise_is_told_once() -> None:
     on = of(polled(A, 0, 0), polled(B, 1, PAYLOAD, op=8), polled(B, 1, KEY, op=9))
     (anomaly,) = found(CHECKER, on).anomalies
     assert anomaly.sentence == (
-        f"value {B} at offset 1 of log-0-0 has not the payload and key that its writer sent: op 8"
-        " read it so at 3.000 s (2 polled records are)"
+        f"value {B} at offset 1 of log-0-0 does not have the payload and key that its writer"
+        " sent: op 8 read the changed record at 3.000 s (2 polled records in all)"
     )
     assert anomaly.evidence == {
         "value": B, "differs": ["payload", "key"], "op_id": 8, "read_ns": 3 * S, "polls": 2,
@@ -70,12 +70,12 @@ def test_a_copy_in_one_log_is_seen_without_a_reader() -> None:
     records = (*stored("n1", 0, 0), *stored("n2", 0, HEADERS), *stored("n3", TIME, TIME))
     assert sentences(CHECKER, of(records=records)) == [
         (
-            f"value {A} at offset 0 of log-0-0 has not the time stamp that its writer sent: the"
-            " log of n3 holds it so"
+            f"value {A} at offset 0 of log-0-0 does not have the time stamp that its writer sent:"
+            " the log of n3 holds it so"
         ),
         (
-            f"value {B} at offset 1 of log-0-0 has not the headers and time stamp that its writer"
-            " sent: the logs of n2, n3 hold it so"
+            f"value {B} at offset 1 of log-0-0 does not have the headers and time stamp that its"
+            " writer sent: the logs of n2, n3 hold it so"
         ),
     ]
     both = of(polled(B, 1, HEADERS), records=records[:4])

@@ -86,9 +86,11 @@ def test_the_cut_of_the_node_that_acknowledged_it_is_told_though_another_one_led
 def test_where_nobody_is_known_to_have_had_it_all_that_may_have_are_named() -> None:
     on = group(READ, **{**rows(*BOTH), "leadership": []})
     told = cut_off(on, Acked(value=A, offset=1, sent_ns=-1, acked_ns=-1))
-    assert told.startswith("may have been cut off: n2 ")
+    assert told.startswith("may have been truncated: n2 ")
     assert ", or n3 truncated" in told
-    assert cut_off(group(READ, **rows(cut("n1"))), RECORD).startswith("may have been cut off: n1 ")
+    assert cut_off(group(READ, **rows(cut("n1"))), RECORD).startswith(
+        "may have been truncated: n1 "
+    )
     assert cut_off(group(READ, **rows(cut("n1"), cut("n2"))), RECORD).startswith("was cut off: n2 ")
 
 

@@ -138,8 +138,8 @@ def test_the_smallest_circle_is_told_in_words() -> None:
     }  # fmt: skip
     (realtime,) = said("G0-realtime", group([WW_21], {**ops, 1: (4, 10, 20)})).anomalies
     assert realtime.sentence == (
-        "op 2 wrote value 201 at offset 2 of t-0, and op 1 the next one, at offset 3;"
-        " op 1 ended at 0.000 s, before op 2 began at 1.200 s"
+        "op 2 wrote value 201 at offset 2 of t-0, and op 1 wrote the next value, at offset 3; op"
+        " 1 ended at 0.000 s, before op 2 began at 1.200 s"
     )
     assert realtime.excuses == ("always",)
     assert realtime.evidence["needs_write_write"] is True

@@ -121,16 +121,19 @@ def test_the_elements_of_a_vector_come_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        (["{:a 1", "{:b"], "line 2: the text ends inside of a {"),
+        (["{:a 1", "{:b"], "line 2: the text ends before { is closed"),
         (["[1 2", "(3]"], "line 2: a ] closes ("),
         (["1]"], "line 1: a ] closes nothing"),
         (["{:a}"], "line 1: a map has a key without a value"),
-        (["{{} 1}"], "line 1: a map has a map among its keys"),
+        (["{{} 1}"], "line 1: a map has a map as a key"),
         (["", '["a]'], "line 2: a string does not end on its line"),
-        (["[1 # 2]"], "line 1: a string does not end on its line, or # or \\ stands alone"),
-        (["[1 #_ 2]"], "line 1: a form that is left out with #_ cannot be read"),
+        (
+            ["[1 # 2]"],
+            "line 1: a string does not end on its line, or a # or \\ has nothing after it",
+        ),
+        (["[1 #_ 2]"], "line 1: #_ is not supported: remove it and the form after it"),
         (["1" * 5000], "line 1: Exceeds the limit"),
-        (["[" * 1024, "["], "line 2: more than 1024 collections are inside of each other"),
+        (["[" * 1024, "["], "line 2: collections are nested deeper than 1024 levels"),
     ],
 )
 def test_what_is_not_edn_is_told_with_its_line(lines: list[str], why: str) -> None:

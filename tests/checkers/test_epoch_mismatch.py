@@ -54,8 +54,8 @@ def test_the_same_value_of_another_epoch_is_another_record() -> None:
     on = of(polled(2, 3, op=8, value=C), polled(2, 3, op=7, value=C), polled(2, 4))
     (sentence,) = sentences(CHECKER, on)
     assert sentence == (
-        "op 7 was given offset 2 of log-0-0 as a record of epoch 3 at 3.000 s, but in the log of"
-        " the last leader n3 it is one of epoch 4 (2 polled records disagree there)"
+        "op 7 got offset 2 of log-0-0 as a record of epoch 3 at 3.000 s, but in the log of the"
+        " last leader, n3, it is a record of epoch 4 (2 polled records differ there)"
     )
     assert found(CHECKER, on).rows == 3
 

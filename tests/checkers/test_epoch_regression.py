@@ -61,11 +61,11 @@ def test_what_a_broker_believes_may_not_go_back_in_one_of_its_lives() -> None:
             "after": 4,
             "offset": None,
             "count": 2,
-            "where": "told at 2.000 s and asked again at 3.000 s",
+            "where": "reported at 2.000 s and asked again at 3.000 s",
             "times_ns": [2 * S, 3 * S],
         }
         assert anomaly.sentence == (
-            f"the leader epoch of log-0-0 went back from 4 to 3 in {who} (2 in all): told at"
+            f"the leader epoch of log-0-0 went back from 4 to 3 in {who} (2 in all): reported at"
             " 2.000 s and asked again at 3.000 s"
         )
         assert (anomaly.offset, anomaly.broken_premises) == (-1, ())
@@ -143,8 +143,8 @@ def test_along_a_log_no_epoch_is_smaller_than_one_before_it() -> None:
     assert (result.rows, anomaly.offset) == (4, 2)
     assert anomaly.evidence["count"] == 2
     assert anomaly.sentence == (
-        "in n2's log of log-0-0, the record at offset 2 has epoch 3, and one before it epoch 4"
-        " (2 in all) (final)"
+        "in n2's log of log-0-0, the record at offset 2 has epoch 3, and a record before it has"
+        " epoch 4 (2 in all) (final)"
     )
     assert anomaly.evidence["times_ns"] == []
     to_zero = group(replica_records=log("n2", (4, A), (0, B)))
@@ -219,7 +219,7 @@ def test_a_wrong_checkpoint_is_told_in_words() -> None:
     (anomaly,) = found(CHECKER, on).anomalies
     assert anomaly.sentence == (
         "in n1's log of log-0-0, the record at offset 1 has epoch 0, to which its checkpoint"
-        " gives offsets 0 to 0 (2 records of that epoch)"
+        " assigns offsets 0 to 0 (2 records of that epoch)"
     )
     assert (anomaly.offset, anomaly.evidence["after"]) == (1, None)
 
@@ -246,8 +246,8 @@ def test_a_log_with_epochs_and_a_checkpoint_without_a_line_do_not_go_together() 
         assert len(found(CHECKER, on).anomalies) == count
     on = group(facts(**read), replica_records=records, replica_states=[checkpoint("n1")])
     assert found(CHECKER, on).anomalies[0].sentence == (
-        "in n1's log of log-0-0, the record at offset 1 has epoch 0, to which its checkpoint gives"
-        " no offset (2 records of that epoch)"
+        "in n1's log of log-0-0, the record at offset 1 has epoch 0, to which its checkpoint"
+        " assigns no offset (2 records of that epoch)"
     )
 
 

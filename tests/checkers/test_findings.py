@@ -40,8 +40,8 @@ def test_of_many_those_that_nothing_excuses_are_described_first() -> None:
 def test_what_is_promised_of_the_recovery_is_told() -> None:
     plan: dict[str, object] = {"budgets": {"unavailable_s": 7, "election_s": 2.5, "isr_s": 90}}
     assert guarantees(facts(plan=plan))[-1] == (
-        "after the last fault is healed, every partition has a leader within 2.5 s, takes messages"
-        " within 7 s, and is on all of its 3 replicas within 90 s"
+        "after the last fault is healed, every partition has a leader within 2.5 s, accepts"
+        " messages within 7 s, and has all of its 3 replicas in sync within 90 s"
     )
     alone = guarantees(facts(plan={**plan, "replication": 1, "min_insync": 1}))
     assert alone[-1].endswith("takes messages within 7 s")

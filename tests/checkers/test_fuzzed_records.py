@@ -106,4 +106,6 @@ def test_a_stream_with_a_column_of_another_type_is_not_believed(tmp_path: Path) 
         writer.write_table(gone)
     (verdict,) = judge_runs([root], engine="local")
     assert verdict.valid is Validity.UNKNOWN
-    assert any("it has not the columns of polled" in each for each in verdict.unknown_because)
+    assert any(
+        "the stream does not have the columns of polled" in each for each in verdict.unknown_because
+    )

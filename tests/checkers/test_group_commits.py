@@ -137,8 +137,8 @@ def test_an_acknowledged_commit_stands_in_some_log() -> None:
     rows, told = looked_for(*all_of_one, commits=commits, about=read)
     assert (rows, told) == (2, [
         (f"process 0 committed offset 9 of log-0-0 for group {read.plan.name}-0 in op 2,"
-        " acknowledged at 2.500 s; no log of __consumer_offsets has that commit after the stop"
-        " (n1, n2, n3)")
+         " acknowledged at 2.500 s; after the stop no log of __consumer_offsets has that commit"
+         " (n1, n2, n3)")
     ])  # fmt: skip
 
 
@@ -167,20 +167,20 @@ def test_the_sentences_name_who_was_told_what() -> None:
     assert (anomaly.evidence["committed_by"], anomaly.offset) == (6, 4)
     name = about().plan.name
     assert lost == (
-        f"process 2 was told at 3.500 s, in op 99, that group {name}-0 had committed offset 4 of"
-        " log-0-0; after the last commit that was acknowledged before (op 7 at 1.500 s) it can be"
-        " no less than 9"
+        f"op 99 of process 2 got the answer at 3.500 s that group {name}-0 had committed offset 4"
+        " of log-0-0; after the last commit that was acknowledged before (op 7 at 1.500 s) it can"
+        " be no less than 9"
     )
     assert ahead == (
-        f"process 2 was told at 4.500 s, in op 98, that group {name}-0 had committed offset 12 of"
-        " log-0-0; no member had tried to commit more than 9 (op 7)"
+        f"op 98 of process 2 got the answer at 4.500 s that group {name}-0 had committed offset"
+        " 12 of log-0-0; no member had tried to commit an offset above 9 (op 7)"
     )
     later = [commit(3, 0, op=5), *rows, commit(1, 5, op=8)]
     assert sentences(LOST, group(about(), commits=later))[:1] == [lost]
     assert sentences(AHEAD, group(about(), commits=later))[:1] == [ahead]
     assert found(AHEAD, group(about(), commits=rows)).anomalies[0].broken_premises == ()
     (zero,) = sentences(AHEAD, group(about(), commits=[commit(0, 1, op=7), fetch(3, 3)]))
-    assert zero.endswith("no member had tried to commit more than 0 (op 7)")
+    assert zero.endswith("no member had tried to commit an offset above 0 (op 7)")
     (nothing,) = sentences(LOST, group(about(), commits=[commit(9, 1, op=7), fetch(None, 3)]))
     assert "had committed nothing of log-0-0" in nothing
     (first,) = sentences(AHEAD, group(about(), commits=[fetch(3, 3)]))

@@ -88,9 +88,9 @@ def test_it_is_told_since_when_and_how_much_there_was_to_read() -> None:
     rows = {"polls": [got(OF_SECOND, 139)], "sends": sent(90, 105, 120, 140)}
     (sentence,) = sentences(CHECKER, group(about(), **rows))
     assert sentence == (
-        f"no member of group {FIRST} was given a record of log-0-0 from 105.000 s to 140.000 s,"
-        " though the partition took 2 messages meanwhile; the budget is 10 s from the last heal on,"
-        " which was at 100.000 s"
+        f"no member of group {FIRST} got a record of log-0-0 from 105.000 s to 140.000 s,"
+        " although the partition accepted 2 messages meanwhile; the budget is 10 s from the last"
+        " heal, at 100.000 s"
     )
 
 
@@ -100,8 +100,8 @@ def test_a_look_that_ended_before_the_budget_is_a_gap(stopped: int, lasted: str)
     assert stuck(findings) == []
     (gap,) = findings.gaps
     assert gap == (
-        f"group {FIRST} was given nothing of log-0-0 after the last heal, and clients went on for"
-        f" {lasted} s after it took a message; the budget is 10 s"
+        f"group {FIRST} got no record of log-0-0 after the last heal, and clients continued for"
+        f" {lasted} s after the partition accepted a message; the budget is 10 s"
     )
 
 

@@ -39,7 +39,7 @@ def test_one_that_is_open_for_longer_than_its_coordinator_may_leave_it_hangs() -
     (sentence,), gaps = of(*STUCK)
     assert sentence == (
         "a transaction stayed open in log-0-0: from 101.000 s to 122.000 s its last stable offset"
-        " stood at 5, below the high watermark 9"
+        " was 5, below the high watermark 9"
     )
     assert gaps == ()
 

@@ -55,11 +55,11 @@ def test_the_op_that_none_may_follow_is_named_and_what_is_wrong_with_it() -> Non
         on = whole_run(ops=[*ops])
         return malformed.OPS_CHECKER.why(on, found(malformed.OPS_CHECKER, on).anomalies[0])
 
-    tail, after = "; no broker has a part in it", op(2, 60 * S, 61 * S)
+    tail, after = "; no broker is involved", op(2, 60 * S, 61 * S)
     timed = {"outcome": "info", "error": "_TIMED_OUT: Local: Timed out"}
     assert why(op(1, 0, S // 100, **timed), after) == (
-        "op 1, a send, has an unknown outcome (_TIMED_OUT) after 10 ms, though the delivery timeout"
-        f" is 30 s: Logquake recorded that outcome wrongly{tail}"
+        "op 1, a send, has an unknown outcome (_TIMED_OUT) after 10 ms, although the delivery"
+        f" timeout is 30 s: Logquake recorded that outcome wrongly{tail}"
     )
     head = "op 1, a send, has an unknown outcome (_TIMED_OUT), since 30.000 s: Logquake recorded"
     wrong = " that wrongly, or went on with its process"
@@ -67,7 +67,7 @@ def test_the_op_that_none_may_follow_is_named_and_what_is_wrong_with_it() -> Non
     assert wrong in why(op(1, 0, S // 100, f="poll", **timed), after)
     assert wrong in why(op(1, 0, S // 100, outcome="info", error="_TRANSPORT"), after)
     assert why(op(1, 0, None), after) == (
-        f"op 1, a send, has an unknown outcome and never ended, but Logquake went on with its"
+        "op 1, a send, has an unknown outcome and never ended, but Logquake continued with its"
         f" process{tail}"
     )
     assert why(op(1, 0, 7), op(2, 5, 9)) == f"Logquake recorded it wrongly{tail}"
@@ -135,10 +135,20 @@ def test_a_share_group_that_gave_its_members_nothing_is_not_enough() -> None:
     assert sentences(traffic.CHECKER, few) == [nothing]
     assert reasons(traffic.CHECKER, few) == ["1 of the 1 operations that began failed"]
     # Such an op of a crew is ok, since its member goes on.
-    refused = op(903, 1 * S, 2 * S, f="acknowledge", messages=0, error="no broker confirmed it")
+    refused = op(
+        903,
+        1 * S,
+        2 * S,
+        f="acknowledge",
+        messages=0,
+        error="no broker confirmed the acknowledgements",
+    )
     none = whole_run(shares, ops=[*busy(100, 100), final, refused])
     assert sentences(traffic.CHECKER, none) == [nothing]
-    why = "1 of the 1 operations that began failed, mostly with no broker confirmed it"
+    why = (
+        "1 of the 1 operations that began failed, mostly with no broker confirmed the"
+        " acknowledgements"
+    )
     assert reasons(traffic.CHECKER, none) == [why]
     one = op(900, 1 * S, 2 * S, f="acknowledge", messages=1)
     assert sentences(traffic.CHECKER, whole_run(shares, ops=[*busy(100, 100), one])) == []

@@ -78,7 +78,7 @@ def test_a_committed_value_below_what_a_poll_reached_is_lost(folder: Path) -> No
     (sentence,) = sentences(verdict, "lost-write")
     assert sentence == (
         "value 1, committed at offset 0 of key-0 by op 0 (ended at 0.000 s), was returned by no"
-        " poll, though op 4 read on beyond it"
+        " poll, although op 4 read beyond it"
     )
 
 
@@ -153,7 +153,7 @@ def test_a_value_of_an_op_that_failed_or_is_unknown_is_never_unseen(folder: Path
 def test_one_value_at_two_offsets_is_a_duplicate(folder: Path) -> None:
     verdict = judged(folder, ops(sent(0, A), sent(0, B), polled(1, A, B), polled(2, (2, 1))))
     assert counts(verdict, "duplicate", "inconsistent-offsets") == {"duplicate": 1}
-    assert sentences(verdict, "duplicate") == ["value 1 stands at offsets 0 and 2 of key-0"]
+    assert sentences(verdict, "duplicate") == ["value 1 is at offsets 0 and 2 of key-0"]
     (example,) = verdict.anomalies["duplicate"].examples
     assert (example.evidence["send_op_ids"], example.evidence["poll_op_ids"]) == ([0], [4, 6])
 
@@ -236,7 +236,7 @@ def test_other_judges_never_call_a_history_valid(folder: Path, judge: Judge) -> 
 def test_a_history_of_nothing_is_unknown(folder: Path) -> None:
     verdict = judged(folder, ops((0, "ok", "assign", [0])))
     assert verdict.valid is Validity.UNKNOWN
-    assert verdict.unknown_because == ("nothing in the history could be compared with anything",)
+    assert verdict.unknown_because == ("the history has nothing that could be compared",)
 
 
 @settings(max_examples=40, deadline=None)

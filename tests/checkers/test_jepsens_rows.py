@@ -73,7 +73,7 @@ def test_a_value_at_two_offsets_is_told_with_all_who_had_to_do_with_it() -> None
         "value": V[5], "offsets": [0, 1, 4], "send_op_ids": [1], "poll_op_ids": [8, 9],
     }  # fmt: skip
     assert anomaly.offset == 0
-    assert anomaly.sentence == f"value {V[5]} stands at offsets 0 and 1 and 4 of log-0-0"
+    assert anomaly.sentence == f"value {V[5]} is at offsets 0 and 1 and 4 of log-0-0"
     assert none(places.INCONSISTENT_CHECKER, rows)
     assert found(places.DUPLICATE_CHECKER, rows).rows == 2
 
@@ -115,7 +115,7 @@ def test_a_record_is_lost_if_readers_went_past_it() -> None:
     }  # fmt: skip
     assert anomaly.sentence == (
         f"value {V[2]}, committed at offset 2 of log-0-0 by op 4 (ended at 2.000 s), was returned"
-        " by no poll, though op 8 read on beyond it"
+        " by no poll, although op 8 read beyond it"
     )
 
 
@@ -242,6 +242,6 @@ def test_the_evidence_of_a_step_is_whole() -> None:
     }  # fmt: skip
     assert (anomaly.offset, found(checker, rows).rows) == (4, 1)
     assert anomaly.sentence == (
-        f"process 2 read value {V[1]} of log-0-0 in op 1 and then value {V[4]} in op 2, 3 further"
-        " in the order of the log"
+        f"process 2 read value {V[1]} of log-0-0 in op 1 and then value {V[4]} in op 2, 3 places"
+        " further in the order of the log"
     )

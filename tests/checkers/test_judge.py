@@ -111,7 +111,7 @@ def test_the_contract_allows_what_was_asked_for_and_the_strict_judge_does_not() 
     strict = verdict(weak, judge=Judge.STRICT)
     (lost,) = strict.anomalies["lost-write"].examples
     assert lost.why.startswith(
-        "only the strict judge asks for it, Kafka does not promise it here: with "
+        "only the strict judge requires this; Kafka does not promise it here: with "
     )
     (plain,) = verdict(found("lost-write"), judge=Judge.STRICT).anomalies["lost-write"].examples
     assert plain.why == ""
@@ -285,7 +285,7 @@ def test_a_run_that_was_interrupted_before_its_clients_says_so_and_not_what_each
     early = verdict(CheckResult(name="log-divergence", rows=0), about=cut)
     assert early.valid is Validity.UNKNOWN
     first, second, *_ = early.unknown_because
-    assert first == "the run ended before its clients began, so that there is nothing to judge"
+    assert first == "the run ended before its clients began, so there is nothing to judge"
     assert second.endswith("there is no final log (its last milestone: started)")
     assert not any("nothing to check for" in each for each in early.unknown_because)
     late = replace(cut, milestones=(*cut.milestones, Milestone(name="warmup", at_ns=4)))
@@ -350,7 +350,7 @@ def test_what_a_check_lacked_makes_the_verdict_unknown_and_is_told() -> None:
     lacking = CheckResult(name="lost-write", rows=5, gaps=("no log", "no log", "no reads"))
     assert verdict(lacking).valid is Validity.UNKNOWN
     assert verdict(lacking).unknown_because == (
-        "lost-write could not be checked as it should: no log; no reads",
+        "lost-write could not be checked completely: no log; no reads",
     )
     assert parse_result(dump_result(lacking)) == lacking
 

@@ -85,5 +85,5 @@ def test_three_of_what_a_check_lacked_are_told_and_the_others_counted() -> None:
         gaps = tuple(f"g{at}" for at in range(count))
         lacking = CheckResult(name="phantom", rows=5, gaps=gaps)
         assert verdict((PARTS[0], lacking)).unknown_because == (
-            f"phantom could not be checked as it should: {told}",
+            f"phantom could not be checked completely: {told}",
         )

@@ -76,7 +76,7 @@ def test_without_an_isr_it_is_told_by_the_first_look_and_the_others_are_named() 
     rows = joined(differ("step-05"), differ("step-06"), differ("step-07"), differ("final"))
     (anomaly,) = check(rows).anomalies
     assert anomaly.sentence.startswith("at the end of step-05, the logs of n1 and n2 differ")
-    also = "; they also differ at the end of step-06 and step-07, and when all had stopped"
+    also = "; they also differ at the end of step-06 and step-07, and after all brokers had stopped"
     assert anomaly.sentence.endswith(also)
     (once,) = check(differ("step-05")).anomalies
     assert "also" not in once.sentence

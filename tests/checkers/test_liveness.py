@@ -122,9 +122,9 @@ def test_longer_than_the_budget_in_vain() -> None:
         send(0, 20, process=2), send(15, 35, process=3), send(36, 37, ok=True, process=3)
     )
     assert sentence == (
-        "no send to log-0-0 succeeded from 100.000 s to 137.000 s, though 3 were tried by 2"
-        " processes, in 37 seconds of it, mostly with _MSG_TIMED_OUT; the budget is 30 s from the"
-        " last heal on, which was at 100.000 s"
+        "no send to log-0-0 succeeded from 100.000 s to 137.000 s, although 2 processes tried 3"
+        " sends in 37 seconds of this time, mostly with _MSG_TIMED_OUT; the budget is 30 s from"
+        " the last heal, at 100.000 s"
     )
 
 
@@ -226,8 +226,8 @@ def unproven(*sends: Row, ended_s: float = 4) -> tuple[str, ...]:
 
 def test_a_partition_that_took_nothing_before_the_clients_stopped_is_a_gap() -> None:
     told = (
-        "log-0-0 took no message after the last heal, and clients went on for 4.000 s; the budget"
-        " is 30 s"
+        "log-0-0 accepted no message after the last heal, and clients continued for 4.000 s; the"
+        " budget is 30 s"
     )
     assert unproven(send(1, 3)) == (told,)
     assert unproven() == (told,)
@@ -275,8 +275,8 @@ def test_nobody_answers_as_leader_for_too_long() -> None:
     )  # fmt: skip
     assert sentence == (
         "log-0-0 had no leader from 100.000 s to 116.000 s: no broker answered as its leader, and"
-        " no client was served; by their metadata, n1 named nobody; the budget is 15 s from the"
-        " last heal on, which was at 100.000 s"
+        " no client was served; according to their metadata, n1 named nobody; the budget is 15 s"
+        " from the last heal, at 100.000 s"
     )
 
 
@@ -287,8 +287,8 @@ def test_a_look_that_ended_before_the_budget_without_a_leader_is_a_gap() -> None
         ).gaps
 
     told = (
-        "no leader of log-0-0 was seen after the last heal, and the partition was observed for"
-        " 4.000 s; the budget is 15 s"
+        "no leader of log-0-0 was observed after the last heal, and the observation lasted 4.000"
+        " s; the budget is 15 s"
     )
     assert gap(belief(4, 1)) == (told,)
     assert gap(claim(-3), belief(4, 1)) == (told,)
@@ -395,8 +395,8 @@ def test_an_isr_that_was_full_too_late() -> None:
     (sentence,) = late(isr(-5, 1, 2), isr(7, 1, 3), isr(61, 1, 2, 3))
     assert sentence == (
         "the ISR of log-0-0 did not have its 3 members again within the budget of 60 s from the"
-        " last heal on, which was at 100.000 s: as n1 told, it was [1, 3] from"
-        " 107.000 s on, and full again at 161.000 s"
+        " last heal, at 100.000 s: as n1 told, it was [1, 3] from 107.000 s on, and full again at"
+        " 161.000 s"
     )
 
 
@@ -414,8 +414,8 @@ def test_without_a_look_after_the_budget_it_is_a_gap() -> None:
     assert late(*rows) == []
     (sentence,) = gaps(*rows)
     assert sentence == (
-        "the ISR of log-0-0 was not seen full by the last look at it, 60.000 s after the last heal,"
-        " and the budget is 60 s"
+        "the ISR of log-0-0 was not full in any observation up to the last one, 60.000 s after"
+        " the last heal; the budget is 60 s"
     )
     unknown_before = (isr(61, 1, 2), belief(99, 1))
     assert late(*unknown_before) == []

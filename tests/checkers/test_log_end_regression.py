@@ -33,8 +33,8 @@ def test_a_log_that_grows_or_loses_what_was_never_committed_is_right() -> None:
 def test_an_end_below_what_its_broker_had_called_committed_is_none() -> None:
     (sentence,) = of(told(5, 4, at_s=1), told(3, 3, at_s=2), told(9, 9, at_s=3))
     assert sentence == (
-        "the log of log-0-0 on n2 ended at 3 at 2.000 s, though that broker had told its high"
-        " watermark 4 at 1.000 s"
+        "the log of log-0-0 on n2 ended at 3 at 2.000 s, although that broker had reported its"
+        " high watermark 4 at 1.000 s"
     )
 
 

@@ -37,8 +37,8 @@ def test_a_beginning_that_is_gone_everywhere_is_told_of_each_replica_and_lost() 
     result = found(CHECKER, on)
     assert result.rows == 5
     assert [each.sentence for each in result.anomalies] == [
-        f"the log of log-0-0 on {node} starts at offset 5, first seen {when}: its records below"
-        " are missing, though no retention was configured"
+        f"the log of log-0-0 on {node} starts at offset 5, first observed {when}: the records"
+        " below that offset are missing, although no retention was configured"
         for node, when in (("n1", "at 2.000 s"), ("n2", "in its files"))
     ]
     assert result.anomalies[0].evidence == {

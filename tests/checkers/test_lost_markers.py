@@ -35,11 +35,11 @@ def test_a_marker_may_have_been_written_and_lost() -> None:
     for lost, why in (
         (told(cuts=[line]), "n1 may have lost its log from offset 2 on"),
         (told(cuts=[{**line, "from_offset": 9}]), "n1 may have lost its log from offset 9 on"),
-        (told(looks=fell), "the log of n2 was seen to end at 9, and later at 3"),
+        (told(looks=fell), "the log end offset of n2 was 9, and later 3"),
         (told(copies_more=1), "not every replica's log was read"),
     ):
         assert not isinstance(lost, Proved)
-        assert lost.endswith(f"in epoch 0, did not get one written, or it was lost: {why}")
+        assert lost.endswith(f"in epoch 0, did not write one, or the marker was lost: {why}")
 
 
 @pytest.mark.parametrize("again", [3, 1])
@@ -76,9 +76,11 @@ def test_the_coordinator_alone_is_not_blamed_for_what_a_log_may_have_lost() -> N
         return reason(INCOMPLETE_CHECKER, on)
 
     alone = (
-        "the transaction of op 2, whose record stands there, has no marker behind it: its"
+        "the transaction of op 2, whose record is at this offset, has no marker after it: its"
         " coordinator did not end it in that log"
     )
     assert told() == alone
     line = {"node": "n1", "from_offset": 2, "to_offset": None, "observed_ns": None}
-    assert told(line) == f"{alone}, or it was lost: n1 may have lost its log from offset 2 on"
+    assert told(line) == (
+        f"{alone}, or the marker was lost: n1 may have lost its log from offset 2 on"
+    )

@@ -80,10 +80,12 @@ def test_what_lies_behind_the_end_up_to_which_the_group_was_asked_is_not_judged(
 def test_who_was_not_done_leaves_a_gap() -> None:
     late = found(CHECKER, shared(about(failed="the group was not done"), LOST))
     assert (late.rows, late.anomalies) == (0, ())
-    assert late.gaps == ("the group was not done, so it is not known what it left out",)
+    assert late.gaps == (
+        ("the group was not done, so the records that the group skipped are unknown"),
+    )
     never = found(CHECKER, shared(about(drained=False), LOST))
     assert (never.rows, never.anomalies) == (0, ())
-    assert "the group was not asked how far it was" in never.gaps[0]
+    assert "the group's progress was not queried" in never.gaps[0]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_what_may_have_been_given_up_is_not_judged(
     judgement = found(CHECKER, on)
     assert judgement.rows == judged
     assert offsets(CHECKER, on) == ([1] if judged else [])
-    doubt = "log-0-0: no member was delivered 1 of the records that may have reached the delivery"
+    doubt = "log-0-0: no member got 1 of the records that may have reached the delivery"
     assert judgement.gaps == (() if judged else (f"{doubt} limit, the first at offset 1",))
 
 
@@ -185,7 +187,7 @@ def test_the_reason_names_who_led_or_that_nobody_knows() -> None:
     (told,) = found(CHECKER, on).anomalies
     assert "sent at 79.999 s, was never delivered to any member" in told.sentence
     assert f"done with all records at {DONE_NS // S}.000 s" in told.sentence
-    behind = "members were delivered 2 records behind it; "
+    behind = "members got 2 records after it; "
     assert CHECKER.why(on, told).startswith(f"{behind}n1, its leader in epoch 3, left it out")
     nobody = shared(about(reigns=()), rows, leadership=[])
     assert CHECKER.why(nobody, told).startswith(f"{behind}a broker left it out")
@@ -196,8 +198,8 @@ def test_the_reason_names_who_led_or_that_nobody_knows() -> None:
         rows = [delivery(0, at=before * S), delivery(2, at=behind_it * S)]
         why = CHECKER.why(shared(succeeded, rows, leadership=led), told)
         assert why == (
-            f"members were delivered 1 records behind it; {who} left it out, or a client did not"
-            " hand it over: the record does not show which"
+            f"members got 1 records after it; {who} skipped it, or a client did not pass it on:"
+            " the run's record does not show which"
         )
     last = shared(about(reigns=()), [delivery(0), delivery(1)], leadership=[])
     (told,) = found(CHECKER, last).anomalies
@@ -229,7 +231,7 @@ def a_leader_begins_behind_a_record(record: Record, spot: Spot) -> None:
     base="shares",
     moments=("kill",),
     valid=Validity.UNKNOWN,
-    says="no member was delivered 1 of the records that may have reached the delivery limit",
+    says="no member got 1 of the records that may have reached the delivery limit",
 )
 def an_early_record_is_lost_with_the_member_that_held_it(record: Record, spot: Spot) -> None:
     """Whether it was given up at the limit, nobody knows."""
@@ -248,7 +250,7 @@ def no_broker_confirms_an_acknowledgement(record: Record, _spot: Spot) -> None:
     """Members go on, so each of their ops is ok."""
     for row in record.rows("shared"):
         if row["act"] != DELIVER:
-            row.update(outcome="info", error="no broker confirmed it")
+            row.update(outcome="info", error="no broker confirmed the acknowledgements")
 
 
 @innocent(base="shares")

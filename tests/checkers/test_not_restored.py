@@ -11,7 +11,7 @@ from results.record.terms import Validity
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.partition_rows import A, S, facts, found, group, sentences, timed_out, whole_run
 
-LEFT = {"process 4711": "is there after the run, and was not before (java of n1)"}
+LEFT = {"process 4711": "exists after the run, but did not exist before (java of n1)"}
 
 
 def audited(detail: dict[str, str]) -> Milestone:
@@ -25,11 +25,11 @@ def test_hosts_that_are_as_before_are_no_anomaly() -> None:
 
 
 def test_each_thing_that_was_left_is_one() -> None:
-    more = {"n2: nft table logquake": "was there before the run, and is not any more (1 chain)"}
+    more = {"n2: nft table logquake": "existed before the run, but no longer exists (1 chain)"}
     about = facts(milestones=(*facts().milestones, audited({**LEFT, **more})))
     assert sentences(not_restored.CHECKER, whole_run(about)) == [
-        "n2: nft table logquake was there before the run, and is not any more (1 chain)",
-        "process 4711 is there after the run, and was not before (java of n1)",
+        "n2: nft table logquake existed before the run, but no longer exists (1 chain)",
+        "process 4711 exists after the run, but did not exist before (java of n1)",
     ]
 
 
@@ -61,7 +61,7 @@ def test_a_run_that_died_before_its_audit_is_unknown_and_one_of_before_there_was
         assert verdict.valid is validity
         if validity is Validity.UNKNOWN:
             (why,) = verdict.unknown_because
-            assert "before its hosts were compared with how they were" in why
+            assert "before its hosts were compared with their" in why
 
 
 def test_a_faithful_run_whose_host_was_not_restored_is_unknown(tmp_path: Path) -> None:
@@ -75,7 +75,10 @@ def test_a_faithful_run_whose_host_was_not_restored_is_unknown(tmp_path: Path) -
         assert verdict.valid is validity
         assert verdict.checked["host-not-restored"] == 1
     assert verdict.unknown_because == (
-        "host-not-restored: process 4711 is there after the run, and was not before (java of n1)",
+        (
+            "host-not-restored: process 4711 exists after the run, but did not exist before"
+            " (java of n1)"
+        ),
     )
 
 

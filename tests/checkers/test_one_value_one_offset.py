@@ -118,7 +118,7 @@ def test_copies_are_told_at_the_first_by_who_wrote_each() -> None:
     assert (anomaly.offset, anomaly.evidence["offsets"]) == (0, [0, 1, 2])
     assert anomaly.evidence["writers"] == [
         "producer 5 epoch 0 sequence 0",
-        "a producer that no replica's log tells",
+        "a producer that no replica's log shows",
         "producer 5 epoch 0 sequence 2",
     ]
 

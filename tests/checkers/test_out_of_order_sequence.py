@@ -83,11 +83,11 @@ def test_a_number_that_is_left_out_was_dropped_or_let_past() -> None:
     on = of(numbers, numbers)
     (sentence,) = sentences(CHECKER, on)
     assert sentence == (
-        "in the log of n1 and n2, log-0-0 has sequence 3 of producer 1 (epoch 0) at offset 2, next"
-        " after its sequence 1 at 1"
+        "in the log of n1 and n2, log-0-0 has sequence 3 of producer 1 (epoch 0) at offset 2,"
+        " directly after its sequence 1 at 1"
     )
     assert reason(CHECKER, on) == (
-        "n1, leader of epoch 0, stored it though its log lacks sequence 2 before it"
+        "n1, leader of epoch 0, stored the record although its log lacks sequence 2 before it"
     )
     assert found(CHECKER, on).rows == 4
 
@@ -95,13 +95,15 @@ def test_a_number_that_is_left_out_was_dropped_or_let_past() -> None:
 def test_a_number_that_comes_again_was_written_twice() -> None:
     on = of(((1, 0, 4), (2, 0, 0), (1, 0, 4)))
     assert reason(CHECKER, on) == (
-        "n1, leader of epoch 0, had sequence 4 at offset 0, and took it again as a new one"
+        "n1, leader of epoch 0, had sequence 4 at offset 0, and accepted it again as a new record"
     )
 
 
 def test_a_copy_that_differs_from_the_others_is_wrong() -> None:
     on = of(IN_ORDER, ((1, 0, 0), (1, 0, 7)), IN_ORDER)
-    assert reason(CHECKER, on) == "n1 and n3 have it otherwise, so the copy of n2 is wrong"
+    assert reason(CHECKER, on) == (
+        "n1 and n3 have a different record there, so the copy of n2 is wrong"
+    )
 
 
 def test_offsets_that_could_not_be_read_break_nothing() -> None:
@@ -253,7 +255,7 @@ def _written(record: Record, spot: Spot) -> list[Row]:
     return record.rows("replica_records", **whose, **spot.place)
 
 
-@broken(NAME, row="sequences", base="log", says="next after its sequence")
+@broken(NAME, row="sequences", base="log", says="directly after its sequence")
 def a_leader_takes_a_batch_that_does_not_follow_on(record: Record, spot: Spot) -> None:
     """One of its producer's records before was dropped; nobody had an answer to that one."""
     for row in _written(record, spot):

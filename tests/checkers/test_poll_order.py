@@ -70,9 +70,9 @@ def test_a_reader_that_leaves_out_a_record_skips_it_and_the_evidence_is_whole() 
     on = group(polls=[*got(0, 1, op=1), *got(4, op=2), *ELSEWHERE])  # 2 and 3 are left out.
     (anomaly,) = found(SKIP_CHECKER, on).anomalies
     assert anomaly.sentence == (
-        "process 1, which had read offset 1 of log-0-0 in op 1, was given offset 4 next, in op 2"
-        f" at 2.000 s: it jumped over 2 committed records: value {V[2]} at offset 2,"
-        f" value {V[3]} at offset 3"
+        "process 1, which had read offset 1 of log-0-0 in op 1, got offset 4 next, in op 2 at"
+        f" 2.000 s: it jumped over 2 committed records: value {V[2]} at offset 2, value {V[3]} at"
+        " offset 3"
     )
     assert anomaly.evidence == {
         "process": 1, "op_id": 2, "previous_op_id": 1, "after_offset": 1, "offset": 4,
@@ -335,14 +335,14 @@ def test_a_skip_over_lost_records_only_is_the_shadow_of_their_loss() -> None:
     assert anomalies(on) == {}
     first, second = found(LOST_WRITE, on).anomalies
     assert (first.evidence["skipped_by"], first.evidence["skipping_op_ids"]) == (2, [6, 7])
-    assert first.sentence.endswith("2 reads jumped over that offset (op 6, 7)")
+    assert first.sentence.endswith("2 reads skipped that offset (op 6, 7)")
     assert second.evidence["skipped_by"] == 2
     # One that is not lost lies between, too.
     rows["replica_records"] += log("n1", (0, V[2]), start=2)
     on = group(polls=[*got(0, op=5), *got(3, op=6)], **rows)
     (anomaly,) = found(SKIP_CHECKER, on).anomalies
     assert (anomaly.evidence["skipped"], anomaly.evidence["skipped_values"]) == (1, [V[2]])
-    assert sentences(LOST_WRITE, on)[0].endswith("one read jumped over that offset (op 6)")
+    assert sentences(LOST_WRITE, on)[0].endswith("one read skipped that offset (op 6)")
 
 
 def test_what_a_final_read_left_out_though_the_log_has_it_is_told_as_lost_alone() -> None:

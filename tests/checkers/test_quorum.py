@@ -101,9 +101,9 @@ def test_another_record_below_both_marks_diverges() -> None:
     other[1]["record_hash"] += 1
     (sentence,) = diverged(*entries("n1", 1, 1, 1), *other)
     assert sentence == (
-        "the logs of n1 and n2 differ at offset 1 of __cluster_metadata-0, below offset 3 (what the"
-        " quorum's leaders had told to be committed on both): n1: a record without a value, of"
-        " epoch 1; n2: a record without a value, of epoch 1"
+        "the logs of n1 and n2 differ at offset 1 of __cluster_metadata-0, below offset 3 (the"
+        " end that the quorum's leaders had reported as committed on both): n1: a record without"
+        " a value, of epoch 1; n2: a record without a value, of epoch 1"
     )
 
 
@@ -190,7 +190,7 @@ def test_logs_whose_records_nobody_read_agree_about_nothing() -> None:
 def test_a_node_of_which_leaders_told_must_have_left_its_log() -> None:
     missing = of_quorum(about(*BOTH), *entries("n1", 1, 1, 1))
     assert found(metadata_divergence.CHECKER, missing).gaps == (
-        "the controllers' log of n2 is not there",
+        "the controllers' log of n2 is missing",
     )
     died = about(*BOTH, milestones=(Milestone(name="main", at_ns=1),))
     assert found(metadata_divergence.CHECKER, of_quorum(died)).gaps == ()
@@ -241,7 +241,7 @@ def test_an_epoch_that_begins_below_an_earlier_ones_mark_is_incomplete() -> None
     (sentence,) = begun(*entries("n1", 1, 1, 1), *entries("n2", 1, 1, 3), states=states)
     assert sentence == (
         "the controllers' leader of epoch 3 began at offset 2: n2's first record of epoch 3 is at"
-        " 2; but the leader of epoch 1 had told that all below offset 3 was committed"
+        " 2; but the leader of epoch 1 had reported all records below offset 3 as committed"
     )
     own = (told("n1", 3, 3, 3),)
     assert begun(*entries("n2", 1, 1, 3), states=own) == [], "its own mark lies behind its start"
@@ -268,7 +268,8 @@ def test_two_candidates_in_one_epoch() -> None:
     said = votes(vote("n1", 3, 2), vote("n1", 3, 1), vote("n2", 3, 2))
     (anomaly,) = found(double_vote.CHECKER, said).anomalies
     assert anomaly.sentence == (
-        "n1 voted for n1 and for n2 in epoch 3 of the controllers' quorum, by its own file or logs"
+        "n1 voted for n1 and for n2 in epoch 3 of the controllers' quorum, according to its own"
+        " file or logs"
     )
     assert anomaly.evidence == {
         "node": "n1", "epoch": 3, "candidates": [1, 2], "directories": ["", ""],

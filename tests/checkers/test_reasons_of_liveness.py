@@ -72,8 +72,8 @@ def test_a_leader_that_refuses_sends_and_does_all_else() -> None:
     polls = [got(105), got(106, 1, sent=102), got(107), got(99, 2)]
     told = out(REFUSED, leadership=LED, polls=polls)
     assert told == (
-        "n3, its leader in epoch 1, refused them with NOT_ENOUGH_REPLICAS, though it answered"
-        " ListOffsets and gave readers 2 records of it meanwhile"
+        "n3, its leader in epoch 1, refused the sends with NOT_ENOUGH_REPLICAS, although it"
+        " answered ListOffsets and returned 2 records of it to readers meanwhile"
     )
 
 
@@ -85,12 +85,12 @@ def test_reads_of_what_was_sent_before_or_from_followers_show_no_leader() -> Non
     for on, polls in ((down, ahead), (about(), ahead), (by_any, [got(105)])):
         for error in (REFUSED, SILENT):
             told = out(error, on, leadership=led, polls=polls)
-            assert "no broker is known to have answered as its leader" in told
-    assert "gave readers a record of it" in out(REFUSED, leadership=led, polls=[got(105)])
+            assert "no broker is known to have answered as the partition's leader" in told
+    assert "returned a record of it to readers" in out(REFUSED, leadership=led, polls=[got(105)])
     by_n2 = out(REFUSED, down, leadership=[*led, *answers(2, 2, 110)])
-    assert by_n2.startswith("n2, its leader in epoch 2, refused them")
+    assert by_n2.startswith("n2, its leader in epoch 2, refused the")
     unknown = out(REFUSED, down, leadership=led, polls=[got(105)])
-    assert unknown.startswith("its leader refused them")
+    assert unknown.startswith("its leader refused the")
 
 
 def test_another_partition_that_went_on_shows_that_its_leader_was_up() -> None:
@@ -103,8 +103,8 @@ def test_another_partition_that_went_on_shows_that_its_leader_was_up() -> None:
 
     told = out(REFUSED, marks(), leadership=LED, polls=[got(105)])
     assert told.endswith(
-        "though it answered ListOffsets, gave readers a record of it and took records of log-0-9"
-        " (high watermark 7 to 9) meanwhile"
+        "although it answered ListOffsets, returned a record of it to readers and accepted records for"
+        " log-0-9 (high watermark 7 to 9) meanwhile"
     )
     for other in (marks("n2"), marks(partition=group(about()).partition), marks(at=150)):
         assert "took records" not in out(REFUSED, other, leadership=LED)
@@ -121,8 +121,8 @@ def test_another_partition_that_went_on_shows_that_its_leader_was_up() -> None:
 def test_an_error_that_any_broker_gives_is_not_laid_on_the_leader() -> None:
     told = out("TOPIC_AUTHORIZATION_FAILED", leadership=LED)
     assert told == (
-        "brokers refused them with TOPIC_AUTHORIZATION_FAILED, though the plan sets no authorizer;"
-        " n3, its leader in epoch 1, answered ListOffsets meanwhile"
+        "brokers refused the sends with TOPIC_AUTHORIZATION_FAILED, though the plan sets no"
+        " authorizer; n3, its leader in epoch 1, answered ListOffsets meanwhile"
     )
     assert "authorizer" not in out("UNKNOWN_TOPIC_OR_PARTITION", leadership=LED)
     plan = about().plan.model_copy(update={"broker": {"authorizer.class.name": "an.Authorizer"}})
@@ -132,8 +132,8 @@ def test_an_error_that_any_broker_gives_is_not_laid_on_the_leader() -> None:
 
 def test_where_no_broker_answered_as_the_leader_none_is_called_one() -> None:
     assert out(REFUSED, leadership=answers(3, 1, 80, 98)) == (
-        "brokers refused them with NOT_ENOUGH_REPLICAS, and no broker is known to have answered as"
-        " its leader in that time"
+        "brokers refused the sends with NOT_ENOUGH_REPLICAS, and no broker is known to have"
+        " answered as the partition's leader in that time"
     )
 
 
@@ -142,7 +142,7 @@ def test_too_few_in_sync_are_named() -> None:
         return {**leads(3, 1, at=at * S, source="metadata"), "isr": [*brokers]}
 
     told = out(REFUSED, leadership=[*LED, isr(99, 2), isr(103, 1, 3), isr(110, 3), isr(130, 1)])
-    assert "NOT_ENOUGH_REPLICAS: its ISR was n3, and min.insync.replicas is 2, though" in told
+    assert "NOT_ENOUGH_REPLICAS: its ISR was n3, and min.insync.replicas is 2, although" in told
     assert "ISR" not in out(REFUSED, leadership=[*LED, isr(99, 3)])
     assert "ISR" not in out("CORRUPT_MESSAGE", leadership=[*LED, isr(103, 3)])
     # Who has not heard of the leader's epoch, or of its ISR, tells an old one later.
@@ -165,13 +165,16 @@ def test_a_leader_that_answers_on_after_its_successors_election_may_be_the_one()
         metadata("n2", 2, 1, 128),
     ]
     who = "its leader (n1, leader of epoch 0, or n2, leader of epoch 1)"
-    for error, did in ((SILENT, "acknowledged nothing"), (REFUSED, f"refused them with {REFUSED}")):
+    for error, did in (
+        (SILENT, "acknowledged nothing"),
+        (REFUSED, f"refused the sends with {REFUSED}"),
+    ):
         told = out(error, about(*two), leadership=stale)
-        assert told.startswith(f"{who}, {did}, though it answered ListOffsets (by n1) meanwhile")
+        assert told.startswith(f"{who}, {did}, although it answered ListOffsets (by n1) meanwhile")
     heard = [row for row in stale if row["source"] == "metadata" or row["observed_ns"] < 60 * S]
     after = answers(2, 1, *range(62, 130, 2))
     told = out(REFUSED, about(*two), leadership=[*heard, *after])
-    assert told.startswith("n2, its leader in epoch 1, refused them")
+    assert told.startswith("n2, its leader in epoch 1, refused the")
 
 
 def looks(*ends: int, node: str = "n3") -> list[Row]:
@@ -184,22 +187,22 @@ def looks(*ends: int, node: str = "n3") -> list[Row]:
 def test_a_leader_that_takes_nothing_says_not_why() -> None:
     told = out(SILENT, leadership=LED, replica_states=looks(1, 1, 1))
     assert told == (
-        "n3, its leader in epoch 1, appended nothing (its log stood at 1), though it"
-        " answered ListOffsets meanwhile; it took its last message at 90.000 s; clients recorded no"
-        " answer, only _MSG_TIMED_OUT"
+        "n3, its leader in epoch 1, appended nothing (its log end offset stayed at 1), although"
+        " it answered ListOffsets meanwhile; the partition accepted its last message at 90.000 s;"
+        " clients recorded no answer, only _MSG_TIMED_OUT"
     )
     grew = out(SILENT, leadership=LED, replica_states=looks(1, 2, 3))
-    assert "appended records (its log grew from 1 to 3) and acknowledged none, though" in grew
+    assert "appended records (its log grew from 1 to 3) and acknowledged none, although" in grew
     for unknown in (looks(1, 1, node="n1"), looks(1), looks(3, 1)):
         told = out(SILENT, leadership=LED, replica_states=unknown)
-        assert told.startswith("n3, its leader in epoch 1, acknowledged nothing, though it")
+        assert told.startswith("n3, its leader in epoch 1, acknowledged nothing, although it")
 
 
 def test_without_an_answer_of_a_leader_in_that_time() -> None:
     told = out(SILENT, leadership=answers(3, 1, 80, 98))
     assert told == (
-        "no broker is known to have answered as its leader in that time, and clients gave up"
-        " (_MSG_TIMED_OUT)"
+        "no broker is known to have answered as the partition's leader in that time, and clients"
+        " gave up (_MSG_TIMED_OUT)"
     )
 
 
@@ -237,22 +240,25 @@ def test_controllers_that_elected_nobody() -> None:
     nobody = reign(-1, 2, 90, 900, topic="log-0")
     told = vacant(about(nobody))
     assert isinstance(told, Proved)
-    assert told == "by their log the controllers had ended epoch 1 and elected no leader since"
-    assert "elected no leader since" not in vacant(about(replace(nobody, partition=1)))
+    assert told == (
+        "according to their log, the controllers had ended epoch 1 and had not elected"
+        " a leader since"
+    )
+    assert "not elected a leader since" not in vacant(about(replace(nobody, partition=1)))
 
 
 @pytest.mark.parametrize(
     ("isr", "leaders", "words"),
     [
         ([1, 2, 3], {1: ("n101",)},
-         ("the controllers, led by n101, had ended epoch 1 and elected no leader since, though n2"
-          " was in the ISR and answered Metadata to the end")),
+         ("the controllers, led by n101, had ended epoch 1 and had not elected a leader since,"
+          " although n2 was in the ISR and answered Metadata requests until the end")),
         ([3], {1: ("n101",), 2: ("n102",)},
-         ("the controllers had ended epoch 1 and elected no leader since: no broker of the ISR"
-          " (n3) answered Metadata")),
+         ("the controllers had ended epoch 1 and had not elected a leader since: no broker of the"
+          " ISR (n3) answered Metadata requests")),
         ([], {},
-         ("the controllers had ended epoch 1 and elected no leader since: no broker was in the"
-          " ISR")),
+         ("the controllers had ended epoch 1 and had not elected a leader since: no broker was in"
+          " the ISR")),
     ],
 )  # fmt: skip
 def test_whether_an_election_lacked_a_candidate(
@@ -261,7 +267,7 @@ def test_whether_an_election_lacked_a_candidate(
     nobody = reign(-1, 2, 90, 900, topic="log-0")
     on = about(nobody, quorum=QuorumFacts(leaders=leaders))
     told = vacant(on, written(-1, 2, 7, *isr))
-    assert told == f"by their log {words}"
+    assert told == f"according to their log, {words}"
     assert isinstance(told, Proved) is (2 in isr)
 
 
@@ -269,7 +275,7 @@ def test_a_broker_that_was_down_or_answered_long_before_is_not_said_to_be_up() -
     nobody = reign(-1, 2, 90, 900, topic="log-0")
     away = Absence(node="n2", from_ns=102 * S, until_ns=140 * S)
     in_isr = written(-1, 2, 7, 2)
-    less = "elected no leader since: no broker of the ISR (n2) answered Metadata to the end"
+    less = "not elected a leader since: no broker of the ISR (n2) answered Metadata requests until the end"
     down = vacant(about(nobody, absences=(away,)), in_isr)
     assert down.endswith(less)
     assert not isinstance(down, Proved)
@@ -279,25 +285,28 @@ def test_a_broker_that_was_down_or_answered_long_before_is_not_said_to_be_up() -
     assert vacant(about(nobody), *early).endswith(less.replace("n2", "n1"))
     late = written(-1, 2, 7, 1), *names(-1, 101, 129, node="n1")
     assert vacant(about(nobody), *late).endswith(
-        "n1 was in the ISR and answered Metadata to the end"
+        "n1 was in the ISR and answered Metadata requests until the end"
     )
 
 
 def test_controllers_whose_choice_no_broker_names() -> None:
     told = vacant(about(ELECTED), *names(3, 95))
     assert told.startswith(
-        "by their log the controllers had elected n3 in epoch 1, and brokers named"
+        "according to their log, the controllers had elected n3 in epoch 1, and brokers reported"
     )
     told = vacant(about(ELECTED), *names(3, 90), *names(-1, 130))
     assert told == (
-        "by their log the controllers had elected n3 in epoch 1, yet brokers named no leader (last"
-        " at 90.000 s), and n3 did not answer as one: they did not take over, or did not tell, what"
-        " was decided"
+        "according to their log, the controllers had elected n3 in epoch 1, but brokers reported"
+        " no leader (last at 90.000 s), and n3 did not answer as the leader: brokers did not"
+        " adopt this decision, or did not report it"
     )
 
 
 def test_without_the_controllers_log_nothing_is_said_of_it() -> None:
-    unknown = "no broker named a leader; whether the controllers had elected one is not recorded"
+    unknown = (
+        "no broker reported a leader; the run's record does not show whether the"
+        " controllers had elected one"
+    )
     assert vacant(about()) == unknown
     two = (replace(ELECTED, until_ns=120 * S), reign(2, 2, 110, 900, topic="log-0"))
     assert vacant(about(*two)) == unknown, "which of them led in the midst is not certain"
@@ -306,13 +315,13 @@ def test_without_the_controllers_log_nothing_is_said_of_it() -> None:
 def test_who_was_named_was_up_or_down() -> None:
     named = [*names(3, 95), *names(3, 110, node="n3"), *names(3, 131, node="n3")]
     told = vacant(about(ELECTED), *named)
-    assert told.endswith("named n3, which did not answer as its leader, though n3 was up and"
-                         " answered Metadata")  # fmt: skip
+    assert told.endswith("n3 as the leader, which did not answer as the leader, although n3 was up and answered"
+                         " Metadata requests")  # fmt: skip
     silent = vacant(about(ELECTED), *names(3, 95), *names(3, 131, node="n1"))
-    assert silent.endswith("named n3, which did not answer as its leader")
+    assert silent.endswith(", which did not answer as the leader")
     down = Absence(node="n3", from_ns=90 * S, until_ns=140 * S)
     away = vacant(about(ELECTED, absences=(down,)), *names(3, 95))
-    assert away.endswith("named n3, which was down all that time")
+    assert away.endswith("leader, which was down during the whole time")
     back = replace(down, until_ns=105 * S)
     assert "down" not in vacant(about(ELECTED, absences=(back,)), *names(3, 95))
 
@@ -320,7 +329,7 @@ def test_who_was_named_was_up_or_down() -> None:
 def test_brokers_may_name_another_one_than_the_controllers() -> None:
     told = vacant(about(replace(ELECTED, leader=2)), *names(3, 95))
     assert told.startswith(
-        "by their log the controllers had elected n2 in epoch 1, but brokers named"
+        "according to their log, the controllers had elected n2 in epoch 1, but brokers reported"
     )
 
 
@@ -351,12 +360,12 @@ ITSELF, OUTSIDE = broker_ended.CHECKER, broker_ended.OUTSIDE_CHECKER
 @pytest.mark.parametrize(
     ("code", "said", "words"),
     [
-        ("3", "java.lang.OutOfMemoryError: Java heap space", "its Java heap, 64 MB by the plan,"),
-        ("3", "java.lang.OutOfMemoryError: Metaspace", "no more memory of the kind that it names"),
-        ("1", "ERROR Halting because", "it halted itself: Kafka does where it cannot go on"),
-        ("1", "FATAL Shutdown broker", "its last words are all that is recorded"),
-        ("1", "", "it exited by itself and left no last words"),
-        ("-11", "", "a crash raises that signal"),
+        ("3", "java.lang.OutOfMemoryError: Java heap space", "its Java heap (64 MB by the plan)"),
+        ("3", "java.lang.OutOfMemoryError: Metaspace", "ran out of the kind of memory that its"),
+        ("1", "ERROR Halting because", "it halted itself, as Kafka does when it cannot continue"),
+        ("1", "FATAL Shutdown broker", "only its last output shows the reason"),
+        ("1", "", "it exited by itself and without any output"),
+        ("-11", "", "such a signal comes from a crash"),
     ],
 )
 def test_how_a_broker_ended_by_itself(code: str, said: str, words: str) -> None:
@@ -369,9 +378,9 @@ def test_how_a_broker_ended_by_itself(code: str, said: str, words: str) -> None:
     ("code", "words"),
     [
         ("-9", "the kernel's OOM killer did"),
-        ("stopped", "something outside of the run sent SIGSTOP"),
-        ("-15", "no broker and no OOM killer sends that signal"),
-        ("?", "its exit code was not seen"),
+        ("stopped", "neither the kernel nor a broker sends SIGSTOP"),
+        ("-15", "neither a broker nor the OOM killer sends this signal"),
+        ("?", "its exit code was not observed"),
     ],
 )
 def test_who_hit_a_broker_from_outside(code: str, words: str) -> None:
@@ -386,19 +395,19 @@ def test_the_last_fault_of_the_broker_is_named() -> None:
         nodes=frozenset({"n1"}),
     )  # fmt: skip
     assert ended(ITSELF, "1", "", hit).endswith(
-        "; the last fault that hit n1, isolate, was over at 20.000 s"
+        "; the last fault that hit n1, isolate, ended at 20.000 s"
     )
     lasting = replace(hit, ended_ns=70 * S)
     assert ended(ITSELF, "1", "", hit, lasting).endswith(
-        "; the last fault that hit n1, isolate, was over at 20.000 s"
+        "; the last fault that hit n1, isolate, ended at 20.000 s"
     )
     later = replace(lasting, kind="pause", confirmed_ns=11 * S)
     assert ended(ITSELF, "1", "", hit, later).endswith(
-        "; pause of n1 was in force, which a broker is to survive"
+        "; pause of n1 was in force, which a broker must survive"
     )
     for kind, what in (
-        ("processor", "a broker is to survive"),
-        ("memory", "does not explain that"),
+        ("processor", "a broker must survive"),
+        ("memory", "does not explain the end"),
     ):
         wanting = replace(later, kind=kind)
         assert ended(OUTSIDE, "-9", "", wanting).endswith(
@@ -423,10 +432,10 @@ def test_what_the_broker_led_is_named_where_the_controllers_log_is_certain() -> 
         return reason(ITSELF, whole_run(on)).rpartition("; ")[2]
 
     mine, other = (reign(1, 0, 0, 900, topic="log-0", partition=at) for at in (0, 1))
-    assert told(mine, other) == "it led log-0-0, log-0-1 then"
-    assert told(mine, replace(other, leader=2)) == "it led log-0-0 then"
+    assert told(mine, other) == "at that time it led log-0-0, log-0-1"
+    assert told(mine, replace(other, leader=2)) == "at that time it led log-0-0"
     nobodys = (replace(mine, leader=2), replace(other, leader=3))
-    assert told(*nobodys) == "it led no partition of the run then"
+    assert told(*nobodys) == "at that time it led no partition of the run"
     close = (replace(mine, until_ns=48 * S), reign(2, 1, 47, 900, topic="log-0"))
     assert told(*close, other) == "no fault had hit n1 before", "an election was close"
     assert told(mine) == "no fault had hit n1 before", "of the other partition nothing is known"
@@ -439,13 +448,13 @@ def test_what_the_broker_led_is_named_where_the_controllers_log_is_certain() -> 
 @pytest.mark.parametrize(
     ("what", "change", "words"),
     [
-        ("the nft table logquake", "is there after the run, and was not before (x)",
+        ("the nft table logquake", "exists after the run, but did not exist before (x)",
          "; `nft delete table ip logquake` removes it"),
-        ("the link lq0", "is there after the run, and was not before (x)",
+        ("the link lq0", "exists after the run, but did not exist before (x)",
          "; `ip link delete lq0` removes it"),
-        ("process 7", "is there after the run, and was not before (x)", "left it there"),
-        ("a mount", "was there before the run, and is not any more (x)", "removed it"),
-        ("a mount", "was otherwise before the run (x, now y)", "did not change it back"),
+        ("process 7", "exists after the run, but did not exist before (x)", "did not remove it"),
+        ("a mount", "existed before the run, but no longer exists (x)", "clean-up removed it"),
+        ("a mount", "was different before the run (x, now y)", "did not restore it"),
     ],
 )  # fmt: skip
 def test_what_the_run_did_to_its_host(what: str, change: str, words: str) -> None:
@@ -471,20 +480,20 @@ def test_what_the_witness_of_a_fault_saw() -> None:
     (told,) = missed(fault(16, why="n2 did not end"), fault(26))
     assert told == (
         "kill of n2, begun at 16.000 s, had no effect: n2 did not end; kill of n2, begun at"
-        " 26.000 s, was not seen to have an effect"
+        " 26.000 s, had no observed effect"
     )
     (alone,) = missed(fault(16, seen=17), fault(26))
     assert "16.000 s" not in alone, "that one was confirmed"
     assert missed(fault(16, seen=17)) == [
-        "all that were begun were confirmed: the plan asks for more than were begun"
+        "all faults that began were confirmed: the plan asks for more faults than began"
     ]
-    assert missed()[0].startswith("it was never begun")
+    assert missed()[0].startswith("it never began")
 
 
 def test_a_fault_that_was_never_begun_is_not_said_to_have_been() -> None:
     waited = {"when": "leader epoch of log-0-1 >= 9", "came": False, "waited_s": 12.0,
               "saw": ["leader n2 in epoch 0"]}  # fmt: skip
-    late = "the main phase ended before the faults ahead of it were over"
+    late = "the main phase ended before earlier faults had ended"
     rows = [
         {
             **fault(at),
@@ -498,8 +507,8 @@ def test_a_fault_that_was_never_begun_is_not_said_to_have_been() -> None:
     assert found.sentence.startswith("no fault of kind kill was confirmed, and none was started")
     (told,) = missed(*rows)
     assert told == (
-        "kill waited 12.0 s for leader epoch of log-0-1 >= 9, which did not come; saw leader n2 in"
-        f" epoch 0; kill was never begun: {late}"
+        "kill waited 12.0 s for leader epoch of log-0-1 >= 9, which did not come; saw leader n2"
+        f" in epoch 0; kill never began: {late}"
     )
 
 
@@ -509,7 +518,7 @@ def test_a_target_that_had_ended_before_is_named() -> None:
 
     row = fault(16, why="n2 was not running")
     assert missed(row, stones=gone("n2", 15))[0].endswith(
-        " (n2 was found ended at 15.000 s, code 143)"
+        " (n2 was found to have ended at 15.000 s, exit code 143)"
     )
     assert "found ended" not in missed(row, stones=gone("n2", 17))[0]
     assert "found ended" not in missed(row, stones=gone("n1", 15))[0]
@@ -520,16 +529,16 @@ def test_of_a_target_that_did_not_run_its_answers_are_told() -> None:
     seen = {("n2", 16 * S): (15 * S, 24 * S)}
     (unseen,) = set(missed(row, answers=seen))
     assert unseen == (
-        "kill of n2, begun at 16.000 s, had no effect: no broker runs on n2, though it had answered"
-        " at 15.000 s and nothing recorded ended it; it answered next at 24.000 s: it ended unseen"
-        " within 1.000 s, or the look at its process was wrong"
+        "kill of n2, begun at 16.000 s, had no effect: no broker runs on n2, although it had"
+        " answered at 15.000 s and no recorded event ended it; it answered next at 24.000 s: its"
+        " end within these 1.000 s was not observed, or the check of its process was wrong"
     )
     heal = {"pid_before": {"n2": 43}, "was_gone": ["n2"], "processes": [{"node": "n2", "pid": 53}]}
     (healed,) = set(missed({**row, "heal_effect": json.dumps(heal)}, answers=seen))
     assert healed == (
-        "kill of n2, begun at 16.000 s, had no effect: no broker runs on n2, though it had answered"
-        " at 15.000 s and nothing recorded ended it: its heal found its process 43 gone, and"
-        " started 53"
+        "kill of n2, begun at 16.000 s, had no effect: no broker runs on n2, although it had"
+        " answered at 15.000 s and no recorded event ended it: its heal found that its process 43"
+        " had ended, and started 53"
     )
     for wrong in ({**heal, "was_gone": []}, {**heal, "processes": []}, {"was_gone": ["n2"]}):
         assert missed({**row, "heal_effect": json.dumps(wrong)}, answers=seen)[0] == unseen
@@ -584,15 +593,15 @@ def test_why_there_was_too_little_traffic() -> None:
     empty = [op(1, f="poll", messages=0), op(2, f="poll"), op(3)]
     assert too_little(empty, ok_polls=2) == ["no operation failed, but 1 of 2 returned no message"]
     assert too_little([op(1)], ok_polls=2) == [
-        "clients began nothing that could count among the polls in the main phase"
+        "clients began no operations that could count as polls in the main phase"
     ]
     stuck = [op(at, outcome="info", error="_MSG_TIMED_OUT: x") for at in (1, 2)]
     assert too_little(stuck, ok_polls=2)[-1] == (
-        "clients began nothing that could count among the polls in the main phase; all 2 others"
-        " that they began then failed, mostly with _MSG_TIMED_OUT"
+        "clients began no operations that could count as polls in the main phase; all 2 other"
+        " operations that they began in this phase failed, mostly with _MSG_TIMED_OUT"
     )
     assert too_little([op(1, phase="warmup")], ok_sends=2) == [
-        "clients began nothing that could count among the sends in the main phase"
+        "clients began no operations that could count as sends in the main phase"
     ]
 
 

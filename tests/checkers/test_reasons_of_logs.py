@@ -67,28 +67,29 @@ def copies(
     ("on", "told"),
     [
         (copies(leads(2, 0), sends=(ack(A, 0),)),
-         ("n2 alone led epoch 0; n2, n3 and the acknowledged send agree, so the copy of n1 was"
-         " changed, or n1 wrote it without leading")),
+         ("only n2 led in epoch 0; n2, n3 and the acknowledged send agree, so the copy of n1 was"
+          " changed, or n1 wrote it without being the leader")),
         (copies(leads(2, 0), sends=(ack(A, 1),)),
-         ("n2 alone led epoch 0; n2 and n3 agree, so the copy of n1 was changed, or n1 wrote it"
-         " without leading")),
+         ("only n2 led in epoch 0; n2 and n3 agree, so the copy of n1 was changed, or n1 wrote it"
+          " without being the leader")),
         (copies(leads(2, 0), third=False),
-         "n2 alone led epoch 0, so one of the copies was changed; no third copy shows which"),
+         "only n2 led in epoch 0, so one of the copies was changed; no third copy shows which one"),
         (copies(leads(1, 0), sends=(ack(A, 0), ack(B, 0, op=2, at=5 * S))),
-         ("n1 alone led epoch 0, and both were acknowledged there: n1 gave one offset to two"
-         " messages, or another broker took one without leading")),
+         ("only n1 led in epoch 0, and both records were acknowledged there: n1 assigned one"
+          " offset to two messages, or another broker accepted one without being the leader")),
         (copies(leads(2, 0), sends=(ack(B, 0), ack(A, 0, op=2, at=5 * S)), third=False),
-         ("n2 alone led epoch 0, and both were acknowledged there: n2 gave one offset to two"
-         " messages, or another broker took one without leading")),
+         ("only n2 led in epoch 0, and both records were acknowledged there: n2 assigned one"
+          " offset to two messages, or another broker accepted one without being the leader")),
         (copies(leads(1, 1), sends=(ack(B, 0), ack(A, 0, op=2, at=5 * S))),
-         ("the record does not show who led epoch 0, and both were acknowledged there: its leader"
-         " gave one offset to two messages, or another broker took one without leading")),
+         ("the run's record does not show the leader of epoch 0, and both records were"
+          " acknowledged there: its leader assigned one offset to two messages, or another broker"
+          " accepted one without being the leader")),
         (copies(leads(1, 0), sends=(ack(A, 0),)),
-         ("n1 alone led epoch 0, and n2 and n3 hold what n1 had written then: n1's own copy was"
-         " changed afterwards")),
+         ("only n1 led in epoch 0, and n2 and n3 hold the record that n1 had written: n1's own"
+          " copy was changed afterwards")),
         (copies(leads(1, 1)),
-         ("the record does not show who led epoch 0; n2 and n3 agree, so the copy of n1 was"
-         " changed")),
+         ("the run's record does not show the leader of epoch 0; n2 and n3 agree, so the copy of"
+          " n1 was changed")),
     ],
 )  # fmt: skip
 def test_a_copy_is_wrong_if_the_others_and_its_sender_say_so(on: Group, told: str) -> None:
@@ -98,8 +99,8 @@ def test_a_copy_is_wrong_if_the_others_and_its_sender_say_so(on: Group, told: st
 def test_a_copy_with_its_producers_number_was_copied_and_changed() -> None:
     told = cause(two_leaders.CHECKER, copies(leads(2, 0), sends=(ack(A, 0),), sequence=0))
     assert told == (
-        "n2 alone led epoch 0; n2, n3 and the acknowledged send agree, and the copy of n1 has the"
-        " same producer and sequence (1, 0): it was copied, and changed on n1"
+        "only n2 led in epoch 0; n2, n3 and the acknowledged send agree, and the copy of n1 has"
+        " the same producer and sequence (1, 0): the record was copied, and then changed on n1"
     )
     # A retry of the send has its number, too, and its value.
     again = copies(leads(2, 0), sends=(ack(A, 0),), sequence=0, value=A)
@@ -110,7 +111,9 @@ def test_a_copy_with_its_producers_number_was_copied_and_changed() -> None:
 
 def test_two_that_were_named_as_leaders_may_both_have_written() -> None:
     told = causes(two_leaders.CHECKER, copies(leads(1, 0, source="metadata"), leads(2, 0)))
-    assert told[-1].startswith("n1 and n2 were both named as leader of epoch 0, so each may have")
+    assert told[-1].startswith(
+        "n1 and n2 were both reported as leader of epoch 0, so each may have"
+    )
 
 
 # Replicas that differ
@@ -132,9 +135,9 @@ PASSED = [look("n1", 1, 1), look("n1", 2, 2)]
 def test_who_lacks_a_record_between_others_left_it_out_or_lost_it() -> None:
     on = diverged(GAP, leadership=[leads(2, 0)], replica_states=PASSED)
     assert cause(log_divergence.CHECKER, on) == (
-        "only n1 lacks it, and n2 and n3 hold it; n1 recorded no truncation, and its log goes on"
-        " behind it: it left the record out when it copied that part between 1.000 s and 2.000 s,"
-        " or lost it later"
+        "only n1 lacks it, and n2 and n3 hold it; n1 recorded no truncation, and its log"
+        " continues after this offset: it skipped the record when it copied that part of the log"
+        " between 1.000 s and 2.000 s, or lost the record later"
     )
     unseen = diverged(GAP, leadership=[leads(2, 0)], replica_states=[look("n1", 1, 1)])
     assert "between" not in causes(log_divergence.CHECKER, unseen)[0]
@@ -143,8 +146,8 @@ def test_who_lacks_a_record_between_others_left_it_out_or_lost_it() -> None:
 def test_the_leader_that_wrote_a_record_cannot_have_left_it_out() -> None:
     on = diverged(GAP, leadership=[leads(1, 0)], replica_states=PASSED)
     assert causes(log_divergence.CHECKER, on)[0] == (
-        "only n1 lacks it, and n2 and n3 hold it: n1, leader of its epoch 0, lost it after it had"
-        " sent it"
+        "only n1 lacks it, and n2 and n3 hold it: n1, leader of the record's epoch 0, lost the"
+        " record after its replication"
     )
 
 
@@ -159,12 +162,12 @@ def test_who_was_cut_once_may_have_fetched_less_again() -> None:
                     end_before=3, until_ns=S, excuse="power-loss")  # fmt: skip
     both = replace(on, facts=replace(on.facts, disk_losses=(loss,)))
     assert causes(log_divergence.CHECKER, both)[0] == (
-        f"{head} n1's log may have lost all from offset 0 on once (a truncation, or a fault of its"
-        f" disk), {tail}"
+        f"{head} n1's log may once have lost all records from offset 0 on (by a truncation or a"
+        f" disk fault), {tail}"
     )
     alone = replace(diverged(GAP, **rows), facts=both.facts)
     assert causes(log_divergence.CHECKER, alone)[0] == (
-        f"{head} a fault of n1's disk may have taken all from offset 0 on once, {tail}"
+        f"{head} a fault of n1's disk may once have removed all records from offset 0 on, {tail}"
     )
     behind = diverged(GAP, **rows, truncations=[cut("n1", 2)])
     assert "recorded no truncation" in causes(log_divergence.CHECKER, behind)[0]
@@ -183,17 +186,18 @@ def test_who_keeps_an_older_record_did_not_cut_it_or_has_it_back() -> None:
     none = diverged(OLDER, leadership=elected_uncleanly())
     assert causes(log_divergence.CHECKER, none)[0] == (
         f"{head} kept the older record of epoch 0, recorded no truncation, and holds records of"
-        " epoch 3 behind it"
+        " epoch 3 after it"
     )
     alone = [*OLDER[:6], *log("n3", (0, A), (0, B), (0, C))]
     apart = causes(log_divergence.CHECKER, diverged(alone, leadership=elected_uncleanly()))[0]
     assert apart == (
-        f"{head} kept the older record of epoch 0, and the record does not show that it followed"
-        " that leader"
+        f"{head} kept the older record of epoch 0, and the run's record does not show that it"
+        " followed that leader"
     )
     logged = diverged(OLDER, leadership=elected_uncleanly(), truncations=[cut("n3", 0)])
     assert causes(log_divergence.CHECKER, logged)[0] == (
-        f"{head} recorded that it cut its log from 0 on, and yet holds the older record of epoch 0"
+        f"{head} recorded a truncation of its log from offset 0 on, but still holds the older"
+        " record of epoch 0"
     )
     # An end may be two seconds older than its note, and n3 itself must have known of the epoch.
     knew = [*elected_uncleanly(), metadata("n3", 2, 3, 2.5)]
@@ -202,7 +206,7 @@ def test_who_keeps_an_older_record_did_not_cut_it_or_has_it_back() -> None:
     ):  # fmt: skip
         seen = diverged(OLDER, leadership=rows, replica_states=[look("n3", 0, at_s)])
         told = causes(log_divergence.CHECKER, seen)[0]
-        assert ("came back, or never left its disk" in told) is back
+        assert ("came back, or never left the disk" in told) is back
     assert f"{head} knew of that epoch by 2.500 s, and its log ended at or before 0 at 4.500 s" in (
         causes(log_divergence.CHECKER, diverged(
             OLDER, leadership=knew, replica_states=[look("n3", 0, 4.5)]))[0]
@@ -229,8 +233,9 @@ def test_what_is_damaged_in_one_of_two_copies_is_named() -> None:
     held[0] |= {"damage": 3, "record_hash": 1}
     told = causes(log_divergence.CHECKER, diverged(held, leadership=[leads(3, 0)]))[0]
     assert told == (
-        "n3 alone led epoch 0; n2 and n3 agree, so the copy of n1 was changed, or n1 wrote it"
-        " without leading; payload and key are not as sent in that of n1"
+        "only n3 led in epoch 0; n2 and n3 agree, so the copy of n1 was changed, or n1 wrote it"
+        " without being the leader; payload and key differ from the sent message in the copy of"
+        " n1"
     )
 
 
@@ -238,7 +243,7 @@ def test_a_log_that_could_not_be_read_is_not_said_to_lack_anything() -> None:
     about = replace(STOPPED, unreadable_nodes=frozenset({"n1"}))
     on = replace(diverged(GAP, leadership=[leads(2, 0)]), facts=about)
     assert causes(log_divergence.CHECKER, on)[0] == (
-        "n1 may hold it: its log could not be read to its end"
+        "n1 may hold the record: its log could not be read to its end"
     )
 
 
@@ -263,8 +268,8 @@ def test_the_quorums_leader_and_the_other_copies_show_which_controller_is_wrong(
     other = [{**each, "producer_id": -1, "sequence": -1} for each in other]
     led = {1: ("n1",)}
     assert cause(metadata_divergence.CHECKER, of_quorum(other, led)) == (
-        "n1 alone led epoch 1; n1 and n3 agree, so the copy of n2 was changed, or n2 wrote it"
-        " without leading"
+        "only n1 led in epoch 1; n1 and n3 agree, so the copy of n2 was changed, or n2 wrote it"
+        " without being the leader"
     )
     on = of_quorum(other, led)
     told = {"ISR of log-0-0": {"n1": "[1, 3]", "n2": "[1]", "n3": "[1, 3]"}}
@@ -273,14 +278,16 @@ def test_the_quorums_leader_and_the_other_copies_show_which_controller_is_wrong(
         "wrote it without leading; the ISR of log-0-0 is [1, 3] on n1, and [1] on n2"
     )
     unknown = causes(metadata_divergence.CHECKER, of_quorum(other, {2: ("n1",)}))[0]
-    assert unknown.startswith("the record does not show who led epoch 1; n1 and n3 agree")
+    assert unknown.startswith(
+        "the run's record does not show the leader of epoch 1; n1 and n3 agree"
+    )
 
 
 def test_who_lacks_a_record_of_the_quorum_is_named() -> None:
     records = [{**each, "leader_epoch": 1} for each in GAP]
     assert cause(metadata_divergence.CHECKER, of_quorum(records, {1: ("n2",)})) == (
-        "n1 lacks what n2, the quorum's leader of epoch 1, wrote there; n2 and n3 hold it, and n1"
-        " left it out or lost it"
+        "n1 lacks the record that n2, the quorum's leader of epoch 1, wrote there; n2 and n3 hold"
+        " it, and n1 skipped it or lost it"
     )
 
 
@@ -311,8 +318,7 @@ ALL_SEEN: tuple[Row, ...] = tuple({**each, "snapshot": "noted"} for each in SEEN
 def test_what_was_there_at_the_last_look_went_in_the_stop() -> None:
     told = "n2 and n3 reported a log beyond it at 61.000 s, at the last look,"
     assert cause(under_replicated.CHECKER, scarce(*ALL_SEEN)) == (
-        f"{told} and no truncation of it is recorded, so the record went in the clean stop, or"
-        " afterwards"
+        f"{told} and no truncation is recorded, so the record went in the clean stop, or afterwards"
     )
     logged = cause(under_replicated.CHECKER, scarce(*ALL_SEEN, truncations=(cut("n2", 1),)))
     assert logged == f"{told} so the record went in the clean stop, or afterwards"
@@ -334,9 +340,9 @@ def written_down(mark: int, *, at: int = 62, last: int = 2) -> str:
 
 
 def test_a_high_watermark_that_was_written_down_in_the_stop_shows_when_the_end_went() -> None:
-    assert written_down(1) == "clean stop, before it wrote its high watermark 1 down"
+    assert written_down(1) == "clean stop, before it wrote its high watermark 1 to disk"
     assert written_down(2) == (
-        "clean stop after it had written its high watermark 2 down, or afterwards"
+        "clean stop after it had written its high watermark 2 to disk, or afterwards"
     )
     assert written_down(1, last=1) == "clean stop, or afterwards", "it had gone back before"
 
@@ -359,7 +365,7 @@ def test_a_follower_that_fetched_since_knows_the_high_watermark(
 
 def test_what_no_follower_ever_had_its_leader_acknowledged_without_them() -> None:
     never = tuple(look(node, 1, at) for node in ("n2", "n3") for at in (4, 60))
-    head = "n2 and n3 never reported a log that went beyond it"
+    head = "n2 and n3 never reported a log end offset above it"
     told = cause(under_replicated.CHECKER, scarce(*never))
     assert told == f"{head}; n1, leader of epoch 0, acknowledged it without n2 and n3"
     assert isinstance(told, Proved)
@@ -374,7 +380,8 @@ def test_what_no_follower_ever_had_its_leader_acknowledged_without_them() -> Non
     isrs = [metadata("n1", 1, 0, at, 1, 2) for at in (4, 6)]
     on = scarce(*never, led=(*isrs, announced(1, 0, 2, 7), announced(1, 0, 2, 9)))
     assert cause(under_replicated.CHECKER, on).endswith(
-        " acknowledged it without n2 and n3, with the ISR [1, 2], and announced 2 at 7.000 s"
+        " acknowledged it without n2 and n3, with the ISR [1, 2], and announced the high"
+        " watermark 2 at 7.000 s"
     )
     own = [look(node, 1, at) for node in ("n1", "n2") for at in (4, 60)]
     records = [*log("n3", (0, A), (0, B)), *log("n1", (0, A)), *log("n2", (0, A))]
@@ -385,12 +392,12 @@ def test_what_no_follower_ever_had_its_leader_acknowledged_without_them() -> Non
         replica_states=own,
     )  # fmt: skip
     assert cause(under_replicated.CHECKER, odd).endswith(
-        "; n1, leader of epoch 0, acknowledged it, though its own log did not have it"
+        "; n1, leader of epoch 0, acknowledged it, although its own log did not have it"
     )
     changed = scarce(*never, led=(isrs[0], metadata("n1", 1, 0, 6, 1)))
     assert cause(under_replicated.CHECKER, changed).endswith("acknowledged it without n2 and n3")
     assert cause(under_replicated.CHECKER, scarce()) == (
-        "the record does not show whether n2 and n3 ever had it"
+        "the run's record does not show whether n2 and n3 ever had the record"
     )
 
 
@@ -398,8 +405,8 @@ def test_who_was_told_to_truncate_may_have_had_it_between_two_looks() -> None:
     never = [look(node, 1, at) for node in ("n2", "n3") for at in (4, 60)]
     told = cause(under_replicated.CHECKER, scarce(*never, truncations=(cut("n2", 1),)))
     assert told == (
-        "n2 and n3 never reported a log that went beyond it; n2 truncated its log from offset 1 on"
-        " (told to); n1, leader of epoch 0, acknowledged it without n3"
+        "n2 and n3 never reported a log end offset above it; n2 truncated its log from offset 1"
+        " on (told to); n1, leader of epoch 0, acknowledged it without n3"
     )
     both = (cut("n2", 1), cut("n3", 1))
     told = cause(under_replicated.CHECKER, scarce(*never, truncations=both))
@@ -411,7 +418,7 @@ def test_who_was_told_to_truncate_may_have_had_it_between_two_looks() -> None:
 
 def test_what_fell_in_between_is_told_with_both_looks() -> None:
     fell = (look("n2", 2, 6), look("n2", 1, 7), look("n3", 1, 61))
-    assert "n2's log ended at 2 at 6.000 s and at 1 at 7.000 s, without" in cause(
+    assert "n2's log end offset was 2 at 6.000 s, then 1 at 7.000 s, but" in cause(
         under_replicated.CHECKER, scarce(*fell)
     )
     cut_then = scarce(*fell, truncations=(cut("n2", 1, at=7 * S),))
@@ -442,19 +449,20 @@ def short(*states: Row, truncations: tuple[Row, ...] = ()) -> Group:
 
 def test_a_short_log_went_in_the_stop_or_stood_still() -> None:
     assert cause(under_replicated.CHECKER, short(look("n3", 2, 91))) == (
-        "n3's log still ended at 2 at 91.000 s, and no truncation of it was recorded since: n3 lost"
-        " the end in its clean stop, or afterwards; n1 and n2 hold all of it"
+        "n3's log end offset was still 2 at 91.000 s, and no truncation of it was recorded since:"
+        " n3 lost the end of its log in its clean stop, or afterwards; n1 and n2 hold all of it"
     )
     logged = short(look("n3", 2, 91), truncations=(cut("n3", 1),))
     assert "no truncation" not in cause(under_replicated.CHECKER, logged)
     assert cause(under_replicated.CHECKER, short(look("n3", 1, 9), look("n3", 1, 91))) == (
-        "n3's log stood at 1 from 9.000 s to 91.000 s: it stopped copying, and its leader kept it"
-        " in the ISR; n1 and n2 hold all of it"
+        "n3's log end offset stayed at 1 from 9.000 s to 91.000 s: it stopped copying, but its"
+        " leader kept it in the ISR; n1 and n2 hold all of it"
     )
     longer = short(look("n3", 1, 9), look("n3", 2, 10), look("n3", 1, 91))
     assert "stood at" not in cause(under_replicated.CHECKER, longer)
     assert cause(under_replicated.CHECKER, short(look("n3", 1, 9))) == (
-        "the record does not show whether n3 ever had the end of the log; n1 and n2 hold all of it"
+        "the run's record does not show whether n3 ever had the end of the log; n1 and n2 hold"
+        " all of it"
     )
 
 
@@ -475,13 +483,13 @@ def test_a_leader_that_stopped_without_what_it_had_announced() -> None:
     held = [*log("n1", (0, A)), *log("n2", (0, A), (0, B)), *log("n3", (0, A), (0, B))]
     on = truncated(held, look("n1", 2, 60), led=[])
     assert cause(committed_truncation.CHECKER, on) == (
-        "n1's log still ended at 2 at 60.000 s, and no truncation of it was recorded since: n1 lost"
-        " the end in its clean stop, or afterwards; n2 and n3 hold all of them"
+        "n1's log end offset was still 2 at 60.000 s, and no truncation of it was recorded since:"
+        " n1 lost the end of its log in its clean stop, or afterwards; n2 and n3 hold all of them"
     )
     lines = {**state("n1", 1), "epochs": [{"epoch": 0, "start_offset": 0},
                                           {"epoch": 1, "start_offset": 2}]}  # fmt: skip
     marked = truncated(held, look("n1", 2, 60), lines, led=[])
-    assert "its checkpoint still has epoch 1 from 2 on" in cause(
+    assert "its checkpoint still has epoch 1 from offset 2 on" in cause(
         committed_truncation.CHECKER, marked
     )
     lines["epochs"][1]["start_offset"] = 1
@@ -493,7 +501,7 @@ def test_a_leader_whose_own_log_had_not_what_it_announced() -> None:
     held = [*log("n1", (0, A)), *log("n2", (0, A), (0, B)), *log("n3", (0, A), (0, B))]
     on = truncated(held, look("n1", 1, 3), look("n1", 1, 60), led=[])
     assert cause(committed_truncation.CHECKER, on) == (
-        "n1's log was seen to end at 1 from 3.000 s to 60.000 s; n2 and n3 hold all of them"
+        "n1's log end offset was 1 from 3.000 s to 60.000 s; n2 and n3 hold all of them"
     )
     once = truncated(held, look("n1", 1, 3), led=[])
     assert cause(committed_truncation.CHECKER, once) == "n2 and n3 hold all of them"
@@ -505,7 +513,7 @@ def test_the_next_leader_is_told_with_where_its_log_ended() -> None:
     on = truncated(held, look("n2", 1, 4.2), led=led, truncations=(cut("n1", 1),))
     told = committed_truncation.CHECKER.why(on, committed_truncation.CHECKER.check(on).anomalies[0])
     assert told.endswith(
-        "; n2 was in the ISR and elected cleanly; its log was seen to end at 1 at 4.200 s"
+        "; n2 was in the ISR and elected cleanly; its log end offset was 1 at 4.200 s"
     )
 
 
@@ -568,9 +576,9 @@ def test_an_end_that_went_back_once() -> None:
     fell = [look("n1", 9, 1, mark=8), look("n1", 3, 2, mark=3), look("n1", 9, 3, mark=9)]
     on = group(replica_states=fell)
     assert cause(log_end_regression.CHECKER, on) == (
-        "n1 was not restarted in between and recorded no truncation, and ended at 9 at 3.000 s: it"
-        " dropped what it had called committed and fetched it again, or reported a wrong end; the"
-        " record does not show which"
+        "n1 was not restarted in between and recorded no truncation, and its log ended at 9 at"
+        " 3.000 s: it dropped records that it had reported as committed and fetched them again,"
+        " or it reported a wrong log end; the run's record does not show which"
     )
     cuts = [cut("n1", int(fell[1]["log_end_offset"]))]
     once = cause(log_end_regression.CHECKER, group(replica_states=fell, truncations=cuts))
@@ -590,7 +598,9 @@ def test_who_lost_an_end_in_its_stop_is_named_and_who_has_it_still() -> None:
     states = [look("n3", 2, 91, mark=2), *(state(node, 2) for node in ("n1", "n2")), state("n3", 1)]
     on = group(STOPPED, leadership=[leads(3, 0)], replica_records=rows, replica_states=states)
     told = cause(log_end_regression.CHECKER, on)
-    assert told.startswith("n3's log still ended at 2 at 91.000 s, and no truncation of it was")
+    assert told.startswith(
+        "n3's log end offset was still 2 at 91.000 s, and no truncation of it was"
+    )
     assert told.endswith("; n1 and n2 still reach 2")
     assert isinstance(told, Proved)
 
@@ -650,13 +660,16 @@ def started(*looks: tuple[str, int, float], leader: int = 2) -> Group:
 def test_a_follower_whose_leader_kept_its_start_deleted_by_itself() -> None:
     on = started(("n1", 0, 2), ("n1", 5, 3), ("n2", 0, 2), ("n2", 0, 4))
     assert cause(log_start_moved.CHECKER, on) == (
-        "its leader n2 was never seen to start above 0: n1 deleted its records by itself between"
-        " 2.000 s and 3.000 s, which no setting of the plan asks for"
+        "its leader n2 was never observed with a log start above 0: n1 deleted its records by"
+        " itself between 2.000 s and 3.000 s, although no setting of the plan asks for this"
     )
 
 
 def test_without_the_leaders_own_start_no_follower_is_blamed() -> None:
-    unknown = "no setting of the plan asks for it; the record does not show which replica was first"
+    unknown = (
+        "no setting of the plan asks for this; the run's record does not show which replica"
+        " was first"
+    )
     unseen = (("n1", 0, 2), ("n1", 5, 3), ("n3", 0, 2), ("n3", 0, 4))
     assert cause(log_start_moved.CHECKER, started(*unseen)) == unknown
     before = (*unseen, ("n2", 0, 2))
@@ -665,7 +678,7 @@ def test_without_the_leaders_own_start_no_follower_is_blamed() -> None:
         look(node, 9, at_s, start=start) for node, start, at_s in (*before, ("n2", 0, 4))
     ])  # fmt: skip
     assert cause(log_start_moved.CHECKER, all_seen).startswith(
-        "n2 and n3 were never seen to start above 0: n1 deleted its records by itself"
+        "n2 and n3 were never observed with a log start above 0: n1 deleted its records by itself"
     )
 
 
@@ -675,18 +688,21 @@ def test_a_leader_that_moved_first_is_named_of_its_followers_too() -> None:
         started(("n1", 0, 2), ("n1", 5, 4), ("n2", 0, 2), ("n2", 5, 3)),
     )
     assert follower == (
-        "n2, the leader, had that start at 3.000 s already, and n1 took it from there: n2 deleted"
-        " them, which no setting of the plan asks for"
+        "n2, the leader, already had that log start at 3.000 s, and n1 adopted it: n2 deleted the"
+        " records, although no setting of the plan asks for this"
     )
     assert leader == (
-        "n2 led in epoch 0 and deleted them between 2.000 s and 3.000 s, which no setting of the"
-        " plan asks for; n1 had it later"
+        "n2 led in epoch 0 and deleted the records between 2.000 s and 3.000 s, although no"
+        " setting of the plan asks for this; n1 had this log start later"
     )
 
 
 def test_a_leader_that_took_its_start_over_did_not_delete_what_lay_below() -> None:
     """n2 led till 10 s and moved its start at 9 s; n1, which led then, had it from there."""
-    unknown = "no setting of the plan asks for it; the record does not show which replica was first"
+    unknown = (
+        "no setting of the plan asks for this; the run's record does not show which replica"
+        " was first"
+    )
     looks = [look("n2", 9, 8), look("n2", 9, 9, start=5), look("n1", 9, 10.8),
              look("n1", 9, 11.5, start=5)]  # fmt: skip
     led = [*(leads(2, 0, at=at * S) for at in (1, 5, 9)),
@@ -694,7 +710,7 @@ def test_a_leader_that_took_its_start_over_did_not_delete_what_lay_below() -> No
            metadata("n1", 2, 0, 9.8)]  # fmt: skip
     told, first = causes(log_start_moved.CHECKER, group(replica_states=looks, leadership=led))
     assert told == unknown
-    assert first.startswith("n2 led in epoch 0 and deleted them between 8.000 s and 9.000 s")
+    assert first.startswith("n2 led in epoch 0 and deleted the records between 8.000 s and 9.000 s")
     # A look is noted late: n2 may have led when n1 was measured to start at 0.
     alone = [*looks[2:], look("n3", 9, 12)]
     assert cause(log_start_moved.CHECKER, group(replica_states=alone, leadership=led)) == unknown
@@ -710,7 +726,7 @@ def test_a_follower_that_was_seen_before_its_leader_is_not_blamed() -> None:
         log_start_moved.CHECKER,
         started(("n1", 0, 2), ("n1", 5, 3), ("n2", 0, 2), ("n2", 5, 4), ("n3", 0, 4)),
     )
-    assert "which was first is not shown" in told
+    assert "the first of them is unknown" in told
     assert not isinstance(told, Proved)
 
 
@@ -722,4 +738,4 @@ def test_a_log_of_which_nothing_is_left_went_as_a_whole() -> None:
         replica_states=[*ALL_SEEN, *({**empty, "node": node} for node in ("n2", "n3"))],
     )  # fmt: skip
     told = cause(under_replicated.CHECKER, gone)
-    assert told.endswith("so the whole log went in the clean stop, or afterwards")
+    assert told.endswith("so the whole log was lost in the clean stop, or afterwards")

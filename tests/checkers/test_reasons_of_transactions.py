@@ -130,8 +130,9 @@ def test_a_marker_below_the_high_watermark_ended_it() -> None:
     told = hanging(copies("n1", "n2", marked=("n1", "n2")))
     assert isinstance(told, Proved)
     assert told == (
-        "the transaction of op 7 (t-0), producer 1 is ended: its marker stands at offset 2 in the"
-        " logs of n1, n2, below the high watermark; n1, the last leader, told 1 all the same"
+        "the transaction of op 7 (t-0), producer 1 has ended: its marker is at offset 2 in the"
+        " logs of n1, n2, below the high watermark, but n1, the last leader, reported the last"
+        " stable offset 1"
     )
 
 
@@ -141,8 +142,8 @@ def test_who_kept_an_ended_transaction_open_while_it_led() -> None:
     led += [leads(2, 1, at=at * S) for at in (75, 140)]
     more = [look(65, 1), *(look(at, 1, node="n2") for at in (80, 101, 130))]
     assert hanging(ended, looks=more, led=led).endswith(
-        "; n1, leader of epoch 0, from 60.000 s to 65.000 s, then n2, leader of epoch 1, from"
-        " 80.000 s to 130.000 s told 1 all the same"
+        "n1, leader of epoch 0, from 60.000 s to 65.000 s, then n2, leader of epoch 1, from"
+        " 80.000 s to 130.000 s reported the last stable offset 1"
     )
     # Before the marker was committed, the transaction was rightly open; once may be too early.
     early = [look(65, 1, mark=2), *more[1:]]
@@ -153,17 +154,23 @@ def test_without_a_marker_its_coordinator_did_not_get_one_written() -> None:
     told = hanging(copies("n1", "n2"), reigns=COORDINATED)
     assert isinstance(told, Proved)
     assert told == (
-        "its client gave it up or aborted it at 55.000 s, but no marker for the transaction of op 7"
-        " (t-0), producer 1 is in the logs of n1, n2: its coordinator, n2, leader of"
-        " __transaction_state-0 in epoch 0, did not get one written"
+        "its client aborted or abandoned it at 55.000 s, but no marker for the transaction of op"
+        " 7 (t-0), producer 1 is in the logs of n1, n2: its coordinator, n2, leader of"
+        " __transaction_state-0 in epoch 0, did not write one"
     )
 
 
 @pytest.mark.parametrize(
     ("outcome", "words"),
     [
-        ("ok", "its client was answered at 55.000 s that it committed, but no marker"),
-        ("info", "its client never learned of its end, so it was to be aborted after 9 s, but no"),
+        ("ok", "its client got the answer at 55.000 s that it had committed, but no marker"),
+        (
+            "info",
+            (
+                "its client got no answer about its end, so the coordinator had to abort it"
+                " after 9 s, but no"
+            ),
+        ),
     ],
 )
 def test_what_its_client_learned_of_the_end(outcome: str, words: str) -> None:
@@ -178,14 +185,14 @@ def test_each_coordinator_since_the_transaction_was_to_end_is_named() -> None:
     told = hanging(copies("n1"), reigns=led)
     assert told.endswith(
         "its coordinator, n2, leader of __transaction_state-0 in epoch 1, then n3 in epoch 2, did"
-        " not get one written"
+        " not write one"
     )
 
 
 def test_a_coordinator_that_is_not_known_is_not_named() -> None:
     for reigns in ((), (reign(2, 0, 0, 200, topic=GROUPS),)):
         told = hanging(copies("n1"), reigns=reigns)
-        assert "its coordinator did not get one written; who led __transaction_state" in told
+        assert "its coordinator did not write one; the leader of __transaction_state" in told
     alone = {**OPEN, "value": A}
     told = hanging(copies("n1"), send=alone, reigns=COORDINATED)
     assert told.startswith("no marker for the transaction of producer 1 is in the logs of n1:")
@@ -193,7 +200,7 @@ def test_a_coordinator_that_is_not_known_is_not_named() -> None:
 
 
 def test_a_marker_that_not_all_logs_have_shows_nothing_for_certain() -> None:
-    assert "do not show for certain" in hanging(copies("n1", "n2", marked=("n2",)))
+    assert "do not show " in hanging(copies("n1", "n2", marked=("n2",)))
     behind = [*copies("n1"), marker("n1", 4)]
     assert "do not show for certain" in hanging(behind), "not below the high watermark"
     assert "do not show for certain" in hanging(copies("n1")[:3]), "its end was not read"
@@ -234,10 +241,10 @@ REIGN = [leads(1, 0, at=at * S) for at in (1, 10, 30)]
 def test_one_marker_that_ends_what_was_shown_and_what_was_not() -> None:
     told = torn([*BOTH, marker("n1", 2)])
     assert told == (
-        "one marker, at offset 2 of log-0-0, ends both the record at 0, which was shown, and the"
-        " one at 1, so both are committed; final reads left the one at 1 out, and no"
-        " read_committed reader was ever given it: n1, leader of log-0-0 in epoch 0, lists it"
-        " as aborted, or the reader drops it"
+        "one marker, at offset 2 of log-0-0, ends both the record at offset 0, which was read,"
+        " and the record at offset 1, so both are committed; final reads skipped the record at"
+        " offset 1, and no read_committed reader ever got it: n1, leader of log-0-0 in epoch 0,"
+        " lists it as aborted, or the reader drops it"
     )
 
 
@@ -248,8 +255,7 @@ def test_who_led_after_the_final_reads_did_not_leave_a_record_out() -> None:
     records = [*BOTH, *log("n2", (0, A), (0, B)), marker("n1", 2), marker("n2", 2)]
     told = torn(records, polls=final, leadership=led)
     assert told.endswith(
-        "ever given it: n1, leader of log-0-0 in epoch 0, lists it as aborted, or the reader drops"
-        " it"
+        "ever got it: n1, leader of log-0-0 in epoch 0, lists it as aborted, or the reader drops it"
     )
     assert "n1 or n2, each of which may have led then, lists it" in torn(records, leadership=led)
 
@@ -258,7 +264,7 @@ def test_a_reader_of_before_that_was_given_it_is_not_denied() -> None:
     before = shown(B, 1, phase="main", op_id=4)
     assert "ever given it" not in torn([*BOTH, marker("n1", 2)], polls=[shown(A, 0), before])
     watcher = {**before, "isolation": "read_uncommitted"}
-    assert "ever given it" in torn([*BOTH, marker("n1", 2)], polls=[shown(A, 0), watcher])
+    assert "ever got it" in torn([*BOTH, marker("n1", 2)], polls=[shown(A, 0), watcher])
 
 
 def test_who_answered_a_reader_without_it_before_the_final_reads_is_told() -> None:
@@ -274,15 +280,15 @@ def test_who_answered_a_reader_without_it_before_the_final_reads_is_told() -> No
 
     first = past(4, 9 * S)
     assert told(*first, *past(5, 10 * S)).endswith(
-        "or the reader drops it; op 4 lacked it already, answered by n1, leader of log-0-0 in epoch"
-        " 0"
+        "or the reader drops it; op 4 already lacked it, answered by n1, leader of log-0-0 in"
+        " epoch 0"
     )
     watcher = past(3, 5 * S, isolation="read_uncommitted")
-    assert "op 4 lacked it" in told(*first, *watcher)
+    assert "op 4 already lacked it" in told(*first, *watcher)
     for innocent in ([], first[:1], watcher, past(4, 9 * S, phase="final")):
         assert told(*innocent).endswith("or the reader drops it")
     either = [*REIGN, leads(3, 0)]
-    assert "op 4 lacked it already, answered by n1 or n3" in told(*first, leadership=either)
+    assert "op 4 already lacked it, answered by n1 or n3" in told(*first, leadership=either)
 
 
 def elsewhere(content: int) -> Group:
@@ -306,8 +312,8 @@ def test_a_marker_that_is_the_same_elsewhere_commits() -> None:
     records = [*log("n1", (0, A)), marker("n1", 1)]
     told = torn(records, elsewhere(77), **hidden)
     assert told.startswith(
-        "the marker at offset 1 of log-0-0 is the same, by its hash, as the one at 1 of log-0-1:"
-        " both commit; final reads left the one at 0 out"
+        "the marker at offset 1 of log-0-0 has the same hash as the marker at offset 1 of"
+        " log-0-1: both commit; final reads skipped the record at offset 0"
     )
     other = torn(records, elsewhere(78), **hidden)
     assert "the record does not keep whether a marker commits or aborts" in other
@@ -319,10 +325,10 @@ def test_a_part_without_a_marker_of_its_own_before_the_next_transaction() -> Non
     hidden: dict[str, list[Row]] = {"sends": [in_txn(A, 0), later], "polls": []}
     told = torn([*log("n1", (0, A), (0, B)), marker("n1", 2)], elsewhere(77), **hidden)
     assert told == (
-        "in log-0-0 no marker ends its transaction: the next one of its producer, at 2, stands"
-        " behind op 9's record, which did not commit, and decides for both; its coordinator sent"
-        " none, or n1, leader of log-0-0 in epoch 0, appended none, though in log-0-1 its own"
-        " stands at 1"
+        "in log-0-0 no marker ends its transaction: the next marker of its producer, at offset 2,"
+        " follows op 9's record, which did not commit, and ends both transactions; its"
+        " coordinator sent no marker, or n1, leader of log-0-0 in epoch 0, appended none,"
+        " although in log-0-1 its marker is at offset 1"
     )
     ended = [*log("n1", (0, A)), marker("n1", 1), *log("n1", (0, B), start=2), marker("n1", 3)]
     assert "no marker" not in torn(ended, elsewhere(77), **hidden)
@@ -334,7 +340,7 @@ def test_a_part_without_a_marker_of_its_own_before_the_next_transaction() -> Non
         (3, ("n3, leader of __transaction_state-0 in epoch 4, sent none, or n1, leader of log-0-0"
              " in epoch 0, appended none")),
         (1, ("n1, leader of __transaction_state-0 in epoch 4 and leader of log-0-0 in epoch 0,"
-             " wrote none")),
+             " wrote no marker")),
     ],
 )  # fmt: skip
 def test_who_can_have_left_a_marker_out(coordinator: int, told: str) -> None:
@@ -350,9 +356,9 @@ def test_who_can_have_left_a_marker_out(coordinator: int, told: str) -> None:
         )  # fmt: skip
         return marker_behind(on, 0, A)
 
-    assert behind().endswith(f"decides for both; {told}")
+    assert behind().endswith(f"ends both transactions; {told}")
     line = {"node": "n1", "from_offset": 1, "to_offset": None, "observed_ns": None}
-    lost = f"{told}, or it was lost: n1 may have lost its log from offset 1 on"
+    lost = f"{told}, or the marker was lost: n1 may have lost its log from offset 1 on"
     assert behind(line).endswith(lost)
     # Its own marker came before the record of op 9, which has stood there ever since.
     assert behind({**line, "from_offset": 2}).endswith(told)
@@ -372,10 +378,10 @@ def test_a_record_behind_a_marker_that_ends_nothing_may_have_come_late() -> None
         return marker_behind(on, 1, A)
 
     late = (
-        "its own may be that at 0, which ends no other record: then it was appended behind the end"
-        " of its transaction (KAFKA-14402); else "
+        "its own marker may be at offset 0, because that marker ends no other record: then the"
+        " record was appended after the end of its transaction (KAFKA-14402); otherwise "
     )
-    assert f"decides for both; {late}its coordinator sent none" in behind(marker("n1", 0))
+    assert f"ends both transactions; {late}its coordinator sent no" in behind(marker("n1", 0))
     for other in (log("n1", (0, C)), [marker("n1", 0, producer=9)], []):
         assert "late" not in behind(*other)
         assert "KAFKA-14402" not in behind(*other)
@@ -386,8 +392,8 @@ def test_a_part_without_a_marker() -> None:
     hidden: dict[str, list[Row]] = {"sends": [in_txn(A, 0)], "polls": []}
     told = torn(log("n1", (0, A)), elsewhere(77), **hidden)
     assert told == (
-        "in log-0-0, by the log of n1, no marker of its producer stands behind it, though another"
-        " part was shown"
+        "in log-0-0, according to the log of n1, no marker of its producer follows it, although"
+        " another part was read"
     )
     foreign = [*log("n1", (0, A)), marker("n1", 1, producer=9)]
     assert torn(foreign, elsewhere(77), **hidden) == told
@@ -419,7 +425,7 @@ def test_the_only_leader_served_what_was_not_committed() -> None:
     assert isinstance(told, Proved)
     assert told == (
         "n1, its leader in epoch 0, served the record while its transaction was open (its marker"
-        " stands at 1), so above the last stable offset, or the client fetched without"
+        " is at offset 1), and thus above the last stable offset, or the client fetched without"
         " read_committed"
     )
     assert "its marker" not in precommitted(REIGN, log("n1", (0, A)))
@@ -450,7 +456,7 @@ def test_a_client_that_left_out_aborted_records_did_read_committed(
         replica_records=records,
     )  # fmt: skip
     told = reason(precommitted_read.CHECKER, on)
-    end = "; the client did fetch read_committed: op 6 left out the aborted record at 3"
+    end = "; the client did fetch read_committed: op 6 skipped the aborted record at offset 3"
     assert told.endswith(end) is shown
     assert told.endswith("or the client fetched without read_committed") is not shown
 
@@ -492,8 +498,9 @@ def test_a_reader_whose_own_marker_stands_before_that_of_what_it_read_was_early(
     told = reason(g1c, circle(in_a_row(3)))
     assert isinstance(told, Proved)
     assert told == (
-        "op 1 read offset 2 of log-0-0 before op 2 committed: the marker of op 2, at 3, stands"
-        " behind that of its reader, at 1; n1, its leader in epoch 0, served it"
+        "op 1 read offset 2 of log-0-0 before op 2 committed: the marker of op 2, at offset 3,"
+        " comes after the marker of its reader, at offset 1; n1, its leader in epoch 0, served"
+        " the record"
     )
     follower = reason(g1c, circle(in_a_row(3), plan={**OF_TXNS, **ELSEWHERE}))
     assert follower == told.removesuffix("; n1, its leader in epoch 0, served it")
@@ -503,7 +510,8 @@ def test_without_both_markers_no_read_is_called_early() -> None:
     (g1c,) = (each for each in CYCLES if each.name == "G1c")
     assert reason(g1c, circle(in_a_row(0))) == (
         "a record was served before its transaction was committed: n1, leader of log-0-0 in epoch"
-        " 0, gave op 2 offset 0; or n1, leader of log-0-0 in epoch 0, gave op 1 offset 2"
+        " 0, returned offset 0 to op 2; or n1, leader of log-0-0 in epoch 0, returned offset 2 to"
+        " op 1"
     )
 
 

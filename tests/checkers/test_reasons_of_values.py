@@ -68,15 +68,15 @@ def test_a_value_that_one_reader_got_alone_was_not_in_the_log() -> None:
     said = reason(inconsistent_offsets.CHECKER, group(READ, **HELD, polls=polls))
     assert isinstance(said, Proved)
     assert said == (
-        f"n2, leader of epoch 0, or the client gave it to op 5 alone: {ALL} value {A} there, which"
-        f" 2 reads returned, and value {B} at 1; no log was cut there"
+        f"n2, leader of epoch 0, or the client returned it to op 5 alone: {ALL} value {A} there,"
+        f" which 2 reads returned, and value {B} at 1; no log was truncated there"
     )
     unread = reason(
         inconsistent_offsets.CHECKER,
         group(facts(collected_nodes=frozenset({"n1", "n2"})), **HELD, polls=polls),
     )
     assert not isinstance(unread, Proved)
-    assert unread.endswith("it may have been cut off: the log of n3 was not read to its end")
+    assert unread.endswith("it may have been truncated: the log of n3 was not read to its end")
 
 
 def test_a_value_of_another_partition_is_said_to_be_one() -> None:
@@ -99,13 +99,15 @@ def test_a_wrong_answer_to_a_writer_is_told_apart_from_one_to_a_reader() -> None
 def test_a_lost_value_that_never_stood_there_was_taken_by_nothing() -> None:
     rows = {**HELD, "sends": [ack(A, 0, at=S), ack(C, 0, op=2, at=S)]}
     said = reason(inconsistent_offsets.CHECKER, group(READ, **rows))
-    assert f"hold value {A} there, and value {C} nowhere; no log was cut there" in said
+    assert f"hold value {A} there, and value {C} nowhere; no log was truncated there" in said
     cut = {"node": "n3", "from_offset": 0, "to_offset": 2, "observed_ns": 9 * S, "reason": "r"}
     (anomaly,) = inconsistent_offsets.CHECKER.check(
         group(READ, **rows, truncations=[cut])
     ).anomalies
     assert f"n2 acknowledged value {C} (acks=all) as the leader of epoch 0" in anomaly.cause
-    assert anomaly.cause.endswith("the leader dropped it while it led, or never wrote it")
+    assert anomaly.cause.endswith(
+        "the leader dropped the message during that epoch, or never wrote it"
+    )
 
 
 def test_logs_that_differ_are_named_with_what_they_hold() -> None:
@@ -134,13 +136,13 @@ def test_a_leader_that_stored_a_sequence_again_is_named() -> None:
     same = doubled(of(A, 7), of(A, 7))
     assert isinstance(same, Proved)
     assert same == (
-        "n2, leader of epoch 0, stored sequence 7 of producer 1 at 1, though it had stored that"
-        " sequence at 0 (acknowledged at 1.000 s)"
+        "n2, leader of epoch 0, stored sequence 7 of producer 1 at offset 1, although it had"
+        " stored that sequence at offset 0 (acknowledged at 1.000 s)"
     )
     other = doubled(of(A, 7), of(A, 7, led=1), acked=1)
     assert other == (
-        "n3, leader of epoch 1, stored sequence 7 of producer 1 at 1, though n2, leader of epoch 0,"
-        " had stored that sequence at 0"
+        "n3, leader of epoch 1, stored sequence 7 of producer 1 at offset 1, although n2, leader"
+        " of epoch 0, had stored that sequence at offset 0"
     )
 
 
@@ -156,18 +158,19 @@ def test_copies_in_two_logs_may_be_of_two_tries(*, holds_both: bool) -> None:
     assert isinstance(said, Proved) is holds_both
     assert said == (
         (
-            "n3, leader of epoch 1, stored sequence 7 of producer 1 at 1, though n2, leader of"
-            " epoch 0, had stored that sequence at 0"
+            "n3, leader of epoch 1, stored sequence 7 of producer 1 at offset 1, although n2,"
+            " leader of epoch 0, had stored that sequence at offset 0"
         )
         if holds_both
-        else "all copies have one producer, epoch and sequence number, and no log that was read"
-        " holds two of them: one may have been cut off after it was read, and sent again"
+        else "all copies have the same producer, epoch and sequence number, and no log that was"
+        " read holds two of them: one may have been truncated after it was read, and sent"
+        " again"
     )
 
 
 def test_a_leader_that_stored_a_fenced_epoch_is_named() -> None:
     said = doubled(of(A, 7, epoch=1), of(A, 0))
-    assert said.startswith("n2, leader of epoch 0, stored a record of epoch 0 of producer 1 behind")
+    assert said.startswith("n2, leader of epoch 0, stored a record of epoch 0 of producer 1 after")
 
 
 ASLEEP = replace(READ, silences=((0, 30 * S),))
@@ -179,15 +182,18 @@ ASLEEP = replace(READ, silences=((0, 30 * S),))
         (
             of(A, 0, epoch=1),
             1,
-            "brokers take for different messages: the client sent it again, or n2, leader of epoch",
+            (
+                "brokers treat them as different messages: the client sent the message again, or"
+                " n2, leader of epoch"
+            ),
         ),
-        (of(A, 0, producer=9), 1, "different producer ids (1, 9), which brokers"),
+        (of(A, 0, producer=9), 1, "different producer ids (1, 9), so brokers"),
         (
             of(A, 0, epoch=1),
             0,
-            "library sent it again though it was acknowledged at 0, or n2, lead",
+            "library sent the message again although it had been acknowledged at offset 0, or n2,",
         ),
-        (of(A, 8), 0, "the client's library gave it two sequence numbers, 7 and 8"),
+        (of(A, 8), 0, "the client's library gave the message two sequence numbers, 7 and 8"),
     ],
 )
 def test_what_the_client_sent_again_is_told_as_that(second: Row, acked: int, said: str) -> None:
@@ -203,19 +209,20 @@ def test_a_client_without_a_known_reason_to_send_again_is_told_as_that() -> None
     goes_on, unlike = of(B, 1, epoch=1), (of(B, 2, epoch=1), of(B, 1, epoch=2))
     asleep = "though no fault and no election is known that could have cost the client its answer"
     assert told(LED, goes_on).endswith(
-        f": the client sent it again and went on with sequence 1 at 2, {asleep}"
+        f": the client sent the message again and continued with sequence 1 at offset 2, {asleep}"
     )
     assert told(elected, goes_on).endswith(
-        ": the client sent it again and went on with sequence 1 at 2, as it does without an answer"
+        ": the client sent the message again and continued with sequence 1 at offset 2, because"
+        " it got no answer"
     )
     for other in unlike:
-        copied = ": the client sent it again, or n2, leader of epoch 0, made the copy at 1"
+        copied = ": the client sent the message again, or n2, leader of epoch 0, made the copy at 1"
         assert told(LED, other).endswith(f"{copied}, {asleep}")
         assert told(elected, other).endswith(copied)
     # A client would stay in its new epoch, and a broker refuses the older one behind it.
     assert told(elected, of(B, 8)).endswith(
-        "; at 2 the producer goes on in epoch 0, which its epoch 1 fences: n2, leader of epoch 0,"
-        " made the copy at 1, or took what it had to refuse"
+        "; at offset 2 the producer continues in epoch 0, which its epoch 1 fences: n2, leader of"
+        " epoch 0, made the copy at offset 1, or accepted a record that it had to refuse"
     )
     assert "fences" not in told(elected, of(B, 8, producer=2)), "another producer's"
 
@@ -223,7 +230,13 @@ def test_a_client_without_a_known_reason_to_send_again_is_told_as_that() -> None
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        ({}, "the copies name no producer, though this run's producers are idempotent: the log"),
+        (
+            {},
+            (
+                "the copies have no producer id, although this run's producers are idempotent: the"
+                " log"
+            ),
+        ),
         ({"idempotence": False, "retries": 0}, "its producer is not idempotent, so the log does"),
     ],
 )
@@ -238,8 +251,8 @@ def test_copies_without_a_producer_blame_nobody(plan: dict[str, object], said: s
 def test_a_copy_that_only_a_reader_saw_is_no_copy_in_the_log() -> None:
     on = group(READ, **HELD, polls=[told(A, 1, op=4)])
     assert reason(duplicate.CHECKER, on) == (
-        f"n2, leader of epoch 0, or the client gave it to op 4 at 1, where the logs hold value {B};"
-        " no log was cut there"
+        "n2, leader of epoch 0, or the client returned it to op 4 at offset 1, where the"
+        f" logs hold value {B}; no log was truncated there"
     )
     two = group(READ, **{**HELD, **logs((0, A), (0, B), nodes=("n1", "n2"))}, polls=[told(A, 1)])
     assert reason(duplicate.CHECKER, two).endswith("there; not every replica's log was read")
@@ -269,7 +282,7 @@ def test_who_stored_a_phantom_and_under_whose_name(record: Row, said: str) -> No
 def test_a_phantom_that_no_log_holds_was_given_away_by_who_led() -> None:
     polls = [told(STRANGE, 1, op=4), told(B, 1, op=5)]
     assert reason(phantom.CHECKER, group(READ, **HELD, polls=polls)) == (
-        f"n2, leader of epoch 0, or the client gave it to the reader: the logs hold value {B}"
+        f"n2, leader of epoch 0, or the client returned it to the reader: the logs hold value {B}"
         " there, and one other read returned that; no recorded client sent it"
     )
     unread = reason(phantom.CHECKER, group(sends=SENDS, polls=polls[:1]))
@@ -299,10 +312,11 @@ def spoilt(*nodes: str, damaged: int = 0, intact: int = 0, kept: Sequence[str] =
 
 def test_which_logs_are_spoilt_says_who_may_have_spoilt_them() -> None:
     assert spoilt(*NODES) == (
-        f"{ALL} it so behind a right sum: it was changed before it was replicated, by n2, leader of"
-        " epoch 0, or by the client's library before it summed the batch"
+        f"{ALL} the changed record with a correct checksum: it was changed before replication, by"
+        " n2, leader of epoch 0, or by the client's library before the library computed the"
+        " batch's checksum"
     )
-    copied = ": it was changed in one of them, or on its way there, and copied from there"
+    copied = ": it was changed in one of them, or on its way to this node, and copied from there"
     assert spoilt("n1", "n2") == (
         "the logs of n1 and n2 hold it so behind a right sum; the log of n3 holds it intact"
         f"{copied}"
@@ -312,17 +326,19 @@ def test_which_logs_are_spoilt_says_who_may_have_spoilt_them() -> None:
         f"{copied}"
     ), "n2, which led, wrote it intact"
     assert spoilt(*NODES, intact=1) == (
-        f"{ALL} it so behind a right sum, and one read returned it intact{copied}"
+        f"{ALL} the changed record with a correct checksum, and one read returned it intact{copied}"
     )
     assert spoilt("n1", "n3", kept=("n1", "n3")).endswith(
-        "right sum: it was changed before it was replicated, or in one and copied from there"
+        "right sum: it was changed before replication, or on one replica and then copied from"
+        " that replica"
     )
     assert spoilt("n2") == (
-        "the copy of n2, which led when it was written, was changed there, behind a right sum; the"
-        " logs of n1 and n3 hold it intact"
+        "the copy of n2, which led when the record was written, was changed there, behind a right"
+        " sum; the logs of n1 and n3 hold it intact"
     )
     assert spoilt("n3").startswith(
-        "the copy of n3, a follower when it was written, was changed there, or on its way there,"
+        "the copy of n3, a follower when the record was written, was changed there, or on its"
+        " way to this node,"
     )
 
 
@@ -345,8 +361,8 @@ def test_which_reads_are_spoilt_says_who_may_have_spoilt_them() -> None:
         " client of that read changed it"
     )
     assert spoilt(damaged=2) == (
-        f"{ALL} it intact, and each of the 2 reads of it got it so: n2, leader of epoch 0, or the"
-        " library that readers share changed it"
+        f"{ALL} it intact, and each of its 2 reads got the changed record: n2, leader of epoch 0,"
+        " or the library that all readers use changed it"
     )
     mixed = spoilt(damaged=2, intact=1)
     assert mixed == f"{ALL} it intact: n2, leader of epoch 0, or the client changed it"
@@ -366,11 +382,11 @@ def test_what_nobody_was_given_names_who_answered_the_reads_that_went_past() -> 
     past = [final(A, 0), {**final(C, 2), "pos": 9}]
     on = group(READ, **rows, polls=[*early, *past], final_reads=[final_read(3)])
     assert reason(unseen.UNSEEN_CHECKER, on) == (
-        f"{ALL} it at 1, and 2 reads went past it without it: n2, leader of epoch 0, or the clients"
-        " left it out"
+        f"{ALL} it at offset 1, and 2 reads skipped it: n2, leader of epoch 0, or the clients"
+        " omitted it"
     )
     short = group(READ, **HELD, polls=[final(A, 0)], final_reads=[final_read(2)])
-    assert "and final reads ended at 2, and no read returned anything from 1" in (
+    assert "and final reads ended at offset 2, and no read returned anything from 1" in (
         reason(unseen.UNSEEN_CHECKER, short)
     )
     three = {**logs((0, A), (0, B), (0, C)), "leadership": LED}
@@ -378,7 +394,7 @@ def test_what_nobody_was_given_names_who_answered_the_reads_that_went_past() -> 
         READ, sends=[ack(A, 0), ack(C, 2, op=3)], polls=[final(A, 0)],
         final_reads=[final_read(3)], **three,
     )  # fmt: skip
-    assert "final reads ended at 3, and no read returned anything from 1 on" in (
+    assert "final reads ended at offset 3, and no read returned anything from offset 1 on" in (
         reason(unseen.UNSEEN_CHECKER, last)
     )
 
@@ -395,7 +411,7 @@ def test_a_final_read_that_left_out_what_the_log_holds() -> None:
     polls = [told(A, 0, op=4), final(B, 1)]
     on = group(READ, **HELD, polls=polls, final_reads=[final_read(2)])
     assert reason(lost_write.CHECKER, on) == (
-        f"n2, leader of epoch 0, or the client left it out of the final read: {ALL} it at 0, and"
+        f"n2, leader of epoch 0, or the client omitted it from the final read: {ALL} it at 0, and"
         " one other read returned it"
     )
     lacking = {**HELD, **logs((0, A), (0, B), nodes=("n1", "n3"))}
@@ -427,21 +443,21 @@ def test_a_missing_marker_is_the_reason_that_a_reader_passed_over() -> None:
 
     torn = why(of(A, 0), of(B, 1), marker(), of(C, 2))
     assert torn == (
-        f"{ALL} it at 0, but no marker ends its transaction: the next one of its producer, at 2,"
-        " stands behind op 2's record and decides for both; its coordinator sent none, or n2,"
-        " leader of log-0-0 in epoch 0, appended none"
+        f"{ALL} it at offset 0, but no marker ends its transaction: the next marker of its"
+        " producer, at offset 2, follows op 2's record and ends both transactions; its"
+        " coordinator sent no marker, or n2, leader of log-0-0 in epoch 0, appended none"
     )
     line = {"from_offset": 1, "to_offset": None, "observed_ns": None}
     records = (of(A, 0), of(B, 1), marker(), of(C, 2))
     # Its leader wrote all of that, and has it still: what others cut off was no marker of its own.
     assert why(*records, truncations=[{**line, "node": "n1"}]) == torn
     assert why(*records, truncations=[{**line, "node": "n2"}]) == (
-        f"{torn}, or it was lost: n2 may have lost its log from offset 1 on"
+        f"{torn}, or the marker was lost: n2 may have lost its log from offset 1 on"
     )
     later = (records[0], of(B, 1, led=1), *records[2:])
     assert "or it was lost: n1" in why(*later, truncations=[{**line, "node": "n1"}])
     whole = why(of(A, 0), of(B, 1, producer=2), marker(), of(C, 2))
-    assert "and its transaction's marker stands at 2" in whole
+    assert "and its transaction's marker is at offset 2" in whole
     sends[0] = {**sends[0], "offset": None}
     reads = {**reads, "target_end": 4}
     rows = {"sends": sends, "leadership": LED, **written(of(A, 0), of(B, 1), marker(), of(C, 2))}
@@ -457,7 +473,7 @@ def test_a_final_read_that_stopped_says_what_was_there_to_read() -> None:
     on = group(about, **HELD, polls=polls, final_reads=[reads])
     assert reason(unseen.INCOMPLETE_CHECKER, on) == (
         f"its last poll ended 1.000 s after final reads began; {ALL} offset 1 and one other read"
-        " got there; the record does not show what kept it from going on"
+        " got there; the run's record does not show why it did not continue"
     )
     gone = [{**metadata(node, -1, 1, at_s), "leader": -1} for node in NODES for at_s in (6, 9)]
 
@@ -466,10 +482,10 @@ def test_a_final_read_that_stopped_says_what_was_there_to_read() -> None:
         rows = {**HELD, "leadership": led, "polls": polls, "final_reads": [reads]}
         return reason(unseen.INCOMPLETE_CHECKER, group(replace(about, reigns=reigns), **rows))
 
-    named = "no broker named a leader of the partition from 6.000 s to 9.000 s"
+    named = "no broker reported a leader of the partition from 6.000 s to 9.000 s"
     assert without().endswith(f"one other read got there; {named}")
     nobody = (reign(-1, 1, 5, 20, topic="log-0"),)
-    assert without(reigns=nobody).endswith(", nor had the controllers elected one, by their log")
+    assert without(reigns=nobody).endswith(", the controllers had not elected one")
     assert without(reigns=(reign(3, 1, 5, 20, topic="log-0"),)).endswith(named)
     assert "no broker named" not in without(metadata("n1", 2, 0, 8.5)), "somebody led meanwhile"
     bare = reason(unseen.INCOMPLETE_CHECKER, group(polls=polls[:1], final_reads=[reads]))
@@ -485,9 +501,13 @@ def test_the_transaction_that_holds_readers_up_is_named() -> None:
         return reason(unseen.INCOMPLETE_CHECKER, group(TXN, **rows, final_reads=[reads]))
 
     hanging = why(of(A, 0), of(B, 1, producer=2), marker())
-    assert hanging.startswith("the transaction of op 2, whose record stands there, has no marker")
+    assert hanging.startswith(
+        "the transaction of op 2, whose record is at this offset, has no marker"
+    )
     ended = why(of(A, 0), of(B, 1), marker(), of(C, 2))
-    assert ended == "its leader held readers up there, as at an open transaction"
+    assert ended == (
+        "its leader did not let readers continue from this offset, as for an open transaction"
+    )
 
 
 # What was read too early, or in spite of having failed.
@@ -513,9 +533,9 @@ def early(
 def test_an_acknowledgement_before_the_answer_leaves_two_ways() -> None:
     marks = (announced(0, at=3 * S), announced(0, at=4 * S), announced(5, at=6 * S))
     assert early(*marks, send=ack(A, 0, at=S)) == (
-        "n2, leader of epoch 0, had acknowledged it (acks=all) at 1.000 s, and announced 0 until"
-        " 4.000 s: it acknowledged and served what was not committed, or its high watermark stood"
-        " still"
+        "n2, leader of epoch 0, had acknowledged it (acks=all) at 1.000 s, and announced the high"
+        " watermark 0 until 4.000 s: it acknowledged and served an uncommitted record, or its"
+        " high watermark did not advance"
     )
     selector = {"broker": {"replica.selector.class": "a.Selector"}}
     assert "it acknowledged what was not committed, or its high watermark stood still" in early(
@@ -534,15 +554,15 @@ def test_where_the_whole_isr_has_it_the_high_watermark_stood_still() -> None:
     def said(*looks: Row, told: Sequence[Row] = isrs) -> str:
         why = early(*marks, *told, send=ack(A, 0, at=S), looks=looks)
         return why.removeprefix(
-            "n2, leader of epoch 0, had acknowledged it (acks=all) at 1.000 s, and announced 0"
-            " until 7.000 s"
+            "n2, leader of epoch 0, had acknowledged it (acks=all) at 1.000 s, and announced the"
+            " high watermark 0 until 7.000 s"
         )
 
     both = ": it acknowledged and served what was not committed, or its high watermark stood still"
     had = (look("n1", 0, 0.9), look("n1", 1, 6))
     assert said(*had) == (
-        ", though n1 was seen to end behind it by 6.000 s, with it the whole ISR: nothing kept its"
-        " high watermark back, and it stood still"
+        ", although n1 had a log end offset above it by 6.000 s, so the whole ISR had the record:"
+        " nothing held the high watermark back, but it did not advance"
     )
     assert said(look("n1", 1, 0.9), had[1]) == both  # Another record may stand there.
     assert said(had[0], look("n1", 1, 7.5)) == both  # After that answer.
@@ -567,8 +587,8 @@ def test_a_high_watermark_below_the_logs_of_the_whole_isr_stood_still() -> None:
 
     grew = (look("n1", 0, 0.8), look("n1", 1, 6))
     assert said(*grew).endswith(
-        "until 7.000 s, though n1 was seen to end at 1 or behind it by 6.000 s, with it the whole"
-        " ISR: its high watermark stood still"
+        "until 7.000 s, although n1 had a log end offset of 1 or higher by 6.000 s, so the whole"
+        " ISR had reached it: the high watermark did not advance"
     )
     for other in ((look("n1", 1, 0.8), grew[1]), (grew[0], look("n1", 1, 7.5))):
         assert "or behind it" not in said(*other), "it did not grow in that time"
@@ -578,19 +598,19 @@ def test_a_record_that_is_gone_and_was_never_promised_was_served_too_early() -> 
     never = {**ack(A, None, at=S), "acked": False, "outcome": "info"}
     gone = early(announced(0, at=3 * S), send=never, records=(of(B, 0),))
     assert gone == (
-        "n2, leader of epoch 0, served it above the high watermark: it was never acknowledged, and"
-        " no log holds it there at the end"
+        "n2, leader of epoch 0, served the record above the high watermark: the record was never"
+        " acknowledged, and no log holds it there at the end"
     )
     kept = early(announced(0, at=3 * S), send=never)
-    assert kept.endswith("or n2, leader of epoch 0, announced too little")
+    assert kept.endswith("or n2, leader of epoch 0, announced a too low high watermark")
 
 
 def test_a_later_leader_that_wrote_another_record_there_led_without_it() -> None:
     late = announced(0, at=3 * S, broker=3, epoch=1)
     taken = early(late, send=ack(A, 0, at=S), records=(of(B, 0, led=1),))
     assert taken == (
-        "n2, leader of epoch 0, served it; it had been acknowledged at 1.000 s; n3, leader of epoch"
-        f" 1, led without it, and wrote value {B} there"
+        "n2, leader of epoch 0, served it; the record had been acknowledged at 1.000 s; n3,"
+        f" leader of epoch 1, led without the record, and wrote value {B} there"
     )
     for records in ((of(B, 0, led=0),), (of(A, 0, led=1),)):
         assert "led without it" not in early(late, send=ack(A, 0, at=S), records=records)
@@ -605,8 +625,8 @@ def test_who_served_beyond_its_own_high_watermark_is_told_with_it() -> None:
     own = announced(0, at=3 * S)
     told = served(own, {**own, "asked_ns": 4 * S, "observed_ns": 5 * S}).partition(";")[0]
     assert told == (
-        "n2, leader of epoch 0, served it beyond its own high watermark, which it told as 0 still"
-        " at 5.000 s"
+        "n2, leader of epoch 0, served it beyond its own high watermark, which it still reported"
+        " as 0 at 5.000 s"
     )
     before = {**own, "asked_ns": 2 * S - 1}
     anew = {**own, "incarnation": 2}  # A new life may have an older mark.
@@ -620,7 +640,7 @@ def test_the_answer_of_a_later_epoch_is_not_called_the_first_one() -> None:
     for leadership, who in ((marks, "leader of epoch 1"), (marks[:1], "leader")):
         on = group(READ, sends=[ack(A, 0)], leadership=leadership, **rows)
         (found,) = uncommitted_read.CHECKER.check(on).anomalies
-        assert f"the first {who} to be asked after that, broker" in found.sentence
+        assert f"the first answer of a {who} after the read, broker" in found.sentence
 
 
 @pytest.mark.parametrize(("asked_ns", "named"), [(2 * S, "n2 or n3, "), (2 * S + 1, "n2, leader")])
@@ -642,8 +662,8 @@ FAILED = {**ack(A, None, at=S), "acked": False, "outcome": "fail", "error": "MSG
 def test_a_refused_message_that_the_logs_hold_was_stored_all_the_same() -> None:
     rows = {"sends": [FAILED], "leadership": LED, "polls": [told(A, 0)]}
     assert reason(aborted_read.CHECKER, group(READ, **rows, **written(of(A, 7)))) == (
-        "its client reported MSG_SIZE_TOO_LARGE, and n2, leader of epoch 0, stored it all the same"
-        f" as sequence 7 of producer 1: {ALL} it"
+        "its client reported MSG_SIZE_TOO_LARGE, although n2, leader of epoch 0, stored it as"
+        f" sequence 7 of producer 1: {ALL} it"
     )
 
 
@@ -653,12 +673,12 @@ def test_a_refused_message_that_no_log_holds_was_given_to_its_readers_only() -> 
     said = reason(aborted_read.CHECKER, group(READ, **rows, polls=polls, **logs((0, B))))
     assert isinstance(said, Proved)
     assert said == (
-        f"n2, leader of epoch 0, or the client gave it to op 4: the logs hold value {B} there, and"
-        " one read returned that; no log was cut there"
+        f"n2, leader of epoch 0, or the client returned it to op 4: the logs hold value {B} at"
+        " this offset, and one read returned that; no log was truncated there"
     )
     two = logs((0, B), nodes=("n1", "n2"))
     unread = reason(aborted_read.CHECKER, group(READ, **rows, polls=polls, **two))
-    assert unread.endswith("or the client gave it away; not every replica's log was read")
+    assert unread.endswith("or the client returned it; not every replica's log was read")
 
 
 def test_readers_that_were_not_shown_an_aborted_record_set_the_others_apart() -> None:
@@ -670,8 +690,8 @@ def test_readers_that_were_not_shown_an_aborted_record_set_the_others_apart() ->
             {**told(C, 3, op=5, isolation="read_committed"), "pos": 9}]  # fmt: skip
     one = reason(aborted_read.CHECKER, group(TXN, **rows, polls=[*shown, *past]))
     assert one == (
-        "n2, leader of epoch 0, or the client gave it away as committed: one other read"
-        " (read_committed) went past it without it; its transaction's marker stands at 2"
+        "n2, leader of epoch 0, or the client returned it as committed: one other read"
+        " (read_committed) skipped it; its transaction's marker is at offset 2"
     )
     own = [{**each, "op_id": 4, "process": 4} for each in past]
     left = [in_txn(C + 1, 2, op=1, outcome="fail"), *sends]
@@ -679,7 +699,7 @@ def test_readers_that_were_not_shown_an_aborted_record_set_the_others_apart() ->
     knew = {**rows, "sends": left, **gone}
     told_both = [own[0], *shown, own[1], *past]
     itself = reason(aborted_read.CHECKER, group(TXN, **knew, polls=told_both))
-    assert itself.endswith(" without it, and op 4 itself left out the aborted record at 2")
+    assert itself.endswith(" it, and op 4 itself skipped the aborted record at offset 2")
     everyone = reason(aborted_read.CHECKER, group(TXN, **rows, polls=[*shown, past[0]]))
     assert everyone.startswith("its producer never asked for a commit, and no read_committed read")
     assert "without it: a coordinator ended it as committed" in everyone

@@ -176,8 +176,8 @@ def test_all_that_was_acknowledged_is_in_the_last_leaders_log() -> None:
 def test_a_record_that_is_gone_is_lost() -> None:
     (said,) = lost(leadership=LED, **logs(A))
     assert said == (
-        f"value {B}, acknowledged at offset 1 of {NAME}-0 (topic id {LAST}, which a fault made"
-        " again), is missing from the log of the last leader n1"
+        f"value {B}, acknowledged at offset 1 of {NAME}-0 (topic id {LAST}, which a fault"
+        " recreated), is missing from the log of the last leader n1"
     )
 
 
@@ -186,7 +186,7 @@ def test_where_it_is_else_is_told() -> None:
     for name, more in logs(A, B, node="n2").items():
         rows[name] += more
     (said,) = lost(leadership=LED, **rows)
-    assert said.endswith("the last leader n1, but is in that of n2")
+    assert said.endswith("the last leader n1, but is in the log of n2")
     (anomaly,) = found(remade.CHECKER, group(leadership=LED, **rows)).anomalies
     assert anomaly.offset == 1
     assert anomaly.evidence == {
@@ -201,7 +201,7 @@ def test_why_it_is_gone_is_by_the_logs() -> None:
     for name, more in logs(A, B, node="n2").items():
         rows[name] += more
     told = reason(remade.CHECKER, group(leadership=LED, **rows))
-    assert told == "the log of n2 holds it, and its leader's does not"
+    assert told == "the log of n2 holds it, but the last leader's log does not"
 
 
 def test_a_whole_log_that_is_empty_has_lost_all() -> None:
@@ -263,9 +263,11 @@ def test_without_a_leader_or_its_log_nobody_knows() -> None:
     unled = found(remade.CHECKER, group(**logs(A, B)))
     assert unled.rows == 0
     gaps = unled.gaps
-    assert gaps == (f"no broker named a leader of {NAME}-0, so there is no log to judge by",)
+    assert gaps == (
+        (f"no broker reported a leader of {NAME}-0, so the log to compare with is unknown"),
+    )
     gaps = found(remade.CHECKER, group(leadership=LED)).gaps
-    assert gaps == (f"the log of {NAME}-0 on n1, its last leader, is not there",)
+    assert gaps == (f"the log of {NAME}-0 on n1, its last leader, is missing",)
     died = about(milestones=())
     assert found(remade.CHECKER, group(died, leadership=LED)).gaps == (), "that is told once"
 
@@ -319,13 +321,13 @@ def test_why_it_is_not_restored_is_by_the_final_logs() -> None:
     on = about(calm_from_ns=CALM, plan={"nodes": 5, "replication": 2})
     gone = group(on, leadership=rows, **logs(A, B))
     assert reason(isr_not_restored.REMADE_CHECKER, gone) == (
-        f"a fault made {NAME} again (topic id {LAST}) while a broker was down; when the brokers had"
-        " stopped, n3 had no log of it, and n1's at 2"
+        f"a fault recreated {NAME} (topic id {LAST}) while a broker was down; when the brokers"
+        " had stopped, n3 had no log of the new topic, and n1's at 2"
     )
     empty = logs(A, B)
     empty["replica_states"].append(state("n3", 0))
     told_of = reason(isr_not_restored.REMADE_CHECKER, group(on, leadership=rows, **empty))
-    assert told_of.endswith("n3's log of it ended at 0, and n1's at 2")
+    assert told_of.endswith("n3's log of the new topic ended at 0, and n1's at 2")
     unread = reason(isr_not_restored.REMADE_CHECKER, group(on, leadership=rows))
     assert "no log of it was read" in unread
 
@@ -373,9 +375,9 @@ def test_a_follower_in_sync_that_lacks_a_record_is_short() -> None:
     on = group(leadership=IN_SYNC, **on_all(n1=(A, B), n2=(A,), n3=(A, B)))
     (anomaly,) = found(remade.COPIES_CHECKER, on).anomalies
     assert anomaly.sentence == (
-        f"value {B}, acknowledged at offset 1 of {NAME}-0 (topic id {LAST}, which a fault made"
-        " again), is in the log of the last leader n1, but not at that offset in the log of n2,"
-        " which was in sync by the leader's last report"
+        f"value {B}, acknowledged at offset 1 of {NAME}-0 (topic id {LAST}, which a fault"
+        " recreated), is in the log of the last leader n1, but not at that offset in the log of"
+        " n2, which was in sync according to the leader's last report"
     )
     assert anomaly.evidence == {
         "value": B, "offset": 1, "topic_id": LAST, "final_leader": "n1",
@@ -383,8 +385,8 @@ def test_a_follower_in_sync_that_lacks_a_record_is_short() -> None:
     }  # fmt: skip
     assert (anomaly.excuses, anomaly.broken_premises) == ((), ())
     assert reason(remade.COPIES_CHECKER, on) == (
-        f"a fault made {NAME} again (topic id {LAST}) while a broker was down; when the brokers had"
-        " stopped, n2's log of it ended at 1"
+        f"a fault recreated {NAME} (topic id {LAST}) while a broker was down; when the brokers"
+        " had stopped, n2's log of the new topic ended at 1"
     )
 
 
@@ -396,7 +398,7 @@ def test_followers_with_another_record_or_no_log_are_short() -> None:
     assert (one.offset, one.evidence["lacking"]) == (1, ["n2", "n3"])
     assert "in the logs of n2 and n3, which were in sync" in one.sentence
     told_of = remade.COPIES_CHECKER.why(on, one)
-    assert told_of.endswith("n2's log of it ended at 2 and n3 had no log of it")
+    assert told_of.endswith("n2's log of the new topic ended at 2 and n3 had no log of it")
 
 
 def test_who_is_out_of_the_isr_or_was_not_read_may_lack_it() -> None:
@@ -539,7 +541,7 @@ def test_a_leader_that_was_read_and_has_no_log_has_lost_all() -> None:
     first, second = found(remade.CHECKER, group(read_all, leadership=LED, **rows)).anomalies
     assert (first.offset, second.offset) == (0, 1)
     assert first.broken_premises == ()
-    assert first.sentence.endswith("the last leader n1, but is in that of n2, n3")
+    assert first.sentence.endswith("the last leader n1, but is in the log of n2, n3")
     assert lost(about(collected_nodes=frozenset({"n2", "n3"})), leadership=LED, **rows) == []
     damaged = about(
         collected_nodes=frozenset({"n1", "n2", "n3"}), unreadable_nodes=frozenset({"n1"})

@@ -65,7 +65,8 @@ def test_the_reason_names_who_coordinated_the_group_meanwhile() -> None:
     on = pipeline([handles(4, 2), handles(4, 5)], ops)
     (told,) = found(CHECKER, on).anomalies
     assert CHECKER.why(on, told).startswith(
-        "the record does not have who coordinated group pipeline-0 from 2.000 s to 5.000 s: "
+        "the run's record does not show which broker coordinated group pipeline-0 from 2.000 s to"
+        " 5.000 s: "
     )
     led = Reign(topic=GROUPS, partition=0, leader=2, epoch=7, from_ns=0, until_ns=100 * S)
     known = replace(on, facts=replace(on.facts, reigns=(led,)))

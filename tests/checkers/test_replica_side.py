@@ -140,7 +140,7 @@ def test_an_isr_member_without_a_log_is_a_gap() -> None:
         "replica_states": [state("n1", 1, 1), state("n2", 1, 1)],
     }
     absent = found(log_divergence.CHECKER, group(**rows, leadership=[isr(1, 2, 3)]))
-    assert absent.gaps == ("the log of log-0-0 on n3, in its ISR, is not there",)
+    assert absent.gaps == ("the log of log-0-0 on n3, which is in the ISR, is missing",)
     assert found(log_divergence.CHECKER, group(**rows, leadership=[isr(1, 2)])).gaps == ()
 
 

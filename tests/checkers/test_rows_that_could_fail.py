@@ -370,8 +370,8 @@ def test_a_look_that_ended_before_the_budget_could_show_no_later_outage() -> Non
         for each in (unavailable.CHECKER, slow_election.CHECKER)
     ]
     assert told == [
-        f"clients went on for 4.0 s after the last heal, and the budget is {budget} s, so {what}"
-        " that began later could not show"
+        f"clients continued for 4.0 s after the last heal, and the budget is {budget} s, so"
+        f" {what} that began later could not be detected"
         for budget, what in ((30, "an outage"), (15, "a vacancy"))
     ]
     for at_s, silent in ((31, True), (32, False)):
@@ -419,7 +419,7 @@ def test_what_is_aborted_counts_only_where_somebody_must_not_be_given_it() -> No
 def test_a_failed_send_without_a_value_could_be_read_by_nobody() -> None:
     rows = group(sends=[{**FAILED, "value": None}], polls=[read(A, 0)])
     assert found(aborted_read.CHECKER, rows).unshown == (
-        "no send failed, so an aborted read could not show",
+        "no send failed, so an aborted read could not be detected",
     )
     unread = found(aborted_read.CHECKER, group(sends=[FAILED]))
     assert (unread.rows, unread.unshown) == (0, ()), "without polls nobody knows"

@@ -288,8 +288,8 @@ def test_an_acknowledgement_that_names_another_place_is_told_with_what_stands_th
     on = group(sends=sent((1, 2), op=1), **held(0, 1, 5))
     (anomaly,) = found(ACK_MISMATCH, on).anomalies
     assert anomaly.sentence == (
-        f"value {V[1]}, sent by op 1, was acknowledged at offset 2 of log-0-0, which holds"
-        f" value {V[5]}; it stands at offset 1"
+        f"value {V[1]}, sent by op 1, was acknowledged at offset 2 of log-0-0, which holds value"
+        f" {V[5]}; the value is at offset 1"
     )
     assert anomaly.evidence == {
         "value": V[1], "op_id": 1, "process": 1, "acknowledged_offset": 2, "offsets": [1],
@@ -299,7 +299,7 @@ def test_an_acknowledgement_that_names_another_place_is_told_with_what_stands_th
     (anomaly,) = found(ACK_MISMATCH, unused).anomalies
     assert anomaly.evidence["holds_instead"] is None
     assert anomaly.evidence["offsets"] == [1]
-    assert "where no value stands" in anomaly.sentence
+    assert "which holds no value" in anomaly.sentence
 
 
 def test_one_wrong_acknowledgement_is_one_fault_by_whatever_names_it_is_told() -> None:

@@ -103,7 +103,9 @@ def test_what_cannot_be_seen_stands_with_the_promise_that_it_concerns(tmp_path: 
     """Also what only whether a broker ended would tell stands there."""
     verdict = judged("log", frozenset({Sight.REPLICA_LOGS, Sight.ENDS}), tmp_path)
     (servers,) = (each for each in verdict.basis if each.promise.startswith("a broker runs"))
-    assert servers.unshown[0].startswith("broker-ended could not show: the system does not show")
+    assert servers.unshown[0].startswith(
+        "broker-ended could not be detected: the system does not show"
+    )
     (once,) = (each for each in verdict.basis if "idempotent" in each.promise)
     assert once.unshown[0].endswith(" could not show: the system does not show its replica logs")
     assert any("whether a broker ended by itself" in each for each in headline(verdict).more)
@@ -182,7 +184,7 @@ def test_what_could_not_be_read_is_not_promised_and_is_told() -> None:
 def test_of_a_command_nothing_is_promised_that_only_kafka_has() -> None:
     """Nobody says that the program knows in-sync replicas, or unclean elections."""
     made = promises(facts(plan={"system": "command:kfake.toml"}))
-    assert made[Promise.STORED] == "an acknowledged message is there at the end"
+    assert made[Promise.STORED] == "an acknowledged message is still stored at the end"
     assert Promise.LEADERS not in made
     assert "min.insync.replicas" in promises(facts())[Promise.STORED]
 

@@ -151,7 +151,7 @@ def test_it_is_asked_of_ordinary_runs_with_followers() -> None:
 
 def test_the_reason_says_whom_the_controllers_elected() -> None:
     nobody = group(about(), leadership=[*BEFORE, LAST])
-    assert reasons(CHECKER, nobody) == ["who was elected is not recorded (n2 named broker 1)"]
+    assert reasons(CHECKER, nobody) == ["the elected leader is not recorded (n2 named broker 1)"]
 
 
 def reign(leader: int, epoch: int) -> Reign:

@@ -16,7 +16,11 @@ Row = dict[str, Any]
 DOWN = Disturbance(kind="controller-failover", begun_ns=20 * S, ended_ns=50 * S,
                    nodes=frozenset({"n1"}))  # fmt: skip
 WHYS_OF: list[tuple[str, Row, str]] = [
-    (NAME, {"said": ["n2 named n1 in epoch 3 at 9.000 s"]}, "no other controller was elected"),
+    (
+        NAME,
+        {"said": ["n2 reported n1 as leader in epoch 3 at 9.000 s"]},
+        "no other controller was elected",
+    ),
     (NAME, {"said": []}, "does not have what the others of the quorum were"),
 ]
 
@@ -54,8 +58,8 @@ def test_two_of_three_elect_nobody() -> None:
     )
     (why,) = reasons(CHECKER, whole_run(about(DOWN), quorum_states=STUCK))
     assert why == (
-        "n2 named n1 in epoch 3 at 22.000 s, and n3 named n1 in epoch 3 at 23.000 s: no other"
-        " controller was elected after 20.000 s"
+        "n2 reported n1 as leader in epoch 3 at 22.000 s, and n3 reported n1 as leader in epoch 3"
+        " at 23.000 s: no other controller was elected after 20.000 s"
     )
 
 

@@ -178,7 +178,7 @@ def test_a_place_that_cannot_be_written_keeps_no_verdict_from_being_told(tmp_pat
     (root / "verdict.json" / "x").touch()
     ((verdict, why),) = judge_elsewhere([root.as_uri()])
     assert verdict.valid is Validity.VALID
-    assert why.startswith("nothing can be written to file:")
+    assert why.startswith("cannot write to file:")
     assert why.endswith("/t/sound: verdict.json is a folder there")
     assert stat.S_ISDIR((root / "verdict.json").stat().st_mode)
 

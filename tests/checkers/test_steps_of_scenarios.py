@@ -453,7 +453,7 @@ def test_a_truncation_whose_old_end_nobody_noted_is_not_said_to_have_hit_an_offs
     on = group(truncations=rows)
     assert [cut.text(4) for cut in truncations_of(on, 4)] == [
         "n1 truncated all that it had from offset 1 on",
-        "n2 truncated offset 4 with all from 1 on",
+        "n2 truncated offset 4 together with all offsets from 1 on",
     ]
     assert [cut.text(1) for cut in truncations_of(on, 1)] == [
         "n1 truncated offset 1", "n2 truncated offset 1",

@@ -301,7 +301,7 @@ def test_of_two_without_offsets_the_times_must_overlap() -> None:
     for begun, ended in ((10, 20), (25, 26), (30, 40)):
         told = at_times({"from_ns": begun, "to_ns": ended}, symptom, offsets=(-1, -1))
         assert told == (
-            "own; it may follow from slow-election: a partition without a leader takes no"
+            "own; it may follow from slow-election: a partition without a leader accepts no"
             " messages; as to that, n3 was down"
         )
     for begun, ended in ((10, 19), (31, 40)):

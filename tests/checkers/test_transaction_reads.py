@@ -392,8 +392,8 @@ def test_what_lies_behind_an_open_transaction_need_not_be_seen_yet() -> None:
     assert unseen.UNSEEN_CHECKER.check(open_still).anomalies == ()
     (told,) = unseen.INCOMPLETE_CHECKER.check(open_still).anomalies
     assert told.sentence == (
-        "the final reads of log-0-0 ended at offset 1, where a transaction stayed open:"
-        " committed records lie behind it"
+        "the final reads of log-0-0 ended at offset 1, where a transaction stayed open: committed"
+        " records follow it"
     )
     assert told.evidence == {"isolation": None, "target_end": 1, "reached": -1}
     watched = half(sends=[sent(A, 0), sent(B, 1, op=2)], final_reads=[ends[0], final_read(2)])

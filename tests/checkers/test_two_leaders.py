@@ -82,7 +82,7 @@ def test_a_node_leads_the_quorum_in_one_epoch_by_its_own_file_only() -> None:
     (anomaly,) = found(two_leaders.QUORUM_CHECKER, whole_run(quorum_states=both)).anomalies
     assert anomaly.evidence == {
         "epoch": 0, "source": "quorum", "leaders": ["n1", "n2"], "offset": None,
-        "witnesses": ["n1: by its own file or log", "n2: by its own file or log"],
+        "witnesses": [f"{node}: according to its own file or log" for node in ("n1", "n2")],
     }  # fmt: skip
     assert (anomaly.topic, anomaly.partition, anomaly.offset) == ("__cluster_metadata", 0, -1)
     for change in ({"role": "follower"}, {"observed_ns": 5}, {"epoch": None}):
@@ -116,7 +116,9 @@ def test_what_only_two_sources_show_together_is_told_with_both(
     one: Row, other: Row, witnesses: list[str]
 ) -> None:
     anomaly = told(leadership=[one, other])
-    assert anomaly.sentence.startswith("n1 and n2 are both named as leader of log-0-0 in epoch 4: ")
+    assert anomaly.sentence.startswith(
+        "n1 and n2 are both reported as leader of log-0-0 in epoch 4: "
+    )
     assert (anomaly.evidence["source"], anomaly.evidence["witnesses"]) == ("several", witnesses)
 
 

@@ -87,7 +87,12 @@ def test_the_place_is_the_effect_s_the_spec_s_or_the_target_s(
 def test_an_order_that_was_never_given_excuses_nothing() -> None:
     """It waited for full ISRs in vain, or was refused before anything was done."""
     spec = {"target": "replicas(log-0,2)"}
-    why = {"without_effect": "it takes what a replica has, and an ISR was not full"}
+    why = {
+        "without_effect": (
+            "the fault destroys a replica's records, so it waits for full ISRs"
+            " and for the end of other faults, but an ISR was not full"
+        )
+    }
     assert _places(_row(spec=spec, effect=why, targets=[])) == []
     assert _places(_row(spec={**spec, "begun": False}, effect=why)) == []
     assert _places(_row(spec=spec, effect=why)) == []  # Of before `begun` was written.

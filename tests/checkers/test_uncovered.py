@@ -56,6 +56,6 @@ def test_page_and_terminal_say_where_it_failed(root: Path, monkeypatch: pytest.M
     assert found is not None
     first, second = found.sentences()
     assert first == (
-        "What it reached could not be worked out everywhere: log-0-1: IndexError: no such step."
+        "The reached transitions could not be found everywhere: log-0-1: IndexError: no such step."
     )
     assert second.startswith("It reached ")

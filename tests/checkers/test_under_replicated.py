@@ -69,8 +69,8 @@ def test_a_record_on_too_few_replicas_is_told_with_who_has_it() -> None:
     assert result.rows == 2
     (anomaly,) = result.anomalies
     assert anomaly.sentence == (
-        f"value {B}, acknowledged with acks=all at offset 1 of log-0-0 at 1.000 s by op 2, is in"
-        " the log of n1 only, not in that of n2, n3: min.insync.replicas is 2"
+        f"value {B}, acknowledged with acks=all to op 2 at offset 1 of log-0-0 at 1.000 s, is"
+        " only in the log of n1, not in the log of n2, n3: min.insync.replicas is 2"
     )
     assert anomaly.evidence == {
         "value": B, "offset": 1, "op_id": 2, "acknowledged_ns": S, "on": ["n1"],
@@ -190,8 +190,8 @@ def test_a_member_of_the_last_isr_that_lacks_the_end_is_told() -> None:
     assert result.rows == 2
     (anomaly,) = result.anomalies
     assert anomaly.sentence == (
-        "the log of log-0-0 on n3 ends at offset 1, though it was in the ISR to the end, and"
-        " everything below 2 was committed before"
+        "the log of log-0-0 on n3 ends at offset 1, although it was in the ISR until the end and"
+        " all records below offset 2 had been committed"
     )
     assert anomaly.evidence == {"node": "n3", "log_end": 1, "committed_up_to": 2}
     assert (anomaly.offset, anomaly.excuses, anomaly.broken_premises) == (1, (), ())

@@ -66,7 +66,7 @@ ROWS_OF = [
     (
         CHECKER,
         partition(TWO, {"n1": [(at, each.value) for at, each in enumerate(TWO)]}),
-        "no cleaner took a record",
+        "no log cleaner removed a record",
         partition(TWO, {"n1": LAST}),
         4,
     )
@@ -87,12 +87,11 @@ def test_what_is_superseded_may_go_and_the_last_one_may_not() -> None:
     stale = partition(TWO, {"n1": [(0, OLD), (1, OTHER), (3, value(2))]})
     assert wrong(stale) == [(0, 2, 0)]
     (gone,) = sentences(CHECKER, partition(TWO, {"n1": [(1, OTHER), (3, value(2))]}))
-    assert gone.endswith("; the log of n1 lacks it: nothing of that key is there")
+    assert gone.endswith("; the log of n1 lacks it: no record of that key is there")
     (told,) = sentences(CHECKER, stale)
     assert told == (
-        f"key 0 of log-0-0 ends with value {NEW} at offset 2, the last that was"
-        f" committed of it; the log of n1 lacks it: the older value {OLD} at"
-        " offset 0 is the last one there"
+        f"the last committed record of key 0 of log-0-0 is value {NEW} at offset 2; the log of n1"
+        f" lacks it: the last one there is the older value {OLD} at offset 0"
     )
 
 
@@ -392,7 +391,8 @@ def test_a_tombstone_that_nobody_saw_hides_what_it_may_have_deleted_and_says_so(
             each[:2] for each in lacks
         ]
         unshown = "".join(each for each in on.unshown if why in each)
-        assert unshown == (f"{why} {told}, so that a missing last value could not show there"
+        assert unshown == ((f"{why} {told}, so that a missing last value could not be detected"
+                           " there")
                            if told else "")  # fmt: skip
 
 
@@ -426,7 +426,7 @@ def test_keys_are_counted_that_could_end_otherwise() -> None:
 def test_a_run_in_which_no_cleaner_came_by_says_so() -> None:
     whole = [(at, each.value) for at, each in enumerate(TWO)]
     nothing = found(CHECKER, partition(TWO, {"n1": whole, "n2": whole}, read=whole))
-    why = ("no cleaner took a record, so a wrong last value could not show",)
+    why = ("no log cleaner removed a record, so a wrong last value could not show",)
     assert (nothing.rows, nothing.unshown) == (0, why)
     assert found(CHECKER, partition(TWO, {})).unshown == ()
     # Without logs nobody knows whether one did; and a read may be wrong without.
@@ -439,7 +439,7 @@ def test_a_run_in_which_no_cleaner_came_by_says_so() -> None:
     dead = changed(dead, "leadership", [isr(2, 1, 3)])
     without = changed(dead, "sends", dead.table("sends").to_pylist()[:2])
     assert found(CHECKER, without).unshown == (
-        "each key may end with a tombstone, so a wrong last value could not show",
+        "each key may end with a tombstone, so a wrong last value could not be detected",
     )
 
 
@@ -541,17 +541,17 @@ def test_the_reason_says_who_has_it_and_what_befell_it() -> None:
     gone = [(1, OTHER), (3, value(2))]
     logs = {"n1": LAST, "n2": gone}
     assert reason(CHECKER, partition(TWO, logs)) == (
-        "the log of n1 holds it at 2, and the log of n2 lacks it; no replica recorded a truncation"
-        " there: a cleaner took it, or it was never written"
+        "the log of n1 holds it at offset 2, and the log of n2 lacks it; no replica recorded a"
+        " truncation there: a log cleaner removed the record, or it was never written"
     )
     cut = {"node": "n2", "from_offset": 2, "to_offset": 4, "observed_ns": 2 * S}
     assert reason(CHECKER, partition(TWO, logs, truncations=[cut])) == (
-        "the log of n1 holds it at 2, and the log of n2 lacks it; a replica truncated its log"
-        " there, so it was cut off, or cleaned away"
+        "the log of n1 holds it at offset 2, and the log of n2 lacks it; a replica truncated its"
+        " log there, so the record was truncated, or a log cleaner removed it"
     )
     assert reason(CHECKER, partition(TWO, {"n2": gone})) == (
-        "no log that was read holds it; no replica recorded a truncation there: a cleaner took it,"
-        " or it was never written"
+        "no log that was read holds it; no replica recorded a truncation there: a log cleaner"
+        " removed the record, or it was never written"
     )
     read = reason(CHECKER, partition(TWO, {"n1": LAST}, read=[LAST[0], LAST[2]]))
     assert read.startswith("the log of n1 holds it at 2: ")

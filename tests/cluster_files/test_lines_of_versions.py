@@ -207,7 +207,7 @@ def test_a_resignation_does_not_tell_from_what_in_older_words() -> None:
 def test_the_quorums_own_truncation_has_its_reason_behind_it() -> None:
     (cut,) = truncations("4.3.1-quorum")
     assert (cut.topic, cut.from_offset) == ("__cluster_metadata", 289)
-    assert cut.reason == "follower of controller 2: the quorum's logs part at that offset"
+    assert cut.reason == "follower of controller 2: the quorum's logs differ from that offset on"
     deed = [line for line in lines_of("4.3.1-quorum") if "Truncated to" not in line]
     (alone,) = [each for each in log_events(deed) if isinstance(each, LoggedTruncation)]
     assert (alone.from_offset, alone.reason) == (289, "")

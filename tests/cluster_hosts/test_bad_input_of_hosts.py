@@ -41,10 +41,10 @@ class Refusal:
 @pytest.mark.parametrize(
     ("hosts", "why"),
     [
-        ("moon", "the plan's hosts cannot be 'moon': they are one of auto"),
+        ("moon", "the plan's hosts cannot be 'moon': use one of auto"),
         ("ssh", "the plan's hosts cannot be 'ssh'"),
         ("docker:alpine", "the plan's hosts cannot be 'docker:alpine'"),
-        ("ssh:/none/HOSTS.toml", "the file of hosts /none/HOSTS.toml cannot be read"),
+        ("ssh:/none/HOSTS.toml", "the hosts file /none/HOSTS.toml cannot be read"),
     ],
 )
 def test_hosts_that_are_none_are_refused(refused: Refusal, hosts: str, why: str) -> None:
@@ -66,7 +66,7 @@ def test_a_daemon_that_does_not_run_is_told(
 ) -> None:
     addresses = {
         f"unix://{tmp_path}/docker.sock": "the Docker daemon does not run",
-        "tcp://10.0.0.1:2375": "is no daemon of this machine",
+        "tcp://10.0.0.1:2375": "is on another machine",
     }
     for address, why in addresses.items():
         monkeypatch.setenv("DOCKER_HOST", address)
@@ -81,7 +81,7 @@ def test_images_that_will_not_do_are_told(refused: Refusal, java: str) -> None:
         ("no-such-image:1", "is not on this machine"),
         (image_without_java(), "has no Java"),
         (image_with_old_java(), "has Java 11, but 17 or later is needed"),
-        (image_without_programs(), "has no shell"),
+        (image_without_programs(), "lacks a shell"),
     ):
         assert why in refused("--hosts", "docker", "--image", image)
     assert java
@@ -104,9 +104,9 @@ def test_ssh_hosts_that_will_not_do_are_told(refused: Refusal, lab: Lab, tmp_pat
     before = [each.run("sh", "-c", "ls -A /root /tmp; nft list tables") for each in lab.machines]
     for settings, why in (
         ({"port": 2222}, "cannot be reached"),
-        ({"key": tmp_path / "other"}, "does not let root in with the key"),
+        ({"key": tmp_path / "other"}, "refuses the login of root"),
         ({"known_hosts": unknown}, "is unknown"),
-        ({"known_hosts": changed}, "it has changed, or another machine answers"),
+        ({"known_hosts": changed}, "the key has changed, or another machine answers"),
         ({"user": "plain"}, "plain may not run nft as root"),
         ({"java": "/none/java"}, "has no Java"),
         ({"folder": "/run/full/here"}, "the disk of /run/full/here on lab1 is full"),

@@ -48,7 +48,7 @@ def test_a_missing_program_is_named_with_its_package(
     with pytest.raises(UserError, match="or use --hosts process, without partitions"):
         choose_hosts("namespace")
     assert choose_hosts("auto", own_cuts=True).why.endswith("the nodes cut their own links")
-    with pytest.raises(UserError, match="or use --hosts process, where its nodes cut their own"):
+    with pytest.raises(UserError, match="or use --hosts process, whose nodes cut their own"):
         choose_hosts("namespace", own_cuts=True)
 
 

@@ -297,7 +297,7 @@ def own_trials() -> list[dict[str, Any]]:
 
 
 REFUSALS = (
-    (None, "needs an image with Java; name one"),
+    (None, "needs an image with Java: add"),
     (
         "logquake-test:never-made",
         "is not on this machine; type: docker pull logquake-test:never-made",
@@ -353,7 +353,7 @@ def test_hosts_that_cannot_be_held_are_refused_and_leave_nothing(
     """Nothing would end them with their harness: the daemon refuses one that is not there."""
     gone = [sys.executable, "-I", "-S", line.__file__, socket_path(), "no-such-container"]
     monkeypatch.setattr(hosts_module, "line_to", lambda _: gone)
-    with pytest.raises(ClusterError, match=r"n1 is not held: .*no-such-container .*404"):
+    with pytest.raises(ClusterError, match=r"n1 is not held open: .*no-such-container .*404"):
         DockerHosts(NODES, run / "processes.jsonl", image=java).up()
     assert inspected("ps", "--quiet", "--all", "--filter", f"name={prefix_of(run)}") == []
 
@@ -412,7 +412,7 @@ def test_a_line_that_says_nothing_is_told_in_a_sentence(
     if said:
         log.write_text(said)
     holder = Container(attrs={"Id": "abc", "Name": "/lq-n1"})
-    with pytest.raises(ClusterError, match=f"lq-n1 is not held: .*{sentence}"):
+    with pytest.raises(ClusterError, match=f"lq-n1 is not held open: .*{sentence}"):
         wait_attached(holder, log, runs=lambda: True)
 
 
@@ -422,7 +422,7 @@ def test_an_image_with_another_kafka_than_the_plan_s_is_refused() -> None:
     choice = choose_hosts("docker", image=image)
     assert choice.kafka == "4.3.1"
     refuse_another_kafka(Plan(image=image), image_has=choice.kafka)
-    with pytest.raises(UserError, match=r"has Kafka 4.3.1, but the plan says kafka:4.1.0"):
+    with pytest.raises(UserError, match=r"has Kafka 4.3.1, but the plan has kafka:4.1.0"):
         refuse_another_kafka(Plan(image=image, system="kafka:4.1.0"), image_has=choice.kafka)
 
 
@@ -476,7 +476,7 @@ def test_a_daemon_that_is_not_there_is_told(
     with pytest.raises(UserError, match=r"the Docker daemon does not run .*systemctl start docker"):
         choose_hosts("docker", image="any")
     monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
-    with pytest.raises(UserError, match="no daemon of this machine"):
+    with pytest.raises(UserError, match="is on another machine"):
         choose_hosts("docker", image="any")
 
 
@@ -485,7 +485,7 @@ def test_an_ordinary_user_is_told_what_he_lacks() -> None:
     try:
         with pytest.raises(UserError, match=r"needs root.*use --hosts namespace"):
             choose_hosts("docker", image="any")
-        with pytest.raises(UserError, match="may not talk to the Docker daemon"):
+        with pytest.raises(UserError, match="have no access to the Docker daemon"):
             connect()
     finally:
         os.seteuid(0)

@@ -30,7 +30,7 @@ def test_others_than_root_are_told_whose_the_device_is(
     device.touch(0o600)
     whose = examine._refused(f"{device}", PermissionError(13, "no"), examine.OPEN_FUSE, "")
     assert whose[0] == f"{device} belongs to uid {os.getuid()}, mode 0600"
-    assert whose[1].startswith("run as root, or have udev let every user open /dev/fuse")
+    assert whose[1].startswith("run as root, or let every user open /dev/fuse")
 
 
 @needs("fuse")
@@ -66,7 +66,7 @@ def test_a_warning_of_libfuse_is_not_taken_for_the_reason(
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}")
     finding = examine.faulty_disk_trial.__wrapped__()
     assert not finding.works
-    ours = f"libfuse mounts no file system at {SHARED_MEMORY}/trial (code 1)"
+    ours = f"libfuse cannot mount a file system at {SHARED_MEMORY}/trial (code 1)"
     assert finding.detail == (why or ours)
 
 
@@ -74,7 +74,7 @@ def test_of_a_stack_the_last_line_is_the_reason() -> None:
     assert reason(f"{WARNING}\nTraceback (most recent call last):\n  ...\nTypeError: no\n") == (
         "TypeError: no"
     )
-    assert reason(f"{WARNING}\n") == reason("") == "it said nothing"
+    assert reason(f"{WARNING}\n") == reason("") == "the program printed nothing"
 
 
 @needs("fuse")

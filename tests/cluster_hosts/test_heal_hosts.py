@@ -162,10 +162,10 @@ def test_a_file_of_hosts_tells_how_they_are_reached_today_and_not_what_was_made_
     run.note(paths.processes.with_name(FILE))
     for otherwise in (text.replace("kafka", "root"), text.replace("then", "now")):
         file.write_text(otherwise)
-        with pytest.raises(ClusterError, match="let it say so again"):
+        with pytest.raises(ClusterError, match="restore these two values"):
             heal_ssh(file, paths)
     file.write_text(text.replace("10.0.0.1", "10.0.0.2"))
-    with pytest.raises(ClusterError, match="does not have it; add it"):
+    with pytest.raises(ClusterError, match="does not have this host; add it"):
         heal_ssh(file, paths)
     assert len(asked) == 1
 
@@ -193,7 +193,7 @@ def test_no_host_is_asked_but_by_a_file_of_the_user_s_own(
         with pytest.raises(ClusterError, match="outside of the store"):
             heal_ssh(file, paths)
     own.chmod(0o666)
-    with pytest.raises(ClusterError, match="writable by you only"):
+    with pytest.raises(ClusterError, match="be writable only by you"):
         heal_ssh(own, paths)
     own.chmod(0o600)
     replace(noted, run="0123456789abcdef").note(paths.processes.with_name(FILE))

@@ -127,7 +127,7 @@ def test_a_series_of_long_ago_is_as_if_nothing_was_sent(machine: Machine) -> Non
 
 def test_more_ports_than_it_has_are_refused(machine: Machine) -> None:
     spacing = {"count": 40, "size": 64, "interval_s": 0.0, "burst": 40, "flows": FLOWS + 1}
-    with pytest.raises(ClusterError, match="it has 20 ports to send from, not 21"):
+    with pytest.raises(ClusterError, match="can send from 20 ports, not from 21"):
         machine.start_series(NAME, ("127.0.0.1", machine.probe_port), spacing)
     machine.start_series(NAME, ("127.0.0.1", machine.probe_port), {**spacing, "flows": FLOWS})
     wait_until(

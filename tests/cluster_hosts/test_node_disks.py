@@ -129,7 +129,7 @@ def test_what_is_gone_with_its_machine_is_not_taken_for_fetched(
         machine = hosts.machine("n1")
         machine.close()
         machine.wait_closed()
-        with pytest.raises(ClusterError, match="n1 has ended, and with it went its disk"):
+        with pytest.raises(ClusterError, match="n1 has ended, so its disk no longer exists"):
             hosts.fetch("n1")
 
 
@@ -145,7 +145,7 @@ def test_a_disk_that_is_not_a_node_s_own_is_never_filled(
     # As where the number of a node's agent, which has ended, is another process's by now.
     monkeypatch.setattr(hosts, "_there", lambda _: Path("/proc/self/root") / data.relative_to("/"))
     monkeypatch.setattr(node_disks, "_CHUNKS", ())
-    with pytest.raises(ClusterError, match="n1 has ended, and with it went its disk"):
+    with pytest.raises(ClusterError, match="n1 has ended, so its disk no longer exists"):
         hosts.fill_disk("n1")
     assert list(data.iterdir()) == []
 

@@ -55,7 +55,7 @@ def test_shapes_hold_for_their_links_and_are_undone_one_by_one(
         assert late_links(hosts) == {("n1", "n2"), ("n2", "n1")}
         hosts.shape("second", [("n1", "n3"), ("n3", "n1")], SLOW)
         assert late_links(hosts) == set(LINKS) - {("n2", "n3"), ("n3", "n2")}
-        with pytest.raises(ClusterError, match="n1 to n2 is shaped by first already"):
+        with pytest.raises(ClusterError, match="n1 to n2 is already shaped by first"):
             hosts.shape("third", [("n1", "n2")], SLOW)
         hosts.unshape("third")
         hosts.unshape("first")

@@ -309,7 +309,7 @@ def test_ports_are_as_many_as_said_and_more_are_refused(
     assert shaper.DROPPED == agent.DROPPED
     with namespace_room.hosts(tmp_path) as hosts:
         assert isinstance(hosts, NamespaceHosts)
-        with pytest.raises(ClusterError, match="it has 20 ports to send from, not 21"):
+        with pytest.raises(ClusterError, match="can send from 20 ports, not from 21"):
             hosts.volley([("n1", "n2")], count=40, flows=MOST_FLOWS + 1)
         assert all(hosts.probe(LINKS).values()), "the agents live on"
 

@@ -235,14 +235,14 @@ def test_bad_links_are_tried_on_each_host_and_what_it_lacks_is_named(lab: Lab) -
     assert "on lab1 only nft may be run as root" in why_not(lab.hosts_file("h.toml", user="helped"))
     if not tun_opens():  # The machines of the lab have this one's devices.
         assert re.match(
-            "on lab. links cannot be made bad .*/dev/net/tun", why_not(lab.hosts_file())
+            "on lab. links cannot be degraded .*/dev/net/tun", why_not(lab.hosts_file())
         )
         return
     assert why_not(lab.hosts_file()) == ""
     machine = lab.machines[1]
     machine.run("mount", "--bind", "/dev/null", "/dev/net/tun")
     try:
-        assert why_not(lab.hosts_file()).startswith("on lab2 links cannot be made bad (")
+        assert why_not(lab.hosts_file()).startswith("on lab2 links cannot be degraded (")
     finally:
         machine.run("umount", "/dev/net/tun")
     machine.run("sh", "-c", f"echo 1 > {RP_FILTER}")
@@ -370,7 +370,7 @@ def test_a_network_that_is_away_for_longer_is_undone_by_the_host(lab: Lab, tmp_p
                 lambda: not machine.run("sh", "-c", "ls -A /root"), timeout_s=60, what="the undo"
             )
             assert "cut_c" not in machine.run("nft", "list", "ruleset")
-        with pytest.raises(ClusterError, match="its host has undone everything"):
+        with pytest.raises(ClusterError, match="the host has undone everything"):
             hosts.machine("n1").run(["true"])
         assert arrived_between(hosts, "n2", "n3"), "the others go on"
     assert all_on(lab) == before
@@ -476,14 +476,14 @@ def test_a_changed_host_key_is_refused(lab: Lab, tmp_path: Path) -> None:
     known = tmp_path / "known_hosts"
     known.write_text(f"{lab.machines[0].address} {kind} {key}\n")
     said = refused(lab.hosts_file("c.toml", count=1, known_hosts=known), nodes=1)
-    assert "it has changed, or another machine answers" in said
+    assert "the key has changed, or another machine answers" in said
     assert known.read_text() == f"{lab.machines[0].address} {kind} {key}\n"
 
 
 def test_a_wrong_key_is_refused(lab: Lab, tmp_path: Path) -> None:
     new_key(tmp_path / "other")
     said = refused(lab.hosts_file("w.toml", key=tmp_path / "other"))
-    assert f"does not let root in with the key {tmp_path / 'other'}" in said
+    assert f"refuses the login of root with {tmp_path / 'other'}" in said
     assert "cannot be read" in refused(lab.hosts_file("w.toml", key=tmp_path / "none"))
     (tmp_path / "text").write_text("no key")
     assert "lab1" in refused(lab.hosts_file("w.toml", key=tmp_path / "text"))
@@ -514,7 +514,7 @@ def test_what_a_host_lacks_is_named(lab: Lab, settings: Mapping[str, str | bool]
 
 def test_fewer_hosts_than_nodes_are_refused(lab: Lab, tmp_path: Path) -> None:
     file = lab.hosts_file("few.toml", count=2)
-    assert "names 2 hosts, and 3 are needed (n1, n2, n3)" in refused(file)
+    assert "has 2 hosts, but the nodes n1, n2, n3 need 3" in refused(file)
     with pytest.raises(UserError, match="2 hosts"):
         make_hosts(f"ssh:{file}", NODES, tmp_path / "processes.jsonl")
 

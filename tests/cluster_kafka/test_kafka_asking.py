@@ -264,14 +264,14 @@ def test_orders_that_cannot_be_carried_out_are_refused(
     plan: Plan, cluster: KafkaCluster, topic: CreatedTopic
 ) -> None:
     assert topic.partitions == 1
-    with pytest.raises(ClusterError, match=r"replicas of t-0 are not reassigned.*\b9\b"):
+    with pytest.raises(ClusterError, match=r"reassignment of.*\b9\b"):
         cluster.reassign(PLACE, ["n1", "n9"])
     with pytest.raises(ClusterError, match="none-0"):
         cluster.elect_preferred(("none", 0))
     if tells_epochs(plan):
         cluster.elect_unclean(PLACE)  # Nothing to do, and so not refused.
     else:
-        with pytest.raises(ClusterError, match="does not know ElectLeaders"):
+        with pytest.raises(ClusterError, match="does not support ElectLeaders"):
             cluster.elect_unclean(PLACE)
 
 

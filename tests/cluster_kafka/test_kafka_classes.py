@@ -106,7 +106,7 @@ def broker(*, version: int, end: int) -> str:
 def test_a_java_that_keeps_none_is_asked_once(cache: Path, tmp_path: Path, text: str) -> None:
     java, said = program(tmp_path, text), list[str]()
     keep_classes(java, JARS, progress=said.append)
-    assert said == ["preparing Kafka 4.3.1 for quicker starts, once"]
+    assert said == ["preparing Kafka 4.3.1 for faster starts (only once)"]
     calls = (tmp_path / "calls").read_text()
     assert noted_of(archive_of(java, JARS)) == {}
     keep_classes(java, JARS, progress=said.append)

@@ -343,7 +343,7 @@ def test_all_stop_by_themselves_and_what_stays_is_the_record(
             "abc",
             r"Invalid value abc for configuration log\.segment\.bytes.*--set",
         ),
-        ("advertised.listeners", "BROKER://0.0.0.0:1", "refuses a setting.*advertised.listeners"),
+        ("advertised.listeners", "BROKER://0.0.0.0:1", "rejects a setting.*advertised.listeners"),
     ],
 )
 def test_a_setting_that_kafka_refuses_is_named(

@@ -63,7 +63,7 @@ def test_brokers_run_on_the_java_that_the_user_names_however_old(
     for own in ("nowhere", str(tmp_path), "/bin/true"):
         monkeypatch.setenv(JAVA_VARIABLE, own)
         with pytest.raises(
-            UserError, match=f"--java {own} does not start; name a program java, or"
+            UserError, match=f"--java {own} does not start; name a java program, or"
         ):
             brokers_java()
 

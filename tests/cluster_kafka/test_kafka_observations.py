@@ -131,7 +131,7 @@ def test_last_words_that_nobody_knows_are_quoted() -> None:
     told = sentence("the broker of n1 ended", "one\n\ntwo\n")
     assert not isinstance(told, UserError)
     assert isinstance(told, ClusterError)
-    assert str(told) == "the broker of n1 ended; its last words: one | two"
+    assert str(told) == "the broker of n1 ended; its last output: one | two"
 
 
 class _Broken:
@@ -158,7 +158,7 @@ def test_an_observer_that_ends_by_a_bug_says_so_and_keeps_nobody_waiting(tmp_pat
     observer.start()
     assert observer.note(timeout_s=60) == frozenset()
     observer.stop()
-    assert observer.failures() == ["the observer of n1 ended before its time"]
+    assert observer.failures() == ["the observer of n1 ended too early"]
 
 
 class _Counting:

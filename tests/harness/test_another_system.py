@@ -75,9 +75,9 @@ def test_topics_of_an_attached_cluster_lose_its_prefix() -> None:
 @pytest.mark.parametrize(
     ("system", "ends"),
     [
-        ("kafka:.//", "for the same one, add it: kafka:.//:controllers"),
-        ("kafka:4.3.1:combined", "kafka:4.3.1:combined is in the mode combined"),
-        ("kafka:2.8.2", "kafka:2.8.2 is in the mode zookeeper"),
+        ("kafka:.//", "for the same mode, use kafka:.//:controllers"),
+        ("kafka:4.3.1:combined", "kafka:4.3.1:combined has the mode combined"),
+        ("kafka:2.8.2", "kafka:2.8.2 has the mode zookeeper"),
     ],
 )
 def test_another_mode_is_named_with_the_way_to_the_same_one_if_there_is_one(

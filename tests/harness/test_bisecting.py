@@ -119,7 +119,7 @@ def test_a_failure_is_what_weighs_most_and_symptoms_are_no_part_of_it() -> None:
 
 @pytest.mark.parametrize("valid", [Validity.VALID, Validity.UNKNOWN])
 def test_a_run_that_broke_nothing_is_not_looked_for(valid: Validity) -> None:
-    with pytest.raises(PlanError, match=f"{RUN} is {valid}: name an invalid one"):
+    with pytest.raises(PlanError, match=f"{RUN} is {valid}: name an invalid run"):
         failure_of(verdict_of(valid), Plan(), run_id=RUN)
 
 
@@ -149,12 +149,12 @@ def bisect(store: Path, *words: str) -> int:
     ("words", "ends"),
     [
         (["--system", "kafka:{empty}"], (125, "skip: ")),
-        (["--system", "kafka:{empty}/none"], (254, "is no folder")),
-        (["--system", "kafka:4.3.1+{empty}/none.jar"], (254, "none.jar is not there")),
+        (["--system", "kafka:{empty}/none"], (254, "is not a folder")),
+        (["--system", "kafka:4.3.1+{empty}/none.jar"], (254, "none.jar does not exist")),
         (["--system", "nonsense"], (254, "system cannot be 'nonsense'")),
         (["--system", "reference", "--system", "kafka:4.3.1"], (254, "one --system")),
         (["--page", "nowhere/page.html"], (254, "there is no folder nowhere")),
-        (["--rule", "leader-epoch"], (254, "a stored run has its plan")),
+        (["--rule", "leader-epoch"], (254, "remove them for a stored run")),
     ],
 )
 def test_a_broken_build_is_skipped_and_a_mistake_ends_the_bisection(
@@ -173,7 +173,7 @@ def test_a_missing_run_and_a_story_by_name_are_mistakes(
 ) -> None:
     assert bisect(tmp_path) == 254
     assert exit_code(["repro", "leader-epoch-1", "--bisect", "--store", str(tmp_path)]) == 254
-    assert "name one of this scenario" in capsys.readouterr().err
+    assert "name a failed run of this scenario" in capsys.readouterr().err
 
 
 def played(
@@ -205,8 +205,8 @@ def test_all_good_runs_are_played_and_one_bad_run_is_enough(
     assert bisect(stored, "--times", "2", "--system", "reference") == 0
     assert [(each.system, each.seed) for each in plans] == [("reference", 7)] * 2
     said = capsys.readouterr().out
-    assert "invalid with lost-write (as on kafka:4.3.1; played on reference)" in said
-    assert "good: none of 2 runs failed in that way" in said
+    assert "invalid with lost-write (as on kafka:4.3.1; rerun on reference)" in said
+    assert "good: none of 2 runs had that failure" in said
     plans = played(monkeypatch, stored, bad)
     assert bisect(stored, "--times", "9") == 1
     assert len(plans) == 1
@@ -239,7 +239,7 @@ def test_a_build_that_ends_its_run_is_skipped_and_a_bug_of_ours_ends_the_bisecti
     played(monkeypatch, stored, verdict_of(Validity.VALID), UnplayedError(str(ended)))
     assert bisect(stored, "--times", "3") == 125
     said = capsys.readouterr().out
-    assert "skip: the run did not come to its end (the broker of n1 ended: it refuses" in said
+    assert "skip: the run did not reach its end (the broker of n1 ended: it refuses" in said
     for ends in ([InternalError("a bug")], [verdict_of(Validity.VALID), InternalError("a bug")]):
         played(monkeypatch, stored, *ends)
         assert bisect(stored, "--times", "3") == 255

@@ -93,7 +93,7 @@ def test_a_page_of_histories_shows_each_verdict_with_its_evidence(
 
 def test_a_page_is_written_of_histories_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert check("sample:valid", "--page", "x.html") == 254
-    assert "--page is for histories" in capsys.readouterr().err
+    assert "--page works only with histories" in capsys.readouterr().err
 
 
 def test_consumers_that_subscribe_may_skip(bad: Path, tmp_path: Path) -> None:
@@ -150,11 +150,14 @@ def test_a_history_of_nothing_is_unknown(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["latest", "--subscribe"], "--assign is for histories: name one with --history FILE"),
-        (["latest", "--no-ww-deps"], "--ww-deps is for histories"),
+        (
+            ["latest", "--subscribe"],
+            "--assign works only with histories: name a history with --history FILE",
+        ),
+        (["latest", "--no-ww-deps"], "--ww-deps works only with histories"),
         ([], "name a RUN, or a history with --history FILE"),
-        (["latest", "--history", "x"], "judge runs and histories by separate commands"),
-        (["--history", "none.edn"], "there is no file none.edn"),
+        (["latest", "--history", "x"], "judge runs and histories with separate commands"),
+        (["--history", "none.edn"], "the file n does not existone.edn"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence(
@@ -173,7 +176,9 @@ def test_a_malformed_history_is_told_with_its_line(
     path.write_text("{:process 0 :type :invoke :f :poll}\n{:process 0 :type :done}\n")
     assert check("--history", path) == 254
     told = capsys.readouterr().err.splitlines()
-    assert told == [f"logquake: {path}, line 2: the type of an op is invoke, ok, fail or info"]
+    assert told == [
+        (f"logquake: {path}, line 2: the type of an op must be invoke, ok, fail or info")
+    ]
 
 
 @pytest.mark.night

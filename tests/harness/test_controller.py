@@ -69,7 +69,10 @@ def test_a_process_that_watches_its_parent_dies_with_it() -> None:
     ("program", "said"),
     [
         ("#!/bin/sh\nexit 3\n", "exit status 3"),
-        ("#!/bin/sh\nkill -9 $$\n", "signal 9 ended it; the kernel does that when memory is short"),
+        (
+            "#!/bin/sh\nkill -9 $$\n",
+            ("signal 9 ended it; the kernel does this when there is too little memory"),
+        ),
     ],
     ids=["exit", "kill"],
 )
@@ -109,7 +112,9 @@ def test_heal_leaves_a_living_run_alone(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     assert heal_store(store.root) == Healed()
     with store.create("log", 1) as paths:
-        assert heal_store(store.root).done == (f"{paths.run_id} is still under way: left alone",)
+        assert heal_store(store.root).done == (
+            f"{paths.run_id} is still running, so it was not changed",
+        )
     assert heal_store(store.root) == Healed()
 
 
@@ -120,13 +125,13 @@ def test_heal_says_once_what_became_of_a_dead_run_and_how_to_judge_it(tmp_path: 
         Ledger(paths.ledger).write(1, [Join(cut_id="fault-1", links=(("n1", "n2"),))])
     run = paths.run_id
     assert heal_store(tmp_path / "runs").done == (
-        f"{run}: its command ended in its main phase, 4 s after its start or later",
-        f"{run}: 1 fault was in force, and none is any more",
-        f"{run}: it has no verdict; logquake check {paths.root} judges what was recorded",
+        f"{run}: the run's command ended in its main phase, 4 s after its start or later",
+        f"{run}: 1 fault was in force; no fault is in force any more",
+        f"{run}: the run has no verdict; to judge its record, type: logquake check {paths.root}",
     )
     noted = load_milestones(paths.milestones)[-1]
     assert (noted.name, noted.detail["kind"]) == ("failed", "died")
-    assert noted.detail["sentence"] == "its command ended in its main phase"
+    assert noted.detail["sentence"] == "the run's command ended in its main phase"
     assert heal_store(tmp_path / "runs") == Healed()
 
 

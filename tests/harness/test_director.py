@@ -144,7 +144,7 @@ def test_a_state_that_never_comes_ends_the_story_with_the_step_and_what_was_seen
     with pytest.raises(ScenarioError) as failed:
         stage.director().play(steps)
     assert str(failed.value) == (
-        'step 2 of 3, "A dies.": waited 0.3 s for n2 leads; seen instead: leader none, epoch 1'
+        'step 2 of 3, "A dies.": waited 0.3 s for n2 leads; observed instead: leader none, epoch 1'
     )
     assert "Start(node='n1', until_back=True)" not in stage.events
     assert len(stage.scenes) == 2

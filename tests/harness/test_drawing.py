@@ -98,7 +98,7 @@ def test_more_requests_in_flight_than_brokers_know_again_are_refused(
     with pytest.raises(PlanError) as refused:
         plan_from({"contents": {"max_in_flight": 6}, **more})
     assert str(refused.value).endswith(
-        "contents.max_in_flight: idempotent producers have 5 requests in flight at most, not 6"
+        "contents.max_in_flight: idempotent producers can have at most 5 requests in flight, not 6"
     )
     assert plan_from({"contents": {"max_in_flight": 5}, **more}).contents.max_in_flight == 5
 
@@ -131,7 +131,7 @@ def test_stories_and_virtual_time_draw_nothing() -> None:
 def test_virtual_time_refuses_contents_by_name() -> None:
     simulated: dict[str, object] = {"system": "reference", "hosts": "simulated"}
     plan = plan_from({**simulated, "contents": {"headers": "mixed"}})
-    with pytest.raises(UserError, match=r"leave \[contents\] out"):
+    with pytest.raises(UserError, match=r"remove \[contents\]"):
         refuse_elsewhere(plan, system_of(plan))
     refuse_elsewhere(plan_from(simulated), system_of(plan))
 

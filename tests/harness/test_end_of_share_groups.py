@@ -119,4 +119,6 @@ def test_ctrl_c_ends_it(tmp_path: Path) -> None:
     arena = arena_in(tmp_path)
     arena.interrupts.abandon.set()
     arena.read_all(cast("Deployment", Coordinator(live=arena.paths.live, lag=1)), TOPICS)
-    assert drained(arena) == ["the group was not done with all records as the run was interrupted"]
+    assert drained(arena) == [
+        ("the group had not processed all records when the run was interrupted")
+    ]

@@ -109,7 +109,7 @@ def test_an_end_above_a_file_system_that_had_ended_says_so_and_so_does_the_run(
     (end,) = load_milestones(arena.paths.milestones)
     assert end.detail["disk"] == "gone"
     (trouble,) = arena.troubles
-    assert trouble.startswith("Logquake's file system below the data of n2 has ended: what its")
+    assert trouble.startswith("Logquake's file system below the data of n2 has ended, so the")
 
 
 CRASH = "ERROR Halting: java.lang.NullPointerException"

@@ -119,9 +119,9 @@ def test_a_level_that_cannot_be_played_leaves_what_was_played(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"faults": [{"kind": "kill"}]}, "--escalate: level: faults written by hand come as"),
-        ({"scenario": {"name": "leader-epoch-1"}, "workload": "script"}, "a story's steps"),
-        ({"system": "attached:mine.toml"}, "its owner's"),
+        ({"faults": [{"kind": "kill"}]}, "--escalate: level: faults written by hand have no level"),
+        ({"scenario": {"name": "leader-epoch-1"}, "workload": "script"}, "in a scenario the steps"),
+        ({"system": "attached:mine.toml"}, "an attached cluster"),
         ({"nemesis": ""}, "a run without faults has no levels"),
     ],
 )
@@ -137,7 +137,7 @@ def test_what_is_about_one_run_is_refused(
 ) -> None:
     command = ["run", "--system", "reference", "--hosts", "simulated", "--escalate", *more]
     assert exit_code([*command, "--store", str(tmp_path / "runs")]) == 254
-    assert "--escalate plays many runs" in capsys.readouterr().err
+    assert "--escalate starts many runs" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 

@@ -47,7 +47,7 @@ def test_an_end_as_told_differs_in_nothing() -> None:
         ),
         (replace(AS_TOLD, read=("message1",)), "readers get message1, not message1 and message3"),
         (replace(AS_TOLD, read=()), "readers get nothing, not message1 and message3"),
-        (replace(AS_TOLD, read=(), failed=True), "the story was not told to its end"),
+        (replace(AS_TOLD, read=(), failed=True), "the story did not reach its end"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

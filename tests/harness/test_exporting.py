@@ -74,7 +74,7 @@ def test_a_bundle_with_a_damaged_table_is_taken_in_and_says_that_it_has_no_page(
     assert exit_code(["import", "some.tar.gz", "--store", "other"]) == 0
     said = capsys.readouterr()
     assert said.out == f"other/{RUN}\n"
-    assert "its page cannot be written: unsupported operand" in said.err
+    assert "the page of the run cannot be written: unsupported operand" in said.err
     assert not any(line.startswith("page:") for line in said.err.splitlines())
 
 

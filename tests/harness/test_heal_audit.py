@@ -42,7 +42,7 @@ def test_a_process_that_outlives_its_run_is_a_change(
     with subprocess.Popen(["sleep", "600"], env=os.environ | mark(run.processes)) as left:
         wait_until(lambda: local_traces(run.processes), timeout_s=20, what="it to be seen")
         assert before.changes() == {
-            f"process {left.pid}": "is there after the run, and was not before (sleep)"
+            f"process {left.pid}": "exists after the run, but did not exist before (sleep)"
         }
         left.kill()
     assert before.changes() == {}
@@ -87,12 +87,12 @@ def test_hosts_that_nobody_could_look_at_are_told(
 
     monkeypatch.setattr(audit_module, "_traces", away)
     assert before.changes() == {
-        "the hosts": "could not be looked at after the run: n1 does not answer"
+        "the hosts": "could not be checked after the run: n1 does not answer"
     }
     blind = audit(plan, run)
     assert blind.refused == "n1 does not answer"
     assert blind.changes() == {
-        "the hosts": "could not be looked at before the run: n1 does not answer"
+        "the hosts": "could not be checked before the run: n1 does not answer"
     }
 
 
@@ -119,8 +119,8 @@ def test_a_mount_a_link_and_a_table_are_traces(tmp_path: Path) -> None:
 
 def test_what_vanished_and_what_changed_are_differences_too() -> None:
     assert differences({"a": "1", "b": "2", "c": "3"}, {"b": "2", "c": "4"}) == {
-        "a": "was there before the run, and is not any more (1)",
-        "c": "was otherwise before the run (3, now 4)",
+        "a": "existed before the run, but no longer exists (1)",
+        "c": "was different before the run (3, now 4)",
     }
 
 
@@ -161,5 +161,5 @@ def test_a_session_notes_what_a_played_run_left_and_ends_it_all_the_same(
     assert left[0].wait(timeout=20) == -9
     looked, noted = load_milestones(run.milestones)
     assert (looked.name, noted.name) == ("looked", "audited")
-    expected = {f"process {left[0].pid}": "is there after the run, and was not before (sleep)"}
+    expected = {f"process {left[0].pid}": "exists after the run, but did not exist before (sleep)"}
     assert noted.detail == (expected if ending is Ending.PLAYED else {})

@@ -97,7 +97,7 @@ def test_what_a_killed_judgement_left_is_removed(tmp_path: Path) -> None:
     with Store(tmp_path / "runs").create("dead", 1) as paths:
         (paths.scratch / "logquake-spark-1").mkdir(parents=True)
         assert heal_store(tmp_path / "runs").done == (
-            f"{paths.run_id} is still under way: left alone",
+            f"{paths.run_id} is still running, so it was not changed",
         )
         assert paths.scratch.exists()
     assert heal_store(tmp_path / "runs").done == (

@@ -52,6 +52,6 @@ def test_a_topic_that_there_is_not_is_answered_with_its_neighbours(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert exit_code(["help", "lost-wirte"]) == 254
-    assert "near it: lost-write" in capsys.readouterr().err
+    assert "similar topics: lost-write" in capsys.readouterr().err
     assert exit_code(["help", "qqqqqq"]) == 254
-    assert "near it" not in capsys.readouterr().err
+    assert "similar topics" not in capsys.readouterr().err

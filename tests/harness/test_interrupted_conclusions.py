@@ -32,7 +32,9 @@ def test_a_run_that_is_judged_is_not_said_to_be_unjudged(
     monkeypatch.setattr(conclusion, part, cut)
     with Answers(paths.run_id, said.append) as answers:
         answers.stage_ended(0)
-        with pytest.raises(KeyboardInterrupt, match="has a verdict; logquake report"):
+        with pytest.raises(
+            KeyboardInterrupt, match="has a verdict but no page; type: logquake report"
+        ):
             conclusion.conclude(
                 plan_from({}), paths, ahead=Ahead(Engine(name="local")), answers=answers,
                 console=Console(quiet=True),

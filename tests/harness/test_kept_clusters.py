@@ -132,7 +132,7 @@ def test_what_is_not_there_is_told_in_a_sentence(
         paths.keeper.write_text(kept.model_dump_json(), encoding="utf-8")
         wait_until(lambda: environment_of(agent.pid), timeout_s=20, what="its environment")
         assert "name a command" in said("latest", "n1")
-        assert "name no node with it" in said("latest", "n1", "--end")
+        assert "do not name a node" in said("latest", "n1", "--end")
         assert "there is no node n7" in said("latest", "n7", "--", "ls")
         agent.kill()
     paths.keeper.write_text("{", encoding="utf-8")

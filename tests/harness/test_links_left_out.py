@@ -20,7 +20,7 @@ MAIN = "from harness.cli import main; main()"
 OPENS = "from tests.machine import tun_opens; print(tun_opens())"
 RUN = ("run", "--dry-run", "--system", "reference", "--hosts", "namespace", "--time-limit", "600")
 SAYS = {
-    ROOTS: "/dev/net/tun belongs to uid 0, mode 0600); run as root, or let every user open it",
+    ROOTS: "/dev/net/tun belongs to uid 0, mode 0600); run as root, or let every user open",
     ABSENT: "there is no /dev/net/tun); type as root: modprobe tun",
 }
 
@@ -77,7 +77,9 @@ def test_bad_links_are_dealt_or_refused_with_the_remedy(device: int | None, tmp_
     assert sentence.startswith("faults of network are left out: shaping of links (TUN device)")
     assert named.returncode == 254
     (refusal,) = named.stderr.splitlines()
-    assert refusal.startswith("logquake: nemesis 'network' needs hosts that can make the network")
+    assert refusal.startswith(
+        "logquake: nemesis 'network' needs hosts that can degrade the network"
+    )
     reason = SAYS.get(device, "/dev/net/tun")
     assert reason in sentence
     assert reason in refusal

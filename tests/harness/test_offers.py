@@ -66,7 +66,7 @@ def test_machines_that_were_named_are_tried_and_said_to_be_unusable() -> None:
 def test_doctor_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(["doctor"]) == 0
     shown = capsys.readouterr().out
-    assert "faults that each kind of hosts can do here:" in shown
+    assert "faults that each kind of hosts supports on this machine:" in shown
     assert "--nemesis" in shown
     assert NO_LINKS.split()[0] in shown
     assert "with --system reference also partition, splits" in " ".join(shown.split())

@@ -60,10 +60,10 @@ def test_what_was_asked_for_by_name_is_refused_with_the_reason() -> None:
 
 def test_a_family_that_the_cluster_is_too_small_for_is_refused_if_it_was_named() -> None:
     alone = {"nodes": 1, "replication": 1, "min_insync": 1}
-    sentence = "nemesis 'leadership': no fault of it can come to be with nodes 1 and replication 1"
+    sentence = "nemesis 'leadership': none of its faults is possible with nodes 1 and replication 1"
     with pytest.raises(UserError, match=sentence):
         refuse_impossible(plan_from({**alone, "nemesis": "kill,leadership"}), abilities=EVERYTHING)
-    with pytest.raises(UserError, match="nemesis 'splits': no fault of it"):
+    with pytest.raises(UserError, match="nemesis 'splits': none of its faults"):
         refuse_impossible(plan_from({**alone, "nemesis": "splits"}), abilities=EVERYTHING)
     # Neither a default nor what `all` leaves out was named, and faults by hand are their own.
     by_hand = {"nemesis": "splits", "faults": [{"kind": "kill"}]}
@@ -75,7 +75,9 @@ def test_an_image_is_refused_where_nothing_is_made_from_it() -> None:
     image = {"image": "apache/kafka:4.3.1", "nemesis": ""}
     refuse_impossible(plan_from({**image, "hosts": "docker"}), abilities=EVERYTHING)
     for hosts in ("auto", "namespace", "process", "ssh:hosts.toml"):
-        sentence = f"from 'apache/kafka:4.3.1', and hosts are {hosts}; add --hosts docker"
+        sentence = (
+            f"'apache/kafka:4.3.1' is for containers, but hosts is {hosts}; add --hosts docker"
+        )
         with pytest.raises(UserError, match=sentence):
             refuse_impossible(plan_from({**image, "hosts": hosts}), abilities=EVERYTHING)
 
@@ -112,13 +114,15 @@ def test_disks_of_their_own_are_refused_where_nodes_cannot_have_them() -> None:
             plan, abilities=EVERYTHING - {Ability.DISK}, why_not={Ability.DISK: "no mounts"}
         )
     story = plan_from({"workload": "script", "disk_mb": 64, "scenario": {"name": "epoch-1"}})
-    with pytest.raises(UserError, match="disk_mb: the story of epoch-1 copies the nodes' files"):
+    with pytest.raises(UserError, match="disk_mb: the scenario epoch-1 copies the nodes' files"):
         refuse_impossible(story, abilities=EVERYTHING)
 
 
 def test_a_workload_that_there_is_not_is_refused_with_those_that_there_are() -> None:
     plan = plan_from({"workload": "lgo"})  # Its form is right; what there is, this side knows.
-    with pytest.raises(PlanError, match="workload: 'lgo' is none of log, txn, groups"):
+    with pytest.raises(
+        PlanError, match="workload: 'lgo' does not exist; use one of log, txn, groups"
+    ):
         refuse_impossible(plan, abilities=())
     with pytest.raises(PlanError, match="workload"):
         plan_from({"workload": "../log"})

@@ -87,7 +87,7 @@ def test_changes_win_over_a_file_and_say_again_what_reaches_beyond_the_run(tmp_p
     plan = tmp_path / "plan.toml"
     plan.write_text('system = "reference"\nhosts = "ssh:/nowhere/hosts.toml"\n', encoding="utf-8")
     plan.chmod(0o666)
-    with pytest.raises(PlanError, match="say so: --hosts"):
+    with pytest.raises(PlanError, match="to confirm it, add: --hosts"):
         run(plan, store=tmp_path / "runs")
     with pytest.raises(UserError, match="not on ssh hosts"):
         run(plan, store=tmp_path / "runs", changes={"hosts": "ssh:/nowhere/hosts.toml"})
@@ -96,9 +96,9 @@ def test_changes_win_over_a_file_and_say_again_what_reaches_beyond_the_run(tmp_p
 @pytest.mark.parametrize(
     ("folder", "by", "error", "said"),
     [
-        ("nowhere", None, StoreError, "nowhere is no folder of a run"),
+        ("nowhere", None, StoreError, "nowhere is not the folder of a run"),
         ("sample:nothing", None, StoreError, "there is no sample"),
-        ("sample:valid", "kind", UserError, "the judge 'kind' is none of contract"),
+        ("sample:valid", "kind", UserError, "the judge 'kind' does not exist; use one of contract"),
     ],
 )
 def test_what_cannot_be_judged_is_refused_in_a_sentence(

@@ -42,7 +42,7 @@ def test_what_a_strangers_plan_reaches_beyond_its_run_is_said_again_or_refused(
     plan = strangers(tmp_path / "plan.toml", tomli_w.dumps(values))
     command = ["run", str(plan), "--dry-run"]
     assert exit_code(command) == BAD_ARGUMENTS
-    assert f"by its {key} it reaches beyond the run; if you mean that, say so: --{key}" in (
+    assert f"its {key} reaches beyond the run; to confirm it, add: --{key}" in (
         capfd.readouterr().err.replace("\n", " ")
     )
     exit_code([*command, f"--{key}", values[key]])
@@ -70,7 +70,7 @@ def test_repro_has_what_a_run_reaches_beyond_it_said_again(
     values: dict[str, str], key: str
 ) -> None:
     plan = plan_from(dict(values))
-    with pytest.raises(PlanError, match=f"of log/7 can be a stranger's, and by its {key} it"):
+    with pytest.raises(PlanError, match=f"written the plan of log/7, and its {key} reaches"):
         said_again(plan, {"hosts": None, "image": None, "clients": None}, run_id="log/7")
     assert said_again(plan, {key: values[key]}, run_id="log/7") == plan
     other = {
@@ -97,13 +97,13 @@ def test_what_is_run_and_reached_comes_from_the_command_line_alone(
     plan.write_text(f'system = "{system}"\n')
     plan.chmod(0o600)
     assert exit_code(["run", str(plan), "--dry-run"]) == BAD_ARGUMENTS
-    assert f"taken from the command line only: --system {system}" in (
+    assert f"You must name such a file on the command line: --system {system}" in (
         capfd.readouterr().err.replace("\n", " ")
     )
     exit_code(["run", str(plan), "--dry-run", "--system", system])
-    assert "command line only" not in capfd.readouterr().err.replace("\n", " ")
+    assert "on the command line" not in capfd.readouterr().err.replace("\n", " ")
     stored = plan_from({"system": system})
-    with pytest.raises(PlanError, match="say so: --system"):
+    with pytest.raises(PlanError, match="to confirm it, add: --system"):
         said_again(stored, {}, run_id="log/7")
     assert said_again(stored, {"system": system}, run_id="log/7") == stored
 
@@ -114,7 +114,7 @@ def test_no_suite_names_what_is_run_and_reached(system: str, tmp_path: Path) -> 
     entry = {"name": "e", "plan": {"system": system}}
     suite.write_text(tomli_w.dumps({"name": "s", "budget": "30m", "entries": [entry]}))
     suite.chmod(0o600)
-    with pytest.raises(SuiteError, match=r"the entry e#1 names the system .* command line only"):
+    with pytest.raises(SuiteError, match=r"the entry e#1 names the system .* on the command line"):
         entries_of(suite_named(suite))
 
 
@@ -125,15 +125,15 @@ def test_no_file_of_a_strangers_system_is_opened_before_it_is_said_again(
     values = {"system": system, "scenario": {"name": "late-leader-and-isr"}}
     plan = strangers(tmp_path / "plan.toml", tomli_w.dumps(values))
     assert exit_code(["run", str(plan), "--dry-run"]) == BAD_ARGUMENTS
-    assert "by its system it reaches beyond the run" in capfd.readouterr().err.replace("\n", " ")
+    assert "its system reaches beyond the run" in capfd.readouterr().err.replace("\n", " ")
     assert exit_code(["run", str(plan), "--dry-run", "--system", system]) == BAD_ARGUMENTS
-    assert "none is no folder" in capfd.readouterr().err.replace("\n", " ")
+    assert "none is not a folder" in capfd.readouterr().err.replace("\n", " ")
 
 
 def test_repro_takes_no_other_hosts_than_the_run_had() -> None:
-    with pytest.raises(PlanError, match="nothing that it could stand for"):
+    with pytest.raises(PlanError, match="no such value to confirm"):
         said_again(plan_from({}), {"image": "mine"}, run_id="log/7")
-    with pytest.raises(PlanError, match="was played by ssh"):
+    with pytest.raises(PlanError, match="ran on ssh hosts"):
         said_again(plan_from({"hosts": "ssh:x"}), {"hosts": "process"}, run_id="log/7")
 
 

@@ -118,8 +118,8 @@ def test_the_article_s_loss_happens_on_processes_that_cut_their_links(tmp_path: 
 @pytest.mark.parametrize(
     ("values", "keep", "sentence"),
     [
-        ({"hosts": "docker", "image": "x"}, False, "this machine's own Python"),
-        ({"hosts": "ssh:hosts.toml"}, False, "this machine's own Python"),
+        ({"hosts": "docker", "image": "x"}, False, "this machine's Python"),
+        ({"hosts": "ssh:hosts.toml"}, False, "this machine's Python"),
         ({"bug": "no-such-bug"}, False, "truncate-to-high-watermark"),
         ({}, True, "cannot be kept"),
     ],
@@ -135,7 +135,7 @@ def test_what_the_reference_cluster_cannot_do_is_refused(
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"bug": "ack-before-commit"}, "take the system reference"),
+        ({"bug": "ack-before-commit"}, "use --system reference"),
         ({"system": "reference", "workload": "txn"}, "no transactions"),
         ({"system": "reference:zookeeper"}, "Or name reference, attached:"),
     ],

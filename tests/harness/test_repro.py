@@ -81,10 +81,14 @@ def test_the_same_way_is_the_same_verdict_with_the_same_kinds(
 
 def test_of_a_scenario_its_own_comparison_counts(paths: RunPaths) -> None:
     wanted, verdict = AsExpected(title="valid"), verdict_of(Validity.VALID)
-    assert wanted.differences(verdict, paths) == ("it was not compared with what is expected",)
+    assert wanted.differences(verdict, paths) == (
+        ("the run was not compared with the expected result"),
+    )
     story = Story(name="s", title="S")
     dump_story(story, paths.story)
-    assert wanted.differences(verdict, paths) == ("it was not compared with what is expected",)
+    assert wanted.differences(verdict, paths) == (
+        ("the run was not compared with the expected result"),
+    )
     dump_story(story.model_copy(update={"as_expected": True}), paths.story)
     assert wanted.differences(verdict, paths) == ()
     differs = {"as_expected": False, "differs": ("lost is nothing, not message2",)}
@@ -126,7 +130,7 @@ def test_a_tally_says_k_of_n_with_its_interval() -> None:
     tally = Tally(wanted=LOST, times=2, repeats=runs)
     assert not tally.whole
     assert tally.sentences() == [
-        "1 of 2 (9 % to 91 %) came out the same way: invalid with lost-write",
+        "1 of 2 (9 % to 91 %) had the same result: invalid with lost-write",
         "2 of 2 (34 % to 100 %) had lost-write",
         RANGE,
     ]
@@ -159,7 +163,7 @@ def test_the_table_shows_each_run_and_the_one_that_is_played() -> None:
     ("words", "said"),
     [
         (["nonsense"], "there is no run 'nonsense'"),
-        (["sample:valid", "--rule", "leader-epoch"], "choices are for scenarios"),
+        (["sample:valid", "--rule", "leader-epoch"], "choices work only with scenarios"),
         (["leader-epoch-1", "--late", "new-leader"], "--late"),
         (["latest", "--times", "0"], "0 is not in the range x>=1"),
     ],

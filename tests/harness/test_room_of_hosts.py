@@ -46,5 +46,5 @@ def test_a_disk_that_gets_full_on_a_host_ends_the_run(tmp_path: Path) -> None:
     hosts.left = {"n1": 1 << 30, "n2": 1 << 30}
     arena.refuse_a_full_disk()
     hosts.left = {"n1": 1 << 30, "n2": 3 << 20}
-    with pytest.raises(UserError, match=r"the disk of n2 is full \(3.1 MB left\); free some room"):
+    with pytest.raises(UserError, match=r"the disk of n2 is full \(3.1 MB left\); free some space"):
         arena.pass_s(30)

@@ -122,8 +122,8 @@ def test_kill_9_leaves_a_record_to_check_and_nothing_that_heal_does_not_remove(
     root, run_id = newest(tmp_path).root, newest(tmp_path).run_id
     healed = logquake("heal", store=tmp_path)
     assert healed.returncode == 0, healed.stderr
-    assert f"{run_id}: its command ended in its main phase" in healed.stdout
-    assert f"logquake check {root} judges what was recorded" in healed.stdout
+    assert f"{run_id}: the run's command ended in its main phase" in healed.stdout
+    assert f"type: logquake check {root}" in healed.stdout
     wait_until(lambda: not running(root), timeout_s=10, what="the end of every process of the run")
     assert "nothing to heal" in logquake("heal", store=tmp_path).stdout
     links = subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
@@ -132,7 +132,7 @@ def test_kill_9_leaves_a_record_to_check_and_nothing_that_heal_does_not_remove(
     checked = logquake("check", "latest", *HERE, "--json", store=tmp_path)
     assert checked.returncode == 2, checked.stderr[-3000:]
     verdict = json.loads(checked.stdout)[0]
-    assert "the run failed: its command ended in its main phase" in verdict["unknown_because"]
+    assert "the run failed: the run's command ended in its main phase" in verdict["unknown_because"]
     assert verdict["checked"]["malformed-history"]["rows"] > 0
 
 
@@ -189,7 +189,7 @@ def test_a_judgement_that_is_ended_leaves_nothing_behind_and_says_what_judges_th
     finally:
         run.kill()
     paths = newest(tmp_path)
-    assert f"{paths.root} was not judged; logquake check {paths.root} does it" in said.read_text()
+    assert f"{paths.root} was not judged; type: logquake check {paths.root}" in said.read_text()
     assert "Traceback" not in said.read_text()
     assert not paths.scratch.exists()
     assert not running(paths.root)

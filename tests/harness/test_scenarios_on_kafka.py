@@ -82,10 +82,10 @@ def test_a_state_that_never_comes_ends_unknown_with_the_step_and_what_was_seen(
     assert verdict["valid"] == "unknown"
     why = " ".join(verdict["unknown_because"])
     assert 'step 1 of 6, "message1 and message2' in why
-    assert "waited 40 s for replication-offset-checkpoint of n1 says 2; seen instead: " in why
+    assert "waited 40 s for replication-offset-checkpoint of n1 has 2; observed instead: " in why
     (step,) = load_steps(paths.steps)
-    assert "seen instead: " in step.failed
-    assert "NOT as expected: the story was not told to its end" in said
+    assert "observed instead: " in step.failed
+    assert "NOT as expected: the story did not reach its end" in said
     assert (paths.node("n2") / "data").exists()
     story = load_story(paths.story)
     assert story is not None

@@ -102,7 +102,7 @@ def test_a_signal_in_the_judgement_leaves_a_whole_record(tmp_path: Path) -> None
     code, said = interrupted(tmp_path, "judging (local)", words=SHORT)
     assert code == UNKNOWN
     assert JUDGING in said
-    assert re.search(r"not judged; logquake check \S+ does it", said)
+    assert re.search(r"not judged; type: logquake check \S+", said)
     paths = newest(tmp_path)
     assert "interrupted" not in reached(tmp_path)
     assert exit_code(["check", paths.run_id, *HERE, "--store", str(tmp_path)]) == VALID
@@ -120,7 +120,9 @@ def test_kill_9_ends_all_of_it_and_heal_says_when(
     assert not is_alive(paths)
     assert exit_code(["heal", "--store", str(tmp_path)]) == VALID
     healed = capsys.readouterr().out  # The milestone comes just after the words.
-    assert re.search(rf"{paths.run_id}: its command ended in its (warm-up|main phase)", healed)
+    assert re.search(
+        rf"{paths.run_id}: the run's command ended in its (warm-up|main phase)", healed
+    )
     assert exit_code(["check", paths.run_id, *HERE, "--store", str(tmp_path)]) == UNKNOWN
 
 
@@ -130,8 +132,8 @@ def test_a_simulated_story_ends_at_its_step(tmp_path: Path) -> None:
     code, said = interrupted(tmp_path, "step 1 of", words=story)
     assert code == UNKNOWN
     assert {"interrupted", "collected"} <= reached(tmp_path).keys()
-    assert "it was ended by Ctrl-C" in headline(judged(tmp_path)).sentence
-    assert "the story was not told to its end" in said
+    assert "the scenario was ended by Ctrl-C" in headline(judged(tmp_path)).sentence
+    assert "the story did not reach its end" in said
 
 
 def test_repro_answers_ctrl_c_and_tells_what_it_counted(
@@ -159,4 +161,4 @@ def test_repro_answers_ctrl_c_and_tells_what_it_counted(
     assert said[0] == ONCE
     assert said[1].startswith("1 of 3: ")
     assert said[1].endswith("(it was interrupted)")
-    assert said[2:] == ["no run was played to its end"]
+    assert said[2:] == ["no run reached its end"]

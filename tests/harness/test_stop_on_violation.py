@@ -144,8 +144,8 @@ def test_a_watcher_that_died_at_the_very_end_is_told(tmp_path: Path) -> None:
     [
         ({"system": "reference", "hosts": "simulated"}, "a simulated run"),
         ({"judge": "jepsen"}, "whole histories"),
-        ({"workload": "txn", "after_timeout": "go-on"}, "logs of stopped brokers only"),
-        ({"scenario": {"name": "quorum-failover"}, "workload": "script"}, "a story"),
+        ({"workload": "txn", "after_timeout": "go-on"}, "only the logs of stopped brokers"),
+        ({"scenario": {"name": "quorum-failover"}, "workload": "script"}, "a scenario"),
     ],
 )
 def test_what_cannot_be_judged_meanwhile_is_refused(values: dict[str, object], why: str) -> None:

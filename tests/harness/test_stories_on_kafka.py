@@ -63,7 +63,7 @@ def test_a_late_request_hangs_a_transaction_where_nobody_verifies_it(
     assert arrived.endswith("accepted at offset 4")
     (hanging,) = verdict["anomalies"]["hanging-transaction"]["examples"]
     assert hanging["evidence"]["last_stable_offset"] == 4
-    assert "is open since offset 4" in hanging["sentence"]
+    assert "has been open since offset 4" in hanging["sentence"]
 
 
 @pytest.mark.night

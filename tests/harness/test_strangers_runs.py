@@ -144,7 +144,9 @@ def test_6_heal_takes_a_key_from_no_file_in_the_store(
     paths.plan.write_text(f'hosts = "ssh:{hosts}"\n')
     (paths.root / FILE).write_text(json.dumps({"run": id_of(paths.root), "hosts": {}}))
     assert exit_code(["heal", "--store", str(store)]) == NOT_HEALED
-    assert f"their file {hosts} must be yours, writable by you only" in capfd.readouterr().err
+    assert (
+        f"their file {hosts} must belong to you, be writable only by you" in capfd.readouterr().err
+    )
 
 
 def kept_by(pid: int, folder: Path) -> Kept:
@@ -170,12 +172,12 @@ def test_7_a_command_enters_no_process_but_the_run_s(
     node = paths.kept / "nodes" / "n1"
     node.mkdir(parents=True)
     hostile = kept_by(stranger.pid, node).model_dump_json()
-    assert f"process {stranger.pid} is none of the run" in said(hostile)
+    assert f"process {stranger.pid} does not belong to the run" in said(hostile)
     assert "cannot be read" in said(hostile.replace(f'"pid":{stranger.pid}', '"pid":1'))
     with subprocess.Popen(["sleep", "600"], env=os.environ | mark(paths.processes)) as agent:
         wait_until(lambda: environment_of(agent.pid), timeout_s=20, what="its environment")
         outside = kept_by(agent.pid, store).model_dump_json()
-        assert "the folder of n1 is none of the run" in said(outside)
+        assert "the folder of n1 does not belong to the run" in said(outside)
         agent.kill()
     assert not list(store.rglob("entered"))
 
@@ -203,7 +205,7 @@ def test_8_nothing_is_written_or_healed_by_a_link(
     linked(part, paths, elsewhere)
     before = snapshot(elsewhere)
     assert exit_code(["heal", "--store", str(store)]) == NOT_HEALED
-    assert f"{part} is a link, which no run makes; remove it" in capfd.readouterr().err
+    assert f"{part} is a link, but a run never creates one; remove it" in capfd.readouterr().err
     for command in (["check", "--engine", "local"], ["repro"], ["report"], ["timeline"]):
         assert exit_code([*command, "--store", str(store), paths.run_id]) == BAD_ARGUMENTS
     assert snapshot(elsewhere) == before
@@ -218,7 +220,7 @@ def test_9_a_run_that_is_a_link_out_of_the_store_is_left_alone(
     before = snapshot(elsewhere)
     assert exit_code(["heal", "--store", str(store)]) == VALID
     said = capfd.readouterr().out
-    assert " is left alone: it is a link; name the folder" in said
+    assert " is not used: it is a link; name the folder" in said
     assert said.endswith("(and 1 more is not yours)\n")
     assert snapshot(elsewhere) == before
 
@@ -232,7 +234,7 @@ def test_8_a_file_in_the_place_of_a_folder_is_named(
     (paths.root / name).touch()
     for command in (["heal"], ["check", paths.run_id, "--engine", "local"]):
         assert exit_code([*command, "--store", str(store)]) in {NOT_HEALED, BAD_ARGUMENTS}
-        assert f"{name} is no folder, as every run's is; remove it" in capfd.readouterr().err
+        assert f"{name} must be a folder, but is a file; remove it" in capfd.readouterr().err
 
 
 def test_a_bundle_of_files_without_an_end_is_refused(
@@ -242,7 +244,7 @@ def test_a_bundle_of_files_without_an_end_is_refused(
     os.truncate(next(paths.nodes.glob("*/data/*-checkpoint")), 1 << 40)
     words = ["export", paths.run_id, "--as", "bundle", "-o", str(tmp_path / "out")]
     assert exit_code([*words, "--store", str(store)]) == BAD_ARGUMENTS
-    assert "and a bundle may hold" in capfd.readouterr().err
+    assert "but a bundle may have at most" in capfd.readouterr().err
 
 
 HOLDER = """
@@ -282,7 +284,9 @@ def test_11_a_run_in_another_namespace_is_alive_and_left_alone(
     assert process_of(paths) is None, "its number means another process here"
     for _ in range(20):
         assert exit_code(["heal", "--store", str(store)]) == VALID
-    assert capfd.readouterr().out == f"{paths.run_id} is still under way: left alone\n" * 20
+    assert (
+        capfd.readouterr().out == f"{paths.run_id} is still running, so it was not changed\n" * 20
+    )
     others_leave_alone(store, paths, held_in_another_namespace)
 
 
@@ -325,7 +329,7 @@ def night(store: Path, paths: RunPaths) -> None:
     write_night(paths.night, Night(suite="made", night=folder.night, entry="calm#1"))
     with (
         patch("harness.suites.leading.DEAD_TIMEOUT_S", 0.2),
-        pytest.raises(SuiteError, match="still runs, though its night died"),
+        pytest.raises(SuiteError, match="is still running, although its night's process has died"),
         opened(suite, store, mode=Resumption.RESUME),
     ):
         raise AssertionError("it goes on")
@@ -365,7 +369,7 @@ def test_18_to_20_a_bad_run_hangs_no_command_and_keeps_no_other_from_being_heale
         assert left.wait(20) == -9
     said = capfd.readouterr()
     assert f"{other.run_id}: killed sleep (process {left.pid})" in said.out
-    assert said.err.startswith(f"logquake: {paths.run_id} is left alone: ")
+    assert said.err.startswith(f"logquake: {paths.run_id} is not used: ")
     assert len(said.err.splitlines()) == 1
     assert exit_code(["runs", "--store", str(store)]) == VALID
     assert exit_code(["check", "--store", str(store), paths.run_id]) == BAD_ARGUMENTS
@@ -439,7 +443,7 @@ def test_a_run_that_others_can_write_is_not_acted_on(
     if own:
         refuse_unless_own(paths)
         return
-    with pytest.raises(UntrustedRunError, match=r"others can write .*; type: chmod -R go-w"):
+    with pytest.raises(UntrustedRunError, match=r"other users can write .*; type: chmod -R go-w"):
         refuse_unless_own(paths)
     (failed,) = heal_store(store).failed
     subprocess.run(failed.partition("type: ")[2].split(), check=True)

@@ -89,12 +89,14 @@ def test_what_tunes_a_client_may_be_set(key: str) -> None:
 
 
 def test_the_remedy_is_one_that_helps() -> None:
-    file = "write it into ~/.config/logquake/clients.toml"
-    with pytest.raises(PlanError, match=f"leave it out, or {file} and name its table") as told:
+    file = "write the setting into ~/.config/logquake/clients.toml"
+    with pytest.raises(
+        PlanError, match=f"Remove the setting, or {file} and name its table"
+    ) as told:
         completed_plan({"client": {"sasl.password": "x"}}, {}, broker={}, client={})
     assert str(told.value).endswith("with --clients")
     for values in ({"broker": {"listeners": "x"}}, {"node": {"n1": {"listeners": "x"}}}):
-        with pytest.raises(PlanError, match=r"listeners cannot be set: .*; leave it out$"):
+        with pytest.raises(PlanError, match=r"listeners cannot be set: .* Remove the setting$"):
             completed_plan(values, {}, broker={}, client={})
 
 

@@ -82,12 +82,12 @@ def test_no_run_is_made_or_taken_in_by_a_link(
     for name in ("log", find_sample("valid").parent.name):
         (store / name).symlink_to(elsewhere)
     with (
-        pytest.raises(StoreError, match=r"log is a link, which no store has; remove it"),
+        pytest.raises(StoreError, match=r"log is a link, but a store has no links; remove it"),
         Store(store).create("log", 7),
     ):
         raise AssertionError("it is made")
     assert exit_code(["import", "run.tgz", "--store", str(store)]) == BAD_ARGUMENTS
-    assert "is a link, which no store has; remove it" in capfd.readouterr().err
+    assert "is a link, but a store has no links; remove it" in capfd.readouterr().err
     assert list(elsewhere.iterdir()) == []
 
 
@@ -101,10 +101,12 @@ def test_a_run_whose_place_others_can_take_is_not_acted_on(
     if mode in {0o1777, 0o755, 0o700}:
         refuse_unless_own(run)
         return
-    with pytest.raises(UntrustedRunError, match="others can replace what lies in") as refused:
+    with pytest.raises(
+        UntrustedRunError, match="other users can replace the contents of"
+    ) as refused:
         refuse_unless_own(run)
     assert exit_code(["heal", "--store", str(store)]) == NOT_HEALED
-    assert "is left alone: others can replace what lies in" in capfd.readouterr().err
+    assert "is not used: other users can replace the contents of" in capfd.readouterr().err
     assert load_milestones(run.milestones)[-1].name == "main"
     subprocess.run(str(refused.value).partition("type: ")[2].split(), check=True)
     refuse_unless_own(run)
@@ -217,7 +219,7 @@ def test_names_of_others_reach_no_terminal(
         exit_code(["node", str(evil), "--store", str(store), "--end"])
         exit_code(["show", f"{EVIL}/none", "--store", str(store)])
         said = capfd.readouterr()
-        assert "is left alone" in said.out + said.err
+        assert "is not used" in said.out + said.err
         assert r"\x1b]0;pwned" in said.out + said.err
         assert not set("\x1b\x07\u202e") & set(said.out + said.err)
 
@@ -242,7 +244,7 @@ def test_a_copy_of_a_run_that_is_alive_elsewhere_did_not_die(
     assert [each.name for each in load_milestones(brought.milestones)] == ["main"]
     assert [each.name for each in load_milestones(run.milestones)] == ["main", "failed"]
     said = capfd.readouterr().out
-    assert f"{run.run_id}: its command ended in its main phase" in said
+    assert f"{run.run_id}: the run's command ended in its main phase" in said
     assert brought.run_id not in said
 
 

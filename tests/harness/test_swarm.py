@@ -244,8 +244,11 @@ def test_brokers_are_told_what_was_drawn(tmp_path: object) -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        (values_behind({"scenario": {"name": "leader-epoch-1"}}), "swarm: a story's steps decide"),
-        ({"system": "attached:mine.toml", "hosts": "attached"}, "as its owner wants"),
+        (
+            values_behind({"scenario": {"name": "leader-epoch-1"}}),
+            "swarm: in a scenario the steps decide",
+        ),
+        ({"system": "attached:mine.toml", "hosts": "attached"}, "of an attached cluster"),
     ],
 )
 def test_where_there_is_nothing_to_draw_it_is_refused(values: dict[str, object], why: str) -> None:
@@ -359,7 +362,8 @@ def test_on_another_system_what_it_does_not_take_is_left_out_and_said() -> None:
     assert name not in new.plan.broker
     assert f"broker.{name}" not in new.plan.swarmed
     assert (
-        f"{name} = 16384, which the swarm drew, is left out: kafka:4.3.1 has no such" in new.notes
+        f"{name} = 16384, which the swarm chose, is left out, because kafka:4.3.1 does not have it"
+        in new.notes
     )
     kept = {key: each for key, each in small.broker.items() if key != name}
     assert new.plan.broker == kept
@@ -398,5 +402,5 @@ def test_a_protocol_of_groups_that_an_older_control_lacks_is_left_out_and_said(
         assert ("group_protocol" in old.plan.swarmed) == (plan.group_protocol == "classic")
     assert protocols == {"mixed", "classic", "consumer"}
     by_user = drawn(1, system="kafka:4.0.0", workload=workload, group_protocol="consumer")
-    with pytest.raises(PlanError, match=r"Kafka 3\.9\.1 has no consumer protocol"):
+    with pytest.raises(PlanError, match=r"Kafka 3\.9\.1 does not support the consumer protocol"):
         moved(by_user, "kafka:3.9.1", run_id="log/1")

@@ -98,7 +98,9 @@ def test_a_bug_in_it_while_it_is_held_is_told_and_it_is_healed_all_the_same(
         return report.failed
 
     (failed,) = in_lab(tmp_path, deed)
-    assert failed == ("fault 1 (flapping) was healed, and failed before: ZeroDivisionError: a bug")
+    assert failed == (
+        "fault 1 (flapping) was healed, but an earlier attempt failed: ZeroDivisionError: a bug"
+    )
 
 
 def test_a_bug_in_a_thread_is_raised_where_the_effect_is_looked_for(

@@ -52,7 +52,7 @@ def test_a_broker_that_ends_is_started_on_a_mended_disk(
     assert effect is not None
     assert effect.ended == ("n1",)
     told = effect.told
-    assert told.endswith(" 7 requests of its broker were refused; it ended by itself")
+    assert told.endswith(" 7 requests of its broker were refused; the broker ended by itself")
     assert "on the disk of n1 got EIO" in told
     assert '"kind": "broken-disk"' in effect_to_json(effect)
     assert world.cluster.calls == ["kill n1"]  # So that nobody takes it for the run's failure.
@@ -60,7 +60,7 @@ def test_a_broker_that_ends_is_started_on_a_mended_disk(
     assert hosts.broken == {}
     healed = fault.confirm_healed(SOON)
     assert healed is not None
-    assert "4096 bytes on the disk of n1, of which 3 files were flushed" in healed.told
+    assert "4096 bytes on the disk of n1, where 3 files were flushed" in healed.told
     assert world.cluster.processes["n1"] != before
 
 
@@ -95,7 +95,7 @@ def test_where_a_disk_was_broken_before_no_other_one_breaks_anything(
 ) -> None:
     hosts.bad = {"n2"}
     fault = error(world, hosts, FLUSHES, "n1", "n2")
-    with pytest.raises(ClusterError, match="the disk of n2 does not take a page already"):
+    with pytest.raises(ClusterError, match="the disk of n2 rejected a test page"):
         fault.inject()
     assert hosts.broken == {}
 
@@ -116,7 +116,7 @@ def test_what_brokers_met_is_told_by_the_heal_though_nothing_was_confirmed(
     healed = fault.confirm_healed(SOON)
     assert healed is not None
     assert (healed.how, healed.met) == ("refused", {"n1": 9, "n2": 1})
-    assert healed.told.endswith("of their requests 9 of n1, 1 of n2 had been refused")
+    assert healed.told.endswith("requests that were refused until the heal: 9 of n1, 1 of n2")
 
 
 def test_a_disk_that_stays_broken_is_not_healed(world: World, hosts: FakeFaultyDisks) -> None:
@@ -177,7 +177,7 @@ def test_a_broker_that_is_not_back_is_not_healed(world: World, hosts: FakeFaulty
 def test_hosts_that_break_nothing_and_nodes_that_are_not_there_are_refused(
     world: World, hosts: FakeFaultyDisks
 ) -> None:
-    with pytest.raises(ClusterError, match="these hosts have no disks that break requests"):
+    with pytest.raises(ClusterError, match="these hosts cannot make disk requests fail"):
         DiskError(aimed(WRITES, "n1"), world.site())
     world.cluster.kill_node("n1")
     with pytest.raises(ClusterError, match="no broker runs on n1"):

@@ -246,7 +246,7 @@ def test_voters_that_never_start_are_said_to_and_started_by_the_heal(
         start_node = lab.cluster.start_node
         with struck(lab) as fault:
             monkeypatch.setattr(lab.cluster, "start_node", _Stubborn(lab.cluster, 10_000))
-            with pytest.raises(ClusterError, match=r"could not be started again: .* on fire"):
+            with pytest.raises(ClusterError, match=r"could not be restarted: .* on fire"):
                 fault.confirm(Patience(limit_s=10))
             monkeypatch.setattr(lab.cluster, "start_node", start_node)
         assert lab.is_whole()
@@ -277,7 +277,7 @@ def test_nobody_else_starts_a_voter_that_is_being_killed(
         with struck(lab) as fault:
             assert killing.wait(30)
             monkeypatch.setattr(lab.cluster, "start_node", noted)
-            with pytest.raises(ClusterError, match="still being killed"):
+            with pytest.raises(ClusterError, match="is still running"):
                 fault.heal()
             assert starts == []
             pause_until(stopwatch_s() + 6)
@@ -329,8 +329,8 @@ def test_nobody_else_kills_its_voters_or_shapes_their_links(tmp_path: Path) -> N
 
     assert in_lab(tmp_path, deed) == {
         "disputed-election": "",
-        "kill": "fault 1 has the broker of n2 already",
-        "delay": "fault 1 has the network of n2 already",
+        "kill": "fault 1 already holds the broker of n2",
+        "delay": "fault 1 already holds the network of n2",
         "isolate": "",
     }
 
@@ -338,7 +338,7 @@ def test_nobody_else_kills_its_voters_or_shapes_their_links(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("system", "why_not"),
     [
-        ("reference", "fault 1 has the network of n2 already"),
+        ("reference", "fault 1 already holds the network of n2"),
         ("reference:controllers", ""),
     ],
 )
@@ -370,11 +370,13 @@ def refusal(site: Site, targets: Sequence[str]) -> str:
 
 def test_what_cannot_be_is_refused(tmp_path: Path, world: World) -> None:
     def deed(lab: Lab) -> None:
-        assert "all who vote, n101, n102, n103; use" in refusal(lab.site(), lab.cluster.nodes)
+        assert "all voters as targets (n101, n102, n103); use" in refusal(
+            lab.site(), lab.cluster.nodes
+        )
         assert "use the target quorum-voters" in refusal(lab.site(), lab.voters[:2])
 
     in_lab(tmp_path / "lab", deed, system="reference:controllers")
-    assert "logs of this cluster's nodes are not at hand" in refusal(
+    assert "cannot access the logs of this cluster's nodes" in refusal(
         world.site(), world.cluster.nodes
     )
 

@@ -62,7 +62,7 @@ def test_nothing_is_left_until_the_crowd_goes_and_the_limit_is_given_back(tmp_pa
         assert not effect.lasting
         # A busy server may take a second to accept one, and gets another then.
         assert effect.spare <= effect.crowd["n2"] <= effect.spare + MOST_MORE
-        assert f"n2 had {before} descriptors open and got {effect.spare} more" in effect.told
+        assert f"n2 had {before} open descriptors and could open {effect.spare} more" in effect.told
         assert effect.told.endswith("and were closed again")
         assert _limits(cluster) != limits
         fault.heal()
@@ -71,7 +71,7 @@ def test_nothing_is_left_until_the_crowd_goes_and_the_limit_is_given_back(tmp_pa
         assert isinstance(healed, FreedEffect)
         assert _limits(cluster) == limits
         assert (healed.kills, healed.said) == ({}, {})
-        assert healed.told == "its limits are as before"
+        assert healed.told == "the old limits are restored"
 
 
 def test_one_that_halts_for_want_of_handles_is_started_again_and_its_words_are_kept(
@@ -93,7 +93,7 @@ def test_one_that_halts_for_want_of_handles_is_started_again_and_its_words_are_k
         (words,) = healed.said.values()
         assert "Too many open files" in words[-1]
         assert healed.pid_before == {"n2": first.pid}
-        assert healed.told == "its limits are as before; n2 had ended and was started again"
+        assert healed.told == "the old limits are restored; n2 had ended and was started again"
         assert cluster.process("n2") != first
         assert {*cluster.asked_of} == {("n2", 1)}, "never those of the next start"
 
@@ -155,7 +155,7 @@ def test_one_that_has_no_handle_left_already_is_refused(tmp_path: Path) -> None:
         before = hosts.handles(process)
         hosts.limit_handles(process, min(before.free(1)))
         fault = aimed(FewHandles, cluster, hosts)
-        with pytest.raises(ClusterError, match="the broker of n2 has no file handle left already"):
+        with pytest.raises(ClusterError, match="the broker of n2 had no free file handle before"):
             fault.inject()
         fault.heal()
         assert hosts.handles(process).soft == min(before.free(1))
@@ -205,7 +205,7 @@ def test_one_that_nobody_can_connect_to_is_refused(
     with serving(tmp_path, "wait", limited=False) as (cluster, hosts):
         fault, limits = aimed(FewHandles, cluster, hosts), _limits(cluster)
         monkeypatch.setattr(cluster, "bootstrap", lambda: "")
-        with pytest.raises(ClusterError, match="n2 has no address at which clients"):
+        with pytest.raises(ClusterError, match="n2 has no address for connections"):
             fault.inject()
         fault.heal()
         assert _limits(cluster) == limits
@@ -213,5 +213,5 @@ def test_one_that_nobody_can_connect_to_is_refused(
 
 def test_hosts_that_cannot_limit_anything_are_refused(world: World) -> None:
     aim = Aim(fault_id=1, targets=("n2",), rng=Random(0))
-    with pytest.raises(ClusterError, match="these hosts cannot limit what a broker gets"):
+    with pytest.raises(ClusterError, match="these hosts cannot limit the resources of a broker"):
         FewHandles(aim, world.site())

@@ -146,7 +146,7 @@ def test_it_is_started_before_brokers_that_need_it(monkeypatch: pytest.MonkeyPat
 
 def test_where_there_is_none_it_is_refused_with_one_sentence_and_left_out_of_all() -> None:
     able = frozenset(Ability)
-    why = "ZooKeeper does not keep the metadata of this system"
+    why = "this system has no ZooKeeper"
     with pytest.raises(PlanError, match=why):
         deal_schedule(
             Plan(faults=(PlannedFault(at_s=1, kind="keeper-kill", target="n1"),)),
@@ -155,7 +155,7 @@ def test_where_there_is_none_it_is_refused_with_one_sentence_and_left_out_of_all
     assert unsupported(KEPT, abilities=able) == []
     everything = plan_from({"nemesis": "all", "time_limit_s": 3000})
     assert deal_schedule(everything, abilities=able).dropped == (
-        f"faults of keeper and keeper-links are left out: {why} (Kafka up to 3.9 can use it)",
+        f"faults of keeper and keeper-links are left out: {why} (only Kafka up to 3.9 can use it)",
     )
     kept = everything.model_copy(update={"system": KEPT.system})
     (left_out,) = deal_schedule(kept, abilities=able).dropped
@@ -177,9 +177,11 @@ def test_it_is_dealt_and_aimed_at_zookeeper_alone() -> None:
     assert {fault.target for fault in faults} == {KEEPER}
     assert len({fault.kind for fault in faults}) == 3
     assert refusal("keeper-kill", KEEPER) == ""
-    assert "is about all of ZooKeeper (zk); use keeper" in refusal("keeper-kill", "n1")
-    assert "which only keeper-kill, " in refusal("isolate", KEEPER)
-    assert "keeps the metadata of this plan; use controller" in refusal("kill", KEEPER, Plan())
+    assert "hits all ZooKeeper servers at once (zk); use keeper" in refusal("keeper-kill", "n1")
+    assert "which only these kinds can hit: keeper-kill, " in refusal("isolate", KEEPER)
+    assert "because a KRaft quorum keeps the metadata; use controller" in refusal(
+        "kill", KEEPER, Plan()
+    )
 
 
 @pytest.mark.parametrize(("session", "wait_s"), [({}, 3.5), ({SESSION_TIMEOUT: "6000"}, 6.5)])

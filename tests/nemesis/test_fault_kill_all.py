@@ -124,7 +124,7 @@ def test_it_keeps_no_other_fault_from_what_that_has_room_for(
         what="the last fault to be over",
     )
     rows = {row["fault_id"]: row for row in world.last_rows()}
-    assert "takes or parts all nodes" in rows[2]["spec"]
+    assert "disables or divides all nodes" in rows[2]["spec"]
     assert [each.fault_id for each in nemesis.in_force()] == [1]
     world.stop.set()
     task.join()
@@ -140,9 +140,9 @@ def test_it_means_all_servers_controllers_of_their_own_among_them() -> None:
             return str(refused)
         return ""
 
-    assert "is about all servers (n1, n2, n3); use servers" in refusal("n1")
+    assert "hits all servers at once (n1, n2, n3); use servers" in refusal("n1")
     apart = "kafka:4.3.1:controllers"
-    assert "is about all servers (n1, n2, n3, n101, n102, n103); use servers" in refusal(
+    assert "hits all servers at once (n1, n2, n3, n101, n102, n103); use servers" in refusal(
         "all", apart
     )
     assert refusal(SERVERS, apart) == refusal(SERVERS) == refusal("all") == ""

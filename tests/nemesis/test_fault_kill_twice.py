@@ -145,7 +145,7 @@ def test_one_that_ends_by_itself_before_the_second_strike_is_told(
     fault = _fault(world)
     with monkeypatch.context() as patched:
         patched.setattr(world.cluster, "start_node", start_and_end)
-        with pytest.raises(ClusterError, match="n2 ended before the second strike"):
+        with pytest.raises(ClusterError, match="n2 ended before the second kill"):
             fault.inject()
     fault.heal()
     assert fault.confirm_healed(Patience(limit_s=10)) is not None
@@ -164,6 +164,6 @@ def test_the_end_of_the_main_phase_keeps_it_from_a_second_strike(world: World) -
     fault = _fault(world)
     world.cluster.asleep.add("n2")
     world.stop.set()
-    with pytest.raises(ClusterError, match="before the second strike"):
+    with pytest.raises(ClusterError, match="before the second kill"):
         fault.inject()
     assert world.cluster.calls == ["kill n2", "start n2"]

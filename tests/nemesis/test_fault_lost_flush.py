@@ -99,7 +99,7 @@ def test_what_was_not_flushed_in_truth_is_gone(
     assert (metadata / SOURCE.name).read_bytes() == SOURCE.read_bytes()
     assert (metadata / SOURCE.with_suffix(".index").name).exists()
     assert effect.graceful == ("n1",)
-    assert effect.told.startswith("7 flushes of n1 were answered and lost, and with them ")
+    assert effect.told.startswith("7 flushes on n1 were confirmed but not done; this lost ")
     fault.heal()
     assert hosts.broken == {}
     assert fault.confirm_healed(SOON) is not None
@@ -160,7 +160,7 @@ def test_by_hand_it_waits_for_what_takes_long_to_begin(kind: str) -> None:
     first = PlannedFault(kind=kind, target=target, at_s=0, hold_s=5)
     at_s = 5 + KINDS[kind].settles_s("namespace")  # As of a fault that begins at once.
     then = PlannedFault(kind="lost-flush", target="n1", at_s=at_s, hold_s=5)
-    with pytest.raises(PlanError, match=f"{kind}' at 0 s comes before all is settled"):
+    with pytest.raises(PlanError, match=f"must not overlap with '{kind}' at 0 s"):
         deal_schedule(Plan(faults=(first, then)), abilities=frozenset(Ability))
 
 
@@ -175,7 +175,7 @@ def test_what_was_cut_is_told_though_no_flush_was_asked_for(
     fault.inject()
     effect = fault.confirm(SOON)
     assert effect is not None
-    assert effect.told.startswith("0 flushes of n1 were answered and lost, and with them ")
+    assert effect.told.startswith("0 flushes on n1 were confirmed but not done; this lost ")
     assert effect.replicas[0].bytes_cut > 0
 
 
@@ -185,14 +185,14 @@ def test_one_that_does_not_end_loses_nothing(
     monkeypatch.setattr(lost_flush, "GONE_LIMIT_S", 0.05)
     monkeypatch.setattr(world.cluster, "stop_node", lambda *_: False)
     fault = make(FakeFaultyDisks())
-    with pytest.raises(ClusterError, match="n1 did not end: no log was cut"):
+    with pytest.raises(ClusterError, match="n1 did not exit, so no log was truncated"):
         fault.inject()
     log = tmp_path / "disk" / "data" / "codecs-0" / SOURCE.name
     assert log.read_bytes() == SOURCE.read_bytes()
 
 
 def test_hosts_that_lose_no_flush_are_refused(world: World) -> None:
-    with pytest.raises(ClusterError, match="these hosts have no disks that lose flushes"):
+    with pytest.raises(ClusterError, match="these hosts cannot make disks drop flushes"):
         LostFlush(aimed(1, "n1"), world.site())
-    with pytest.raises(ClusterError, match="the disks of this cluster are not at hand"):
+    with pytest.raises(ClusterError, match="the harness cannot access the disks of this cluster"):
         LostFlush(aimed(1, "n1"), replace(world.site(), hosts=FakeFaultyDisks()))

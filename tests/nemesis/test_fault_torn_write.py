@@ -29,10 +29,12 @@ def test_half_of_a_page_is_stored_and_the_other_half_said_or_not(world: World) -
         assert hosts.broken == {}
     assert told.keys() == {"torn", "short"}
     assert (
-        "n1 got EIO, of 4096 bytes 2048 on the disk; 7 requests of its broker were torn"
+        "n1 got EIO, and 2048 of its 4096 bytes are on the disk; 7 requests of its broker were torn"
         in told["torn"]
     )
-    assert "n1 got no error, of 4096 bytes 2048 on the disk; 7 requests" in told["short"]
+    assert (
+        "n1 got no error, and 2048 of its 4096 bytes are on the disk; 7 requests" in told["short"]
+    )
 
 
 @pytest.mark.parametrize(("seed", "excused"), [(TORN, ["kill n1"]), (SHORT, [])])

@@ -62,7 +62,7 @@ class MovingCluster(FakeCluster):
     def clock_error_s(self, node: str) -> float:
         if self.silent or self.states.get(self.processes[node]) != "S":
             self.silent = max(0, self.silent - 1)
-            raise ClusterError(f"{node} could not be asked for the time: connection refused")
+            raise ClusterError(f"the time of {node} could not be requested: connection refused")
         assert self.clocks is not None
         return self.clocks.clock_offset_s(node)
 
@@ -157,7 +157,7 @@ def test_two_faults_on_the_replicas_of_one_partition_exclude_each_other(
         what="the second to be refused",
     )
     why = json.loads(told()[2]["spec"])["without_effect"]
-    assert why == "fault 1 has the replicas of log-0-0 already"
+    assert why == "fault 1 already holds the replicas of log-0-0"
     world.stop.set()
     thread.join()
     assert nemesis.heal_all().healed
@@ -212,7 +212,7 @@ def test_a_broker_that_is_gone_is_not_asked_again(world: World, moving: MovingCl
     fault = ClockOffset(Aim(fault_id=1, targets=("n1",), rng=Random(0)), _site(world))
     moving.kill_node("n1")
     moving.silent = 1
-    with pytest.raises(ClusterError, match="n1 could not be asked"):
+    with pytest.raises(ClusterError, match="n1 could not be requested"):
         fault.inject()
     assert not moving.silent, "it was asked once"
     assert _clocks(world).offsets_s == {}
@@ -223,7 +223,7 @@ def test_a_busy_broker_does_not_keep_a_run_from_ending(world: World, moving: Mov
     stop.set()
     aim = Aim(fault_id=1, targets=("n1",), rng=Random(0), stop=stop)
     moving.silent = 100
-    with pytest.raises(ClusterError, match="n1 could not be asked"):
+    with pytest.raises(ClusterError, match="n1 could not be requested"):
         ClockOffset(aim, _site(world)).inject()
     assert moving.silent == 99, "it was asked once"
     assert _clocks(world).offsets_s == {}

@@ -69,7 +69,7 @@ def test_the_state_of_a_share_group_is_hit_at_the_leader_of_its_partition(world:
     fault = ScheduledFault(fault_id=1, at_s=0, kind="pause", target="coordinator(g)", hold_s=0)
     (life,) = world.nemesis(fault)._lives
     assert life._coordinator(Coordinated(kind=SHARE, key="g")) == "n3"
-    with pytest.raises(NoTargetError, match="does not tell"):
+    with pytest.raises(NoTargetError, match="does not report"):
         life._coordinator(Coordinated(kind=GROUP, key="g"))
 
 

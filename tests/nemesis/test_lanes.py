@@ -106,7 +106,7 @@ def test_who_cannot_strike_the_struck_takes_nobody_else_while_they_are_down(
         each.begin(world.stop)
     assert nemesis._lives[0].confirmed
     row = rows_of(world)[2]
-    assert json.loads(row["spec"])["without_effect"] == "fault 1 has the broker of n1 already"
+    assert json.loads(row["spec"])["without_effect"] == "fault 1 already holds the broker of n1"
     assert row["targets"] == []
     nemesis.heal_all()
 
@@ -333,7 +333,7 @@ def test_what_a_late_lane_leaves_out_is_recorded(world: World) -> None:
     )
     assert order_of(began) == [1, 3, 2]
     assert began[3][1] is None
-    assert began[2][1] == "the main phase was too short for it by the time its turn came"
+    assert began[2][1] == "when the fault's turn came, the rest of the main phase was too short"
 
 
 @pytest.mark.parametrize("more", [(), (fault(3, "kill", "n1", at_s=55),)], ids=["out", "idle"])

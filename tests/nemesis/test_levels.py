@@ -268,8 +268,11 @@ def test_what_takes_records_waits_for_what_settles_beside_the_next_of_its_lane()
         ({"level": 7}, "less than or equal to 6"),
         ({"level": -1}, "greater than or equal to 0"),
         ({"level": 1, "faults": [{"kind": "kill"}]}, "faults written by hand"),
-        ({"level": 1, "scenario": {"name": "leader-epoch-1"}, "workload": "script"}, "a story's"),
-        ({"level": 1, "system": "attached:x.toml"}, "its owner's"),
+        (
+            {"level": 1, "scenario": {"name": "leader-epoch-1"}, "workload": "script"},
+            "in a scenario",
+        ),
+        ({"level": 1, "system": "attached:x.toml"}, "an attached cluster"),
     ],
 )
 def test_levels_that_there_are_not_are_refused(values: dict[str, object], why: str) -> None:

@@ -74,19 +74,22 @@ def test_what_was_asked_for_and_the_system_cannot_is_refused_with_its_sentence()
     able_to = EVERYTHING - why.keys()
     (sentence,) = unsupported(Plan(nemesis=("kill", "pause")), abilities=able_to, why_not=why)
     assert sentence == (
-        "nemesis 'kill' needs a system that can kill a broker and start it again: cluster.toml"
-        " names no command that kills n1; use another system, or leave it out"
+        "nemesis 'kill' needs a system that can kill and restart a broker: cluster.toml names no"
+        " command that kills n1; use another system, or remove this fault"
     )
     by_hand = Plan(faults=(PlannedFault(at_s=1, kind="wipe"), PlannedFault(at_s=9, kind="pause")))
     (sentence,) = unsupported(by_hand, abilities=EVERYTHING - {Ability.FILES})
     assert sentence == (
-        "fault 'wipe' at 1 s needs a system that can have its brokers' logs read and changed;"
-        " use another system, or leave it out"
+        "fault 'wipe' at 1 s needs a system that can let the harness read and change its brokers'"
+        " logs; use another system, or remove this fault"
     )
     assert deal_schedule(
         Plan(nemesis=("wipe",)), abilities=EVERYTHING - {Ability.FILES}
     ).dropped == (
-        "faults of wipe are left out: this system cannot have its brokers' logs read and changed",
+        (
+            "faults of wipe are left out: this system cannot let the harness read and change its"
+            " brokers' logs"
+        ),
     )
 
 

@@ -281,7 +281,7 @@ def test_two_faults_of_processes_on_one_node_exclude_each_other(world: World) ->
         what="the second to be refused",
     )
     rows = {row["fault_id"]: row for row in world.last_rows()}
-    assert _spec(rows[2])["without_effect"] == "fault 1 has the broker of n1 already"
+    assert _spec(rows[2])["without_effect"] == "fault 1 already holds the broker of n1"
     assert "kill n1" not in world.cluster.calls
     assert rows[1]["confirmed_ns"] is not None
     world.stop.set()
@@ -340,7 +340,9 @@ def test_a_fault_that_asks_a_target_that_stays_away_is_without_effect(
     world.cluster.kill_node("n1")
     world.nemesis(_fault(1, "isolate", "n1")).run(world.stop)
     (refused,) = world.last_rows()
-    assert _spec(refused)["without_effect"] == "the broker of n1 is away, and cannot be asked"
+    assert (
+        _spec(refused)["without_effect"] == "the broker of n1 is not available to report the effect"
+    )
     assert refused["targets"] == []
 
 
@@ -388,7 +390,7 @@ def test_heal_all_mends_brokers_that_no_fault_hit(world: World) -> None:
     assert report.healed
     assert report.done == (
         "the broker of n1 had ended and was started again",
-        "the broker of n2 stood still and was continued",
+        "the broker of n2 was paused and was continued",
     )
     assert nemesis.heal_all().done == ()
 

@@ -252,7 +252,7 @@ def test_an_incarnation_that_was_never_served_is_sent_nothing(
     """Produce names no topic id: who has the deleted one's log would acknowledge a record of it."""
     played = of_three(world)
     topics.stale_from = 4
-    with pytest.raises(WaitTimeoutError, match="to be served"):
+    with pytest.raises(WaitTimeoutError, match="a leader to serve"):
         played.inject()
     played.heal()
     back = played.confirm_healed(LONG)
@@ -339,7 +339,7 @@ def test_one_that_takes_no_records_is_no_effect(
     monkeypatch.setattr(remade, "TAKEN_LIMIT_S", 0.5)
     played = fault(world)
     topics.takes_none = True
-    with pytest.raises(ClusterError, match="takes no records: NOT_ENOUGH_REPLICAS"):
+    with pytest.raises(ClusterError, match="accepts no records: NOT_ENOUGH_REPLICAS"):
         played.inject()
     assert topics.calls == [f"create {NAME}"], "no broker is hit for nothing"
     played.heal()
@@ -377,7 +377,7 @@ def test_its_start_takes_no_longer_than_its_limit(
     monkeypatch.setattr(remade, "TAKEN_LIMIT_S", 600.0)
     monkeypatch.setattr(remade, "LONGEST_S", 0.5)
     topics.stale_from = 0
-    with pytest.raises(WaitTimeoutError, match=r"waited 0\.\d+ s for .* to be served"):
+    with pytest.raises(WaitTimeoutError, match=r"waited 0\.\d+ s for a leader to serve .*"):
         fault(world).inject()
 
 
@@ -386,7 +386,7 @@ def test_a_log_of_an_earlier_life_is_none_of_the_new_one(
 ) -> None:
     played = fault(world)
     topics.stale_from = 1
-    with pytest.raises(WaitTimeoutError, match="to be served"):
+    with pytest.raises(WaitTimeoutError, match="a leader to serve"):
         played.inject()
 
 
@@ -448,7 +448,7 @@ def test_it_needs_a_broker_beside_its_targets(world: World, topics: TopicsCluste
 
 
 def test_it_needs_topics_that_can_be_made(world: World) -> None:
-    with pytest.raises(ClusterError, match="can neither be made nor deleted"):
+    with pytest.raises(ClusterError, match="cannot create and delete topics"):
         fault(world)
 
 
@@ -458,11 +458,11 @@ def test_it_needs_topics_that_can_be_made(world: World) -> None:
         (
             {"nodes": 1, "replication": 1, "min_insync": 1},
             "n1",
-            "needs 2 nodes or more, and there are 1",
+            "needs 2 nodes or more, but there are 1",
         ),
-        ({}, "all", "no other node would be left"),
+        ({}, "all", "needs a node that is not a target"),
         ({}, "n9", "n9"),
-        ({"system": "kafka:3.9.1:zookeeper"}, "n1", "another broker must be left"),
+        ({"system": "kafka:3.9.1:zookeeper"}, "n1", "another broker must stay up"),
         ({"system": "kafka:4.3.1:controllers"}, "n101", "works on brokers only"),
     ],
 )

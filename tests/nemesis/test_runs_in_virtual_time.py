@@ -88,4 +88,4 @@ def test_faults_wait_for_states_and_hit_coordinators_in_virtual_time(tmp_path: P
     assert waited["saw"]
     assert rows["pause"]["requested_ns"] > rows["kill"]["confirmed_ns"]
     assert not rows["stop"]["spec"]["waited"]["came"]
-    assert "did not come" in rows["stop"]["spec"]["without_effect"]
+    assert "was not reached" in rows["stop"]["spec"]["without_effect"]

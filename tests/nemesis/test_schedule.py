@@ -297,7 +297,9 @@ def test_slow_disks_of_real_hosts_are_a_family_of_their_own() -> None:
     dropped = deal_schedule(of_all, abilities=built_for(SIMULATED)).dropped
     assert not [sentence for sentence in dropped if "slow-disks" in sentence]
     simulated = named.model_copy(update={"hosts": SIMULATED, "system": "reference"})
-    with pytest.raises(UserError, match="in virtual time disk deals the same; use --nemesis disk"):
+    with pytest.raises(
+        UserError, match="in virtual time the family disk has the same faults; use --nemesis disk"
+    ):
         refuse_elsewhere(simulated, system_of(simulated))
 
 
@@ -361,8 +363,8 @@ def test_families_that_are_left_out_for_one_reason_share_a_sentence_that_names_i
         "faults of partition, splits and clients are left out: there is no nft",
         "faults of network, stall and stall-clients are left out: /dev/net/tun is root's",
         (
-            "faults of keeper and keeper-links are left out: ZooKeeper does not keep the metadata"
-            " of this system (Kafka up to 3.9 can use it)"
+            "faults of keeper and keeper-links are left out: this system has no ZooKeeper (only"
+            " Kafka up to 3.9 can use it)"
         ),
     )
 
@@ -382,7 +384,7 @@ def test_a_main_phase_without_room_says_what_would_do() -> None:
     assert set(_families(schedule)) == {"pause"}
     (sentence,) = schedule.dropped
     assert "no fault of kind kill fits into a main phase of 15 s" in sentence
-    assert "the verdict will be unknown" in sentence
+    assert "the verdict cannot be better than unknown" in sentence
     assert "--time-limit (in a suite: time_limit_s), or --nemesis pause" in sentence
 
 
@@ -394,7 +396,7 @@ def test_of_a_default_that_is_short_what_takes_longest_is_left_out() -> None:
         assert {"pause"} <= played.keys() <= {"partition", "pause"}, seed
         assert set(_families(schedule)) == played.keys(), seed
         left_out = [each for each in ("partition", "kill") if each not in played]
-        why = "a main phase of 15 s has no room for them; use a longer --time-limit"
+        why = "they do not fit into a main phase of 15 s; use a longer --time-limit"
         assert schedule.dropped == (f"faults of {' and '.join(left_out)} are left out: {why}",)
         # What is stored names what is played, and deals the same again.
         stored = asked.model_copy(update={"nemesis": tuple(played)})
@@ -461,9 +463,12 @@ def test_faults_written_by_hand_keep_their_times_and_may_overlap() -> None:
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        (PlannedFault(at_s=1, kind="explode"), "fault 'explode' is none of isolate"),
+        (
+            PlannedFault(at_s=1, kind="explode"),
+            "fault 'explode' does not exist; use one of isolate",
+        ),
         (PlannedFault(at_s=1, kind="kill", target="n7"), "target 'n7' is neither"),
-        (PlannedFault(at_s=58, kind="kill", hold_s=5), "until 63 s, after the end"),
+        (PlannedFault(at_s=58, kind="kill", hold_s=5), "until 63 s, but the main phase ends"),
     ],
 )
 def test_a_wrong_fault_written_by_hand_is_refused(fault: PlannedFault, why: str) -> None:

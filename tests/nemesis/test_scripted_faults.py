@@ -142,7 +142,7 @@ def test_a_node_that_had_to_be_killed_was_not_stopped(
     monkeypatch.setattr(
         world.cluster, "stop_node", lambda node, _limit_s: world.cluster.kill_node(node)
     )
-    with pytest.raises(ClusterError, match="n1 did not end within 60 s, and was killed"):
+    with pytest.raises(ClusterError, match="n1 did not exit within 60 s and was killed"):
         faults.stop("n1")
     (row,) = world.last_rows()
     assert json.loads(row["effect"])["graceful"] == []
@@ -169,12 +169,12 @@ def test_cuts_are_found_by_their_names_and_say_who_is_deaf(
     assert faults.deaf_to("n1") == ()
     first, _ = open_entries(world.paths.ledger)
     assert first.undo == (Join(cut_id="fault-1", links=(("n1", "n2"), ("zk", "n2"))),)
-    with pytest.raises(ClusterError, match="there is a cut 'late' already"):
+    with pytest.raises(ClusterError, match="the cut 'late' already exists"):
         faults.cut("late", [("n1", "n3")])
     faults.join("late")
     assert faults.deaf_to("n2") == ("n3",)
     assert effects(world.last_rows()[0]) == ("cut", "join")
-    with pytest.raises(ClusterError, match="no cut 'late'"):
+    with pytest.raises(ClusterError, match="the cut 'late' does not exist"):
         faults.join("late")
 
 
@@ -213,7 +213,7 @@ def test_a_node_that_ended_by_itself_can_be_started(world: World, faults: Script
     [
         (lambda it: it.start("n1"), "n1 cannot be started: it is up"),
         (lambda it: it.resume("n1"), "n1 cannot be resumed: it is up"),
-        (lambda it: (it.kill("n1"), it.kill("n1")), "n1 is down already"),
+        (lambda it: (it.kill("n1"), it.kill("n1")), "n1 is already down"),
         (lambda it: (it.kill("n1"), it.pause("n1")), "n1 cannot be paused: it is down"),
     ],
 )

@@ -165,7 +165,7 @@ def test_a_broker_of_its_own_is_hit_alone_and_what_needs_brokers_apart_is_refuse
     )
     assert alone["targets"] == ["n3"]
     assert alone["confirmed_ns"] < alone["healed_ns"]
-    why = "one process plays the brokers n1, n2: none of them can be hit alone"
+    why = "the brokers n1, n2 run in one process, so no fault can hit one of them alone"
     for row in (rolled, shaken):
         assert row["confirmed_ns"] is None
         assert json.loads(row["spec"])["without_effect"] == why

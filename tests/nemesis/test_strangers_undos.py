@@ -62,7 +62,7 @@ def test_10_the_node_s_own_bit_is_put_right(
     file.parent.mkdir()
     file.write_bytes(flipped)
     Ledger(paths.ledger).write(2, [replace(undo, segment="data/own.log")])
-    assert heal_dead_run(paths, LOGS).done == ("flipped a bit of n1 back, in data/own.log",)
+    assert heal_dead_run(paths, LOGS).done == ("flipped a bit back in data/own.log of n1",)
     assert file.read_bytes() == batch
 
 

@@ -93,7 +93,7 @@ def test_a_trigger_holds_when_the_view_is_so_and_not_before(
             view(registered=("n3", "n1")),
             "controller n3 in epoch 7, registered n1, n3",
         ),
-        ("registered <= 1", None, "no node that answered"),
+        ("registered <= 1", None, "no answer from any node"),
     ],
 )
 def test_what_was_seen_instead_is_told(text: str, there: ClusterView | None, seen: str) -> None:
@@ -103,17 +103,17 @@ def test_what_was_seen_instead_is_told(text: str, there: ClusterView | None, see
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "is not of the form"),
-        ("leader epoch of log-0-0 >= three", "'three' is no number"),
-        ("leader epoch of log-0-0 == 3", "is not of the form"),
-        ("leader epoch >= 3", "of which partition"),
-        ("leader epoch of log-0-9 >= 3", "no partition log-0-9; it has log-0-0 to log-1-1"),
-        ("isr of log-0-0 != 2", "compared by >=, <=, >, < or =, not by !="),
-        ("leader of log-0-0 >= n2", "compared by = or !=, not by >="),
-        ("leader of log-0-0 = n9", r"'n9' is no node \(n1, n2, n3\) and not none"),
-        ("controller of log-0-0 = n2", "'controller' is of no partition"),
-        ("registered <= -1", "'-1' is no number"),
-        ("registered <= 2 and more", "is not of the form"),
+        ("", "is not valid; write a state"),
+        ("leader epoch of log-0-0 >= three", "'three' is not a number"),
+        ("leader epoch of log-0-0 == 3", "is not valid; write a state"),
+        ("leader epoch >= 3", "needs a partition"),
+        ("leader epoch of log-0-9 >= 3", "no partition log-0-9; use log-0-0 to log-1-1"),
+        ("isr of log-0-0 != 2", "with >=, <=, >, < or =, not with !="),
+        ("leader of log-0-0 >= n2", "with = or !=, not with >="),
+        ("leader of log-0-0 = n9", r"'n9' is neither a node \(n1, n2, n3\) nor none"),
+        ("controller of log-0-0 = n2", "'controller' does not accept a partition"),
+        ("registered <= -1", "'-1' is not a number"),
+        ("registered <= 2 and more", "is not valid; write a state"),
     ],
 )
 def test_a_wrong_trigger_is_refused_in_one_sentence(text: str, why: str) -> None:
@@ -133,7 +133,7 @@ def test_whatever_is_written_is_a_trigger_or_refused(text: str) -> None:
 
 def test_a_plan_with_a_wrong_trigger_is_refused_before_the_run() -> None:
     fault = {"kind": "kill", "when": "controller = n7", "hold_s": 1}
-    with pytest.raises(PlanError, match="'n7' is no node"):
+    with pytest.raises(PlanError, match="'n7' is neither a node"):
         deal_schedule(plan_from({"faults": [fault]}), abilities=frozenset(Ability))
 
 
@@ -192,7 +192,7 @@ def test_a_state_that_does_not_come_leaves_its_fault_out(world: World) -> None:
     assert "kill n1" not in world.cluster.calls
     first, second = rows_of(world)
     assert first["confirmed_ns"] is None
-    assert f"{never} did not come" in first["effect"]
+    assert f"the state '{never}' was not reached" in first["effect"]
     waited = json.loads(first["spec"])["waited"]
     assert (waited["when"], waited["came"]) == (never, False)
     assert waited["saw"][0].startswith("leader n1 of log-0-0 in epoch 3, ISR n1, n2")

@@ -83,8 +83,8 @@ def test_who_waited_too_long_says_for_what(world: World) -> None:
     beside = fault(2, "isolate", "n3", at_s=1, hold_s=50, lane=1)
     began = world.played(alone, beside)
     assert began[2][1] == (
-        "fault 1 (power-loss) was ahead of it, which takes what a replica has and begins alone, and"
-        " the main phase became too short for it"
+        "fault 1 (power-loss) had an earlier turn and begins alone, because it destroys a"
+        " replica's records; then the rest of the main phase was too short"
     )
     assert began[1][1] is None
 
@@ -100,7 +100,7 @@ def test_the_end_of_the_main_phase_ends_every_wait(world: World) -> None:
     )
     began = world.played(*faults, ends_s=30)
     assert began.pop(1) == (0, None)
-    ended = "the main phase ended before the faults ahead of it were over"
+    ended = "the main phase ended before earlier faults had ended"
     assert began == dict.fromkeys((2, 3, 4), (30, ended))
     assert world.cluster.calls == []
 
@@ -113,7 +113,10 @@ def test_what_is_never_over_keeps_what_takes_records_away_and_nobody_else(world:
         fault(2, "power-loss", "n1", at_s=1),
         fault(3, "kill", "n1", at_s=2),
     )
-    why = "it takes what a replica has, and fault 1 (isolate) was not over"
+    why = (
+        "the fault destroys a replica's records, so it waits for full ISRs and for the end of"
+        " other faults, but fault 1 (isolate) had not ended"
+    )
     assert began[2][1] == why
     assert began[3][1] is None
 
@@ -172,7 +175,7 @@ def test_what_takes_records_waits_a_while_behind_a_fault_that_is_over_late(
     assert began == {1: (0, None), 2: (pytest.approx(43, abs=1.1), None)}
 
 
-TAKES = "it takes what a replica has, and"
+TAKES = "the fault destroys a replica's records, so it waits for"
 ALONE = fault(2, "power-loss", "n1", at_s=1, hold_s=7)
 
 
@@ -181,19 +184,19 @@ ALONE = fault(2, "power-loss", "n1", at_s=1, hold_s=7)
     [
         (
             (fault(1, "isolate", "n3", hold_s=40, lane=1), ALONE),
-            f"{TAKES} all had been whole for less than 6.5 s when the main phase became too short",
+            f"{TAKES} 6.5 s with full ISRs and without another fault; then the rest",
         ),
         (
             (fault(1, "isolate", "n3", hold_s=50, lane=1), ALONE),
-            "the faults ahead of it were not over until the main phase was too short for it",
+            "when the earlier faults had ended, the rest of the main phase was too short",
         ),
         (
             (fault(1, "isolate", "n3", hold_s=50), fault(2, "isolate", "n2", at_s=5, hold_s=15)),
-            "the main phase was too short for it by the time its turn came",
+            "when the fault's turn came, the rest of the main phase was too short",
         ),
         (
             (fault(1, "pause", "n1"), fault(2, "power-loss", "n1", at_s=35, hold_s=9)),
-            f"{TAKES} an ISR was not full: ",
+            f"{TAKES} full ISRs and for the end of other faults, but an ISR was not full: ",
         ),
     ],
     ids=["settling", "behind others", "late", "an ISR"],
@@ -215,7 +218,11 @@ def test_a_majority_stays_whole_beside_a_node_that_does_not_come_back(
     world.cluster = FakeCluster([f"n{number}" for number in range(1, 6)])
     world.cluster.asleep.add("n1")
     began = world.played(fault(1, "kill", "n1", hold_s=1), fault(2, kind, "n2", at_s=30))
-    why = None if kind == "isolate" else "it takes or parts all nodes, and a fault before it"
+    why = (
+        None
+        if kind == "isolate"
+        else "the fault disables or divides all nodes, and an earlier fault"
+    )
     assert str(began[2][1]).startswith(str(why)), began
 
 
@@ -256,7 +263,7 @@ def test_nothing_begins_behind_the_main_phase(world: World) -> None:
     world.nemesis(fault(1, "kill", "leader(log-0,1)")).run(stop)
     assert world.cluster.calls == []
     why = json.loads(world.last_rows()[0]["spec"])["without_effect"]
-    assert why == "the main phase ended before it could begin"
+    assert why == "the main phase ended before the fault could begin"
 
 
 def test_the_while_is_what_the_settings_can_hide() -> None:

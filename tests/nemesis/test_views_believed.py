@@ -41,7 +41,10 @@ def _what_nobody_knows_of_is_not_whole(ground: Ground) -> None:
     wait_until(is_gone, timeout_s=20, what=f"{gone} to be gone")
     row = ground.dealt(fault(1, "power-loss", "n1"))[1]
     why = row["spec"]["without_effect"]
-    assert why.startswith("it takes what a replica has, and an ISR was not full: ")
+    assert why.startswith(
+        "the fault destroys a replica's records, so it waits for full ISRs and"
+        " for the end of other faults, but an ISR was not full: "
+    )
     assert f"{gone}-0" in why  # Behind those of the other topic, if a busy machine has some.
 
 

@@ -24,12 +24,12 @@ def _schedule(plan: Plan, **fault: object) -> None:
 @pytest.mark.parametrize(
     ("plan", "fault", "why"),
     [
-        (Plan(nodes=2, replication=2), {"kind": "ring"}, "needs 3 nodes or more, and there are 2"),
+        (Plan(nodes=2, replication=2), {"kind": "ring"}, "needs 3 nodes or more, but there are 2"),
         (Plan(nodes=1, replication=1, min_insync=1), {"kind": "isolate"}, "needs 2 nodes or more"),
         (
             Plan(replication=1, min_insync=1),
             {"kind": "reassignment"},
-            "with nodes 3, replication 1 .* a replication of 2 or more",
+            "with nodes 3, replication 1 .* needs replication 2 or more",
         ),
         (
             Plan(),
@@ -37,27 +37,27 @@ def _schedule(plan: Plan, **fault: object) -> None:
             "a majority of the nodes that keep the metadata .* use 2 replicas, or separate",
         ),
         (Plan(nodes=2, replication=2), {"kind": "controller-failover", "target": "controller"},
-         "another controller must be left to take over"),
+         "another controller and a majority of voters"),
         (Plan(replication=1, min_insync=1), {"kind": "kill", "target": "follower(log-0,0)"},
          "with replication 1 there is no follower; use leader"),
         (Plan(replication=2), {"kind": "unclean-election", "target": "leader(log-0,0)"},
-         "means replicas or all; use that"),
+         "this kind accepts only replicas or all"),
         (Plan(), {"kind": "controller-failover", "target": "not-controller"},
-         "means controller or quorum-leader; use that"),
+         "this kind accepts only controller or quorum-leader"),
         (Plan(nodes=2, replication=2), {"kind": "disputed-election", "target": "quorum-voters"},
          "it needs a KRaft quorum of 3 or more voters"),
         (Plan(), {"kind": "disputed-election", "target": "n1"},
-         r"about all who vote \(n1, n2, n3\); use quorum-voters"),
+         r"hits all voters at once \(n1, n2, n3\); use quorum-voters"),
         (Plan(system=APART), {"kind": "disputed-election", "target": "all"},
-         r"about all who vote \(n101, n102, n103\); use quorum-voters"),
+         r"hits all voters at once \(n101, n102, n103\); use quorum-voters"),
         (Plan(), {"kind": "one-way-in", "target": "all"},
-         "no other node would be left; use majority"),
+         "needs a node that is not a target; use majority"),
         *(
             (Plan(system=APART), {"kind": kind, "target": target}, r"on brokers only \(n1 to n3\)")
             for kind in ("isolate", "delay", "clock-offset", "wipe", "disk-full", "bit-flip")
             for target in ("controller", "quorum-leader", "quorum-voter", "n101")
         ),
-        (Plan(), {"kind": "kill", "at_s": 58}, "held until 63 s, after the end of the main phase"),
+        (Plan(), {"kind": "kill", "at_s": 58}, "last until 63 s, but the main phase ends"),
         (Plan(), {"kind": "kill", "when": "isr of log-7-0 <= 2"}, "no partition log-7-0"),
         (Plan(), {"kind": "kill", "target": "leader(log-7,0)"}, "no partition log-7-0"),
     ],
@@ -97,11 +97,11 @@ def test_what_a_disk_forgets_is_not_written_beside_another_fault(
 def test_every_kind_may_be_written_with_the_roles_that_it_is_dealt(kind: str, system: str) -> None:
     plan = Plan(system=system, nodes=5, replication=3, workload="groups")
     if not plan.kept_outside and KEEPER in KINDS[kind].aims:
-        with pytest.raises(PlanError, match="a quorum of Kafka's own keeps the metadata"):
+        with pytest.raises(PlanError, match="because a KRaft quorum keeps the metadata"):
             _schedule(plan, kind=kind, target=KEEPER)
         return
     if kind == "disputed-election" and plan.mode is Mode.ZOOKEEPER:
-        with pytest.raises(PlanError, match="not a quorum of Kafka's own"):
+        with pytest.raises(PlanError, match="has no KRaft quorum"):
             _schedule(plan, kind=kind, target=QUORUM_VOTERS)
         return
     if KINDS[kind].family == "remade" and plan.kept_outside:

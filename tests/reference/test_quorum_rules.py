@@ -365,7 +365,7 @@ def test_the_latest_snapshot_counts_and_must_be_whole() -> None:
     assert image_of(found).offset == 4
     latest = f"{folder}/00000000000000000009-0000000001.checkpoint"
     for damaged in (whole[:-3], b"", whole[:40] + b"?" + whole[41:]):
-        with pytest.raises(DamagedFileError, match=f"the snapshot {latest} is not whole"):
+        with pytest.raises(DamagedFileError, match=f"the snapshot {latest} is incomplete"):
             latest_snapshot(files | {latest: damaged})
 
 
@@ -386,7 +386,7 @@ def test_batches_are_read_as_kafka_s() -> None:
 
 def test_voters_are_read_from_the_setting() -> None:
     assert voters_of("2@h:9093, 1@[::1]:9094,") == {1: ("[::1]", 9094), 2: ("h", 9093)}
-    with pytest.raises(ValueError, match="is not ID@HOST:PORT"):
+    with pytest.raises(ValueError, match="does not have the form ID@HOST:PORT"):
         voters_of("1@host")
 
 

@@ -118,10 +118,16 @@ def damaged_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damage
         "[LogLoader partition=t-1] Corruption found in segment 0, truncating to offset 1",
         "Found stray log dir t-2: it has no partition.metadata",
         "Log in t-2 marked stray and renamed to t-2.",
-        "t-0/leader-epoch-checkpoint is damaged ('what?' is no number): made again from the log",
+        "t-0/leader-epoch-checkpoint is damaged ('what?' is not a number): recreated from the log",
         f"[LogLoader partition={METADATA}] Corruption found in segment 0, truncating to offset",
-        "reading recovery-point-offset-checkpoint ('what?' is no number), resetting the recovery",
-        "reading log-start-offset-checkpoint ('what?' is no number), resetting the log start off",
+        (
+            "reading recovery-point-offset-checkpoint ('what?' is not a number), resetting the"
+            " recovery"
+        ),
+        (
+            "reading log-start-offset-checkpoint ('what?' is not a number), resetting the log start"
+            " off"
+        ),
         "Epoch from quorum store file is 0, which is smaller than last written epoch",
     ],
 )
@@ -187,29 +193,32 @@ def begun_late(path: Path) -> None:
     ("breaks", "sentence"),
     [
         (("meta.properties", lost), r"is not formatted: it has no meta\.properties"),
-        (("meta.properties", spoiled), r"meta\.properties is damaged: .*: put the file back"),
-        (("meta.properties", emptied), r"is damaged: there is no 'cluster\.id': put the file back"),
+        (("meta.properties", spoiled), r"meta\.properties is damaged: .*: restore the file"),
+        (("meta.properties", emptied), r"is damaged: there is no 'cluster\.id': restore the file"),
         (
             ("meta.properties", of_another),
-            r"is node 4\d's, and node\.id is \d: take another folder",
+            r"belongs to node 4\d, but node\.id is \d: use another folder",
         ),
-        ((f"{METADATA}/quorum-state", spoiled), r"quorum-state is damaged: .*: put the file back"),
-        ((f"{METADATA}/quorum-state", emptied), r"quorum-state is damaged: .*: put the file back"),
-        ((SNAPSHOT, emptied), r"snapshot .*\.checkpoint is not whole: put the file back; or"),
+        ((f"{METADATA}/quorum-state", spoiled), r"quorum-state is damaged: .*: restore the file"),
+        ((f"{METADATA}/quorum-state", emptied), r"quorum-state is damaged: .*: restore the file"),
+        ((SNAPSHOT, emptied), r"snapshot .*\.checkpoint is incomplete: restore the file; or"),
         (
             (f"{METADATA}/{SEGMENT}", begun_late),
-            r"begins at offset 1, and there is no snapshot that",
+            r"begins at offset 1, but no snapshot has",
         ),
-        ((f"{METADATA}/{SEGMENT}", torn), r"the disk has lost it: put the file back, or remove"),
+        ((f"{METADATA}/{SEGMENT}", torn), r"the disk has lost data: restore the file, or remove"),
         (
             ("replication-offset-checkpoint", spoiled),
-            r"'what\?' is no number: put the file back; or",
+            r"'what\?' is not a number: restore the file; or",
         ),
         (
             ("t-0/partition.metadata", spoiled),
-            r"t-0/partition\.metadata: .*: put the file back, or",
+            r"t-0/partition\.metadata: .*: restore the file, or",
         ),
-        ((f"t-0/{SEGMENT}", torn), r"t-0/.*; all of it had been flushed, so the disk has lost it"),
+        (
+            (f"t-0/{SEGMENT}", torn),
+            r"t-0/.*; all of it had been flushed, so the disk has lost data",
+        ),
         (
             ("backup", a_folder),
             r"Found directory backup, which is not in the form of topic-partition",
@@ -241,7 +250,7 @@ def test_a_node_that_refuses_says_so_and_ends_with_1(damaged: Damaged, tmp_path:
         check=False,
     )
     assert ended.returncode == 1
-    assert "quorum-state is damaged: this is no quorum state" in ended.stderr
+    assert "quorum-state is damaged: this is not a quorum state" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert ended.stderr.strip() in (home / "logs" / "server.log").read_text()
 
@@ -252,7 +261,7 @@ def test_a_key_that_is_none_is_refused(tmp_path: Path, broken: Break) -> None:
     format_log_dirs({node: tmp_path / f"n{node}" for node in (1, 2)})
     assert cluster_key(tmp_path / "n1") == cluster_key(tmp_path / "n2")
     broken(tmp_path / "n1" / "cluster.key")
-    with pytest.raises(BootError, match=r"cluster\.key .*: copy it from another node"):
+    with pytest.raises(BootError, match=r"cluster\.key .*: copy this file from another node"):
         cluster_key(tmp_path / "n1")
 
 

@@ -197,7 +197,7 @@ def test_after_a_clean_shutdown_nothing_may_be_missing(disk: Disk) -> None:
     filled(disk)
     disk.truncate(paths_of(disk)[-1], BATCH_BYTES + 5)
     disk.replace(CLEAN_SHUTDOWN, clean_shutdown(77))
-    with pytest.raises(DamagedLogError, match=f"put the file back, or remove the folder {FOLDER}"):
+    with pytest.raises(DamagedLogError, match=f"restore the file, or remove the folder {FOLDER}"):
         recovered(disk)
 
 
@@ -215,7 +215,9 @@ def test_a_missing_segment_is_refused(disk: Disk) -> None:
     """The one behind it was begun when all of it had been flushed: what it held was safe."""
     filled(disk)
     disk.remove(segment_path(FOLDER, 3))
-    with pytest.raises(DamagedLogError, match=r"6\.log: it begins at offset 6, the one before it"):
+    with pytest.raises(
+        DamagedLogError, match=r"6\.log: the segment begins at offset 6, but the previous segment"
+    ):
         recovered(disk)
     assert paths_of(disk) == [segment_path(FOLDER, base) for base in (0, 6)]
 
@@ -264,7 +266,9 @@ def test_a_segment_that_lies_over_another_is_refused(disk: Disk) -> None:
     data = disk.read(segment_path(FOLDER, 3))
     disk.remove(segment_path(FOLDER, 6))
     disk.append(segment_path(FOLDER, 5), data)
-    with pytest.raises(DamagedLogError, match="it begins at offset 5, the one before it ends at 6"):
+    with pytest.raises(
+        DamagedLogError, match="the segment begins at offset 5, but the previous segment ends at 6"
+    ):
         recovered(disk)
 
 
@@ -272,7 +276,7 @@ def test_a_segment_that_lies_over_another_is_refused(disk: Disk) -> None:
 def test_a_log_of_nobody_knows_which_topic_is_refused(disk: Disk, damaged: bytes) -> None:
     filled(disk)
     disk.replace(f"{FOLDER}/{PARTITION_METADATA}", damaged)
-    with pytest.raises(DamagedLogError, match=f"{PARTITION_METADATA}: .*put the file back, or"):
+    with pytest.raises(DamagedLogError, match=f"{PARTITION_METADATA}: .*restore the file, or"):
         recovered(disk)
 
 
@@ -316,7 +320,9 @@ def test_damaged_high_watermarks_are_refused(disk: Disk) -> None:
     disk.replace(HIGH_WATERMARKS, offsets_file({("peter-test01", 0): 5}))
     assert recovered(disk).high_watermarks == {FOLDER: 5}
     disk.replace(HIGH_WATERMARKS, b"0\n2\npeter-test01 0 5\n")
-    with pytest.raises(DamagedLogError, match=f"{HIGH_WATERMARKS}: 2 lines are announced, 1 there"):
+    with pytest.raises(
+        DamagedLogError, match=f"{HIGH_WATERMARKS}: the file announces 2 lines but has 1"
+    ):
         recovered(disk)
 
 

@@ -61,4 +61,4 @@ def test_a_port_that_is_taken_while_the_machine_begins_ends_the_node(
         other.bind(("127.0.0.1", nodes.ports[1]))
         code = run_looking(nodes, monkeypatch, other.listen)
     assert code == 1
-    assert "taken by now" in capfd.readouterr().err
+    assert "already listens" in capfd.readouterr().err

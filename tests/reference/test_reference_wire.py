@@ -223,7 +223,7 @@ def test_what_a_count_announces_takes_no_room_before_it_is_there(
     """kio would take eight bytes for each of two milliards of elements, and abort the process."""
     count = struct.pack(">i", announced) if element else b"\xff\xff\xff\xff\x0f"
     head = struct.pack(">hhih", key, version, 5, -1)
-    with pytest.raises(RequestError, match=r"elements|it breaks off"):
+    with pytest.raises(RequestError, match=r"elements|ends too early|refers to byte"):
         question(head + before + count + element * sent)
 
 
@@ -252,7 +252,7 @@ def test_null_where_it_has_a_meaning_is_read() -> None:
 def test_a_string_is_as_long_as_older_versions_have_room_for(key: int, version: int) -> None:
     """Kafka's generated classes refuse longer ones, and close the connection."""
     question(_naming(key, version, "x" * I16))
-    with pytest.raises(RequestError, match="a string of 32768 bytes"):
+    with pytest.raises(RequestError, match=r"too long \(32768 bytes\)"):
         question(_naming(key, version, "x" * (I16 + 1)))
 
 
@@ -423,7 +423,7 @@ def test_an_answer_that_an_old_version_has_no_room_for_ends_its_connection_only(
         return inside
 
     (complaint,) = asyncio.run(hung_up_on()).complaints
-    assert "an answer to request 19 in version 2" in complaint
+    assert "the answer to request 19 in version 2" in complaint
 
 
 def test_who_reads_no_answers_gets_few_of_them_and_later_all_in_their_order() -> None:
@@ -498,6 +498,6 @@ def test_who_announces_much_and_sends_it_slowly_does_not_fill_the_memory(
         doors[4].data_received(whole[-1:])
         assert len(inside.events) == 1
         (complaint,) = inside.complaints
-        assert "not whole" in complaint
+        assert "incomplete requests" in complaint
 
     asyncio.run(told())

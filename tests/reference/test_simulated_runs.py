@@ -206,18 +206,18 @@ def test_a_broker_that_is_down_waits_for_no_disk_and_goes_by_no_clock(
     ("settings", "sentence"),
     [
         ({"system": "kafka:4.3.1"}, "add --system reference"),
-        ({"nemesis": "no-such"}, "is none of partition"),
-        ({"compression": "gzip"}, "take compression none"),
+        ({"nemesis": "no-such"}, "does not exist; use one of partition"),
+        ({"compression": "gzip"}, "use compression none"),
         (
             {"client": {"socket.keepalive.enable": "true"}},
-            "simulated clients know those of groups alone",
+            "simulated clients support only the group settings",
         ),
-        ({"clients": "lab"}, "leave --clients out"),
-        ({"image": "apache/kafka:4.3.1"}, "add --hosts docker, or leave the image out"),
-        ({"workload": "txn"}, "has no transactions; take log or groups"),
+        ({"clients": "lab"}, "remove --clients"),
+        ({"image": "apache/kafka:4.3.1"}, "add --hosts docker, or remove the image"),
+        ({"workload": "txn"}, "does not support transactions; use log or groups"),
         ({"broker": {"log.segment.bytes": "abc"}}, "log.segment.bytes cannot be 'abc'"),
         ({"bug": "no-such-bug"}, "none of truncate-to-high-watermark"),
-        ({"nodes": 1, "replication": 1, "min_insync": 1}, "no fault of it can come to be"),
+        ({"nodes": 1, "replication": 1, "min_insync": 1}, "none of its faults is possible"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused(settings: dict[str, object], sentence: str) -> None:
@@ -234,7 +234,7 @@ def test_the_command_shows_what_would_be_played() -> None:
 
 def test_no_simulated_cluster_is_kept() -> None:
     options = ["--system", "reference", "--hosts", "simulated", "--keep"]
-    with pytest.raises(UserError, match="leave --keep out"):
+    with pytest.raises(UserError, match="remove --keep"):
         CliRunner().invoke(run, options, standalone_mode=False, catch_exceptions=False)
 
 
@@ -332,7 +332,7 @@ def test_a_wait_for_what_nobody_will_do_is_noticed_at_once(*, for_a_signal: bool
         finish.wait(1)
         (finish if for_a_signal else new_event()).wait()
 
-    with pytest.raises(TaskError, match="life waits, and nothing is to come"):
+    with pytest.raises(TaskError, match="life waits, but no further event is scheduled"):
         world.play(life)
 
 

@@ -157,7 +157,7 @@ def test_a_story_that_breaks_off_is_healed_and_read(
         ),
     )
     plan = retold_plan(monkeypatch, step)
-    with pytest.raises(ScenarioError, match="3 s for the log of n1 ends at 9; seen instead: 1"):
+    with pytest.raises(ScenarioError, match="3 s for the log of n1 ends at 9; observed instead: 1"):
         told(plan, tmp_path / "run")
     paths = RunPaths(tmp_path / "run")
     milestones = {each.name: each for each in load_milestones(paths.milestones)}
@@ -250,7 +250,7 @@ def test_orders_and_what_goes_on_beside_a_story_are_told_in_virtual_time(
         "began to send a message with acks=all",
         "sent with acks=all: message1; acknowledged at offset 0",
         "changed the assignment to n2, n1, n3",
-        "had the preferred leader elected",
+        "requested the election of the preferred leader",
         "created other",
         "asked n1 for the topics another, and got them",
         "told n3 to stop",
@@ -259,7 +259,7 @@ def test_orders_and_what_goes_on_beside_a_story_are_told_in_virtual_time(
         "killed n3",
         "killed n2",
         "started n1, and it is registered",
-        "had any live replica elected",
+        "requested the election of any live replica",
         "read: message1",
     )
 

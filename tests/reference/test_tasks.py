@@ -287,7 +287,7 @@ def test_the_least_wait_lets_time_pass() -> None:
 
 
 def test_what_nobody_will_ever_end_is_an_error() -> None:
-    with pytest.raises(TaskError, match="main waits, and nothing is to come"):
+    with pytest.raises(TaskError, match="main waits, but no further event is scheduled"):
         Tasks(Agenda()).run(lambda: new_event().wait())
     with pytest.raises(TaskError, match="only a task can wait in virtual time"):
         Tasks(Agenda()).event().wait(1)

@@ -125,13 +125,13 @@ def night_of(night: str, entry: str, *, why: Why = Why.PLANNED, repeats: str = "
 
 
 LATE = (
-    "no send to log-0-1 succeeded from 71.204 s to 104.020 s, though 31 were tried by 4 processes,"
-    " in 30 seconds of it, mostly with _MSG_TIMED_OUT; the budget is 30 s from the last heal on,"
-    " which was at 71.204 s"
+    "no send to log-0-1 succeeded from 71.204 s to 104.020 s, although 4 processes tried 31 sends"
+    " in 30 seconds of this time, mostly with _MSG_TIMED_OUT; the budget is 30 s from the last"
+    " heal, at 71.204 s"
 )
 LEADERLESS = (
     "nobody led log-0-1 from 52.500 s to 66.000 s, 13.5 s: brokers n2 and n3 named no leader; the"
-    " budget is 10 s from the last heal on, which was at 52.500 s"
+    " budget is 10 s from the last heal, at 52.500 s"
 )
 LEADERLESS_EVIDENCE: Evidence = {
     "from_ns": 52_500_000_000, "to_ns": 66_000_000_000, "believed": ["n2: nobody", "n3: nobody"],

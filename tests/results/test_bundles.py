@@ -143,7 +143,7 @@ def test_a_run_that_is_not_over_or_not_judged_is_not_bundled(
     run = make_run(judged=False)
     with pytest.raises(StoreError, match=r"was never judged.*--with-nodes"):
         write_bundle(run, tmp_path / "some.tar.gz")
-    with lock_run(run), pytest.raises(StoreError, match="still under way"):
+    with lock_run(run), pytest.raises(StoreError, match="still running"):
         write_bundle(run, tmp_path / "some.tar.gz", with_nodes=True)
     assert not (tmp_path / "some.tar.gz").exists()
 
@@ -158,23 +158,26 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "no archive": (b"PK\x03\x04", "no bundle"),
     "another archive": (packed([PLAN]), "not bundle.json"),
     "empty": (packed([]), "not bundle.json"),
-    "up": (packed([manifest(files=2), PLAN, (f"{RUN}/../../../evil", b"x")]), "no file of a run"),
+    "up": (
+        packed([manifest(files=2), PLAN, (f"{RUN}/../../../evil", b"x")]),
+        "not a file of a run",
+    ),
     "up below a node": (
         packed([manifest(files=2), PLAN, (f"{RUN}/nodes/n1/../../../evil", b"x")]),
-        "no file of a run",
+        "not a file of a run",
     ),
-    "absolute": (packed([manifest(files=2), PLAN, ("/tmp/evil", b"x")]), "no file of a run"),  # noqa: S108 - must not be written
+    "absolute": (packed([manifest(files=2), PLAN, ("/tmp/evil", b"x")]), "not a file of a run"),  # noqa: S108 - must not be written
     "another run": (
         packed([manifest(files=2), PLAN, ("log/20261121T104500Z-8/plan.toml", b"x")]),
-        "no file of a run",
+        "not a file of a run",
     ),
     "a script": (
         packed([manifest(files=2), PLAN, (f"{RUN}/report.html", b"<script>")]),
-        "no file of a run",
+        "not a file of a run",
     ),
     "what heal would do": (
         packed([manifest(files=2), PLAN, (f"{RUN}/ledger.jsonl", b"{}")]),
-        "no file of a run",
+        "not a file of a run",
     ),
     "named latest": (
         packed([manifest(run_id="latest/x"), ("latest/x/plan.toml", PLAN[1])]),
@@ -196,14 +199,14 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "more files than told": (
         packed([manifest(), PLAN, (f"{RUN}/nodes/n1/logs/a", b"")]), "announced",
     ),
-    "less than told": (packed([manifest(size_bytes=14), PLAN]), "less than it announced"),
+    "less than told": (packed([manifest(size_bytes=14), PLAN]), "less data than it announced"),
     "twice": (packed([manifest(files=2, size_bytes=26), PLAN, PLAN]), "twice"),
-    "bomb": (packed([manifest(size_bytes=10**10), PLAN]), "would become"),
+    "bomb": (packed([manifest(size_bytes=10**10), PLAN]), "would unpack to"),
     "bomb behind the end": (
-        packed([manifest(), PLAN])[:-8] + gzip.compress(bytes(1 << 22)), "no bundle|follows",
+        packed([manifest(), PLAN])[:-8] + gzip.compress(bytes(1 << 22)), "not a bundle|its end",
     ),
     "bomb after the end": (
-        packed([manifest(), PLAN]) + gzip.compress(bytes(1 << 22)), "follows its end",
+        packed([manifest(), PLAN]) + gzip.compress(bytes(1 << 22)), "data after its end",
     ),
     "without a plan": (
         packed([manifest(), (f"{RUN}/topics.json", b"0" * 13)]), "no plan.toml",
@@ -281,7 +284,7 @@ def test_what_a_killed_import_left_is_removed_and_never_a_living_ones(
             read_bundle(other, Store(store))
         else:
             told = heal_store(store).done
-            assert [each for each in told if "of an import that was killed" in each]
+            assert [each for each in told if "the folder of a killed import" in each]
         assert unpacked(store) == {alive}
     # Its owner is gone now, too; of a run that was taken in, nothing is ever removed.
     read_bundle(file, Store(store))

@@ -120,7 +120,7 @@ SENTENCES: list[tuple[Any, str]] = [
     ),
     (
         FlapEffect(cut_id="c", took_s=1, links=(("n1", "n2"),), phases=()),
-        "probes stopped arriving and arrived again, by turns, on n1 → n2",
+        "probes alternately stopped arriving and arrived again on n1 → n2",
     ),
     (_silence(), "probes stopped arriving on 1 of 1 cut links (n1 → n2)"),
     (
@@ -179,8 +179,8 @@ SENTENCES: list[tuple[Any, str]] = [
             ),
         ),
         (
-            "process 811 of n2 is gone; ended by itself: n2; gone from disk: 1 replica of 1,234"
-            " bytes"
+            "process 811 of n2 is gone; ended by itself: n2; deleted from disk: 1 replica of"
+            " 1,234 bytes"
         ),
     ),
     (
@@ -217,8 +217,8 @@ SENTENCES: list[tuple[Any, str]] = [
             ended=("n2",),
         ),
         (
-            "5,000 bytes taken; a write to the disk of n2 fails with ENOSPC; brokers that ended of"
-            " it: n2"
+            "5,000 bytes filled; a write to the disk of n2 fails with ENOSPC; brokers that exited"
+            " because of that: n2"
         ),
     ),
     (
@@ -229,7 +229,10 @@ SENTENCES: list[tuple[Any, str]] = [
             processes=(GONE,),
             refused={"n2": 44},
         ),
-        "a write to the disk of n2 fails with EROFS; could not start on it: n2",
+        (
+            "a write to the disk of n2 fails with EROFS; brokers that could not start on this disk:"
+            " n2"
+        ),
     ),
     (
         PreferredElectionEffect(
@@ -249,7 +252,7 @@ SENTENCES: list[tuple[Any, str]] = [
             before=_led(None, 3, "n1"),
             after=_led("n1", 4, "n1"),
         ),
-        "log-0-1: nobody led in epoch 3, n1 leads in epoch 4, which was not in the ISR (n2, n3)",
+        "log-0-1: no broker led in epoch 3, n1 leads in epoch 4, which was not in the ISR (n2, n3)",
     ),
     (
         ReassignmentEffect(
@@ -263,7 +266,10 @@ SENTENCES: list[tuple[Any, str]] = [
         ),
         "n1 led the controllers in epoch 3, n2 leads in epoch 5; process 811 is gone",
     ),
-    (TopicChurnEffect(took_s=1, seen="__churn-0", by="n2"), "n2 knows the new topic __churn-0"),
+    (
+        TopicChurnEffect(took_s=1, seen="__churn-0", by="n2"),
+        ("n2 has the new topic __churn-0 in its metadata"),
+    ),
     (
         ClockEffect(
             took_s=1,
@@ -275,7 +281,7 @@ SENTENCES: list[tuple[Any, str]] = [
     ),
     (
         SlowDiskEffect(took_s=1, flushes_s={"n1": (0.001, 0.046)}),
-        "a flush held n1 up for 0.046 s, for 0.001 s before",
+        "a flush on n1 took 0.046 s, and 0.001 s before the fault",
     ),
     (
         DisputedElectionEffect(
@@ -284,8 +290,8 @@ SENTENCES: list[tuple[Any, str]] = [
             slow=_quality(delay_ms=60, loss=0.2),
         ),
         (
-            "killed and started again: n3 after its vote for n1 in epoch 2;"
-            " datagrams on 1 link: fastest round trip 0.2 → 200.0 ms; lost 0.0 → 20.0 %"
+            "killed and restarted: n3 after its vote for n1 in epoch 2; datagrams on 1 link:"
+            " fastest round trip 0.2 → 200.0 ms; lost 0.0 → 20.0 %"
         ),
     ),
 ]
@@ -309,7 +315,7 @@ HEALS: list[tuple[Any, str]] = [
                 LinkClear(sender="n2", receiver="n1", after=None),
             ),
         ),
-        "datagrams pass as before on 1 of 2 links",
+        "datagrams arrive as before on 1 of 2 links",
     ),
     (
         ClearEffect(
@@ -320,14 +326,14 @@ HEALS: list[tuple[Any, str]] = [
             dropped=7,
         ),
         (
-            "datagrams pass as before on 1 of 1 link; of 50 sent right before the heal 40 arrived;"
-            " 7 packets found no room while links stalled; what made them bad at n1 had to be"
-            " killed"
+            "datagrams arrive as before on 1 of 1 link; 40 of 50 datagrams sent just before the"
+            " heal arrived; 7 packets did not fit into the queue while links stalled; the traffic"
+            " shaper at n1 had to be killed"
         ),
     ),
     (
         ClearEffect(shape_id="s", took_s=1, links=(), ended_before=("n1", "n3")),
-        "datagrams pass as before on 0 of 0 links; what made them bad at n1, n3 had died before",
+        "datagrams arrive as before on 0 of 0 links; the traffic shaper at n1, n3 had died before",
     ),
     (
         RefetchedEffect(
@@ -340,13 +346,13 @@ HEALS: list[tuple[Any, str]] = [
             took_s=7, processes=(RUNS,), flipped_back=("log-0-0",), gone=("log-0-1",), sound=1200
         ),
         (
-            "put right in log-0-0; cut off by the broker itself in log-0-1; 1,200 batches read,"
-            " each sum right; n2 registered again after 7.0 s"
+            "flipped back in log-0-0; truncated by the broker itself in log-0-1; 1,200 batches"
+            " read, all checksums match; n2 registered again after 7.0 s"
         ),
     ),
     (
         DiskRightEffect(took_s=7, errors={"n2": ""}, processes=(RUNS,)),
-        "the disk takes writes again; n2 registered again after 7.0 s",
+        "the disk accepts writes again; n2 registered again after 7.0 s",
     ),
     (
         AssignedAgainEffect(took_s=1, place=PLACE, after=_led("n1", 4, "n1", "n2")),
@@ -354,7 +360,7 @@ HEALS: list[tuple[Any, str]] = [
     ),
     (
         TopicsGoneEffect(took_s=1, created=7, deleted=5, refused=0, asked=("n1", "n2")),
-        "of 7 topics created none is known any more to n1, n2",
+        "7 topics had been created; the metadata of n1, n2 has none of them any more",
     ),
     (
         ClockTrueEffect(took_s=1, ahead_s={"n2": 0.04}, unasked=()),

@@ -61,5 +61,5 @@ def test_it_does_not_name_the_machine_or_its_owner(tmp_path: Path) -> None:
 def test_a_missing_one_is_empty_and_a_damaged_one_is_told(tmp_path: Path) -> None:
     assert read_environment(tmp_path / "environment.json") == {}
     (tmp_path / "environment.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(StoreError, match="is no JSON object"):
+    with pytest.raises(StoreError, match="is not a JSON object"):
         read_environment(tmp_path / "environment.json")

@@ -123,7 +123,7 @@ def test_what_a_fault_saw_instead_of_its_state_stands_on_the_page_and_in_the_ter
     never = {"when": when, "came": False, "waited_s": 30, "saw": states[:1]}
     refused = {
         "confirmed_ns": None,
-        "effect": json.dumps({"without_effect": f"{when} did not come"}),
+        "effect": json.dumps({"without_effect": f"the state '{when}' was not reached"}),
     }
     rows = [
         _fault(1, "kill", "kill", spec={"target": "n1", "waited": waited}),
@@ -139,11 +139,11 @@ def test_what_a_fault_saw_instead_of_its_state_stands_on_the_page_and_in_the_ter
     lines = console.file.getvalue().splitlines()
     assert [line for line in lines if "log-0-0 = n2" in line] == [
         f"kill of n1: {late}",
-        f"pause of n2: not confirmed: {when} did not come; {instead}",
-        f"stop of n3: {when} held at once",
+        f"pause of n2: not confirmed: the state '{when}' was not reached; {instead}",
+        f"stop of n3: {when} was reached at once",
     ]
     page = render_report(run)
-    for each in (late, instead, f"{when} held at once"):
+    for each in (late, instead, f"{when} was reached at once"):
         assert f'<div class="soft">{each}</div>' in page
 
 
@@ -165,6 +165,6 @@ def test_a_fault_that_was_begun_and_not_confirmed_may_have_taken_records(
     ]
     begun, *others = fault_lines(RunTables(_run(make_run, rows)))
     assert begun.effect == (
-        "not confirmed: timed out; it was begun, and may have taken records all the same"
+        "not confirmed: timed out; the fault had begun, so it may have destroyed records"
     )
     assert not [each for each in others if "taken" in each.effect]

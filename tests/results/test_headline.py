@@ -32,7 +32,7 @@ def verdict(valid: Validity, *because: str, **anomalies: AnomalySummary) -> Verd
 def test_from_when_on_nobody_watched_is_said_and_which_violation_stopped_a_run() -> None:
     blind = dataclasses.replace(verdict(Validity.VALID), stats={"watched_until_s": 31.5})
     assert headline(blind).sentence.endswith(
-        " From 31.5 s on the run was not watched (watcher.log has the reason)."
+        " From 31.5 s on, the run was not judged while it ran (watcher.log has the reason)."
     )
     assert "watched" not in headline(verdict(Validity.VALID)).sentence
 
@@ -81,12 +81,12 @@ def test_lost_is_said_only_of_what_no_log_holds() -> None:
     )
     given = verdict(Validity.INVALID, lost_write=read, G1a=summary())
     assert headline(given).anomaly == "G1a"
-    assert "2 acknowledged writes were left out by final reads" in headline(given).more[0]
+    assert "2 acknowledged writes were skipped by final reads" in headline(given).more[0]
     assert (
         headline(verdict(Validity.INVALID, lost_write=lost, G1a=summary())).anomaly == "lost-write"
     )
     alone = headline(verdict(Validity.INVALID, lost_write=read))
-    assert alone.sentence == "Invalid: 2 acknowledged writes were left out by final reads."
+    assert alone.sentence == "Invalid: 2 acknowledged writes were skipped by final reads."
 
 
 def test_an_example_decides_where_the_counts_do_not_tell() -> None:

@@ -250,9 +250,9 @@ def test_show_takes_a_storys_message() -> None:
         ("p999#1", "process 999 has no ops"),
         ("log-0-0:v99999", "no client sent or read this value"),
         ("v99999", "no client sent or read this value"),
-        ("77777777", "a value like log-0-0:v2"),
-        ("message2", "a value like log-0-0:v2"),
-        ("9" * 5000, "a value like log-0-0:v2"),
+        ("77777777", "a value has a name like log-0-0:v2"),
+        ("message2", "a value has a name like log-0-0:v2"),
+        ("9" * 5000, "a value has a name like log-0-0:v2"),
     ],
 )
 def test_show_says_why_it_knows_no_such_name(what: str, why: str) -> None:
@@ -277,9 +277,10 @@ def test_a_terminal_says_how_to_ask_for_the_witness_itself() -> None:
     show_run(LOSS, console)
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
-    (asked,) = [line for line in lines if line.startswith("(logquake show")]
+    (asked,) = [line for line in lines if line.startswith("(for details: logquake show")]
     assert asked.strip() == (
-        "(logquake show sample:loss-acks-1 p15#268 shows its op, and log-0-0:v131198 its value)"
+        "(for details: logquake show sample:loss-acks-1 p15#268 shows its op, and log-0-0:v131198"
+        " its value)"
     )
 
 

@@ -41,7 +41,7 @@ def test_the_phases_of_a_whole_run_follow_each_other_without_a_gap() -> None:
     assert [(each.name, each.seconds) for each in found] == [
         ("from the command to the run's start", 2),
         ("brokers started", 4),
-        ("topics made, clients started", 1),
+        ("topics created, clients started", 1),
         ("warm-up", 5),
         ("main phase", 60),
         ("healed and recovered", 1),

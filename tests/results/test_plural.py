@@ -101,7 +101,7 @@ def test_a_run_with_one_of_each_thing_is_told_in_the_singular(make_run: MakeRun)
     assert "this run could not show 1 thing" in text
     assert not wrong_plurals(text.replace("\n", ". ")), text
     page = render_report(paths)
-    assert "gone from disk: 1 replica of 1 byte" in page
+    assert "deleted from disk: 1 replica of 1 byte" in page
     assert "probes arrive on 1 of 1 link; dropped: 1 packet" in page
     assert "follower in 1 partition" in page
     assert not wrong_plurals(page)

@@ -70,7 +70,7 @@ def test_an_access_control_list_may_name_others(file: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o664
     assert not trust.is_own_file(file)
     assert not trust.is_closed(file)
-    with pytest.raises(PermissionError, match="can be a stranger's"):
+    with pytest.raises(PermissionError, match="another user may have written it"):
         trust.read_own_text(file)
     file.chmod(0o644)  # As the remedy says: what the list grants is bounded by it.
     assert trust.is_own_file(file)

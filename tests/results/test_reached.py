@@ -191,7 +191,7 @@ def test_the_index_is_opened_once_and_the_store_is_listed_once(
     monkeypatch.setattr(Store, "runs", looked)
     said = tell(reaching(tmp_path, EARLY, (KILLED,), because=("the run failed: no room",)))
     assert "New in this store" in said
-    assert "It was not seen in any other run of this store" in said
+    assert "no other run of this store had this failure" in said
     assert len(opened) == len(listed) == 1
 
 
@@ -203,8 +203,9 @@ def test_at_most_ten_new_names_are_listed(tmp_path: Path) -> None:
 
 def test_nothing_new_is_said_so(tmp_path: Path) -> None:
     reaching(tmp_path, EARLY, (KILLED,))
-    assert "Nothing of that is new: earlier runs of this store reached it all." in shown(
-        reaching(tmp_path, LATE, (KILLED,))
+    assert (
+        "None of these transitions is new: earlier runs of this store reached all of them."
+        in shown(reaching(tmp_path, LATE, (KILLED,)))
     )
 
 

@@ -53,7 +53,7 @@ def test_a_first_failure_was_never_seen(tmp_path: Path) -> None:
     store = a_store(tmp_path)
     found = asked(a_run(store, "20261121T104500Z-7"))
     assert found.sightings() == [
-        "It was not seen in any other run of this store when this was written."
+        "When this page was written, no other run of this store had this failure."
     ]
     assert found.rates() == []
     assert not found.before
@@ -95,20 +95,23 @@ def test_nights_first_and_last_are_told_and_how_often_it_came_back(tmp_path: Pat
                   repeats=repeats),
         )  # fmt: skip
     found = asked(runs[0])
-    told = f"It was seen in 4 runs: first in {runs[0].run_id} (night 20261121T010000Z)"
+    told = f"This failure was seen in 4 runs: first in {runs[0].run_id} (night 20261121T010000Z)"
     assert found.sightings() == [
         f"{told}, last in log/20261125T010000Z-8.",
         "First night: 20261121T010000Z; last night: 20261123T010000Z.",
     ]
     sentences = found.rates()
-    among = "repeats among them"
+    among = "reruns included"
     three, settings = (
         "3 of 4 (30 % to 95 %)",
         "kafka:4.3.1, auto, log, faults kill+partition+pause, acks=1, judge=strict, partitions=2",
     )
     assert sentences == [
-        "Repeats that had it: same seed: 2 of 2 (34 % to 100 %); new seeds: not repeated.",
-        f"Other runs with the same settings ({settings}), {among}: {three} had it. {RANGE}",
+        "Reruns with this failure: same seed: 2 of 2 (34 % to 100 %); new seeds: not repeated.",
+        (
+            f"Other runs with the same settings ({settings}), {among}: {three} had this failure."
+            f" {RANGE}"
+        ),
     ]
     page = render_report(runs[0])
     assert "last night: 20261123T010000Z" in page
@@ -147,7 +150,7 @@ def test_a_run_that_was_copied_out_of_its_store_leaves_no_index_behind(make_run:
 
 def test_a_sample_lies_in_no_store_that_an_index_would_help() -> None:
     (told,) = asked(RunPaths(find_sample("loss-acks-1"))).sightings()
-    assert told.startswith("It is a sample")
+    assert told.startswith("This is a sample")
 
 
 def test_a_valid_run_has_nothing_to_be_seen_before(tmp_path: Path) -> None:

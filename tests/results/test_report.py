@@ -106,7 +106,7 @@ def test_the_sections_stand_in_order_with_their_numbers(make_run: MakeRun) -> No
 
 def test_what_follows_from_the_cause_is_told_with_its_reason(make_run: MakeRun) -> None:
     page = write_report(make_run()).read_text(encoding="utf-8")
-    follows = "It goes with lost-write: an offset that was cut off is given to another value."
+    follows = "It goes with lost-write: a truncated offset is assigned to another value."
     assert page.count("It goes with") == 2  # Where it is counted, and where it is shown.
     assert page.index('<h3 id="anomaly-2">inconsistent-offsets') < page.rindex(follows)
 
@@ -141,7 +141,7 @@ def test_an_offset_that_clients_were_told_twice_shows_both_values(make_run: Make
     write_rows(paths.table("sends"), TABLES["sends"], rows, paths.run_id)
     words = Page(render_report(paths)).text("witness")
     assert "v1121 gone also v1192" in words
-    assert "also: clients were told of more than one value at this offset." in words
+    assert "also: clients got more than one value at this offset." in words
 
 
 def test_the_legend_explains_only_the_signs_that_are_there(make_run: MakeRun) -> None:
@@ -221,7 +221,7 @@ def test_a_run_of_which_nothing_is_left_has_a_page(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path / "log" / "20261121T104500Z-7")
     paths.root.mkdir(parents=True)
     page = Page(write_report(paths).read_text(encoding="utf-8"))
-    assert "the run was not judged yet: `logquake check` does it" in page.text("verdict")
+    assert "the run was not judged yet; run `logquake check`" in page.text("verdict")
     assert "Nothing with a time was recorded." in page.text("timeline")
     assert "No fault was recorded." in page.text("faults")
 

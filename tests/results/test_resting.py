@@ -12,13 +12,13 @@ from tests.results.told import told
 
 S = 1_000_000_000
 STORED = Basis(
-    promise="what was acknowledged stays",
+    promise="acknowledged messages stay",
     compared=(
         Compared(check="G1a", rows=0, what="failed sends"),
         Compared(check="unseen", rows=7, what="sends", from_ns=S, to_ns=12 * S // 10 * 2),
         Compared(check="lost-write", rows=1_200, what="sends", from_ns=9 * S, to_ns=9 * S),
     ),
-    unshown=("no send failed, so an aborted read could not show",),
+    unshown=("no send failed, so an aborted read could not be detected",),
 )
 BARE = Basis(promise="nothing twice", compared=(Compared(check="duplicate", rows=0, what="it"),))
 GIVEN_UP = Basis(promise="acks=0: all may be lost", given_up=True)
@@ -55,8 +55,8 @@ def test_times_are_told_as_far_as_they_are_known(times: tuple[int, int], when: s
 
 def test_what_was_not_looked_at_or_is_not_promised_is_said() -> None:
     bare, given_up = resting(verdict(BARE, GIVEN_UP))
-    assert bare.summary == "Nothing was compared that could have shown it broken."
-    assert given_up.summary == "Nothing is promised here, so nothing was compared."
+    assert bare.summary == "No comparison of this run could have shown a violation."
+    assert given_up.summary == "There is no promise for this plan, so nothing was compared."
     assert (bare.lines, given_up.lines) == ((), ())
 
 
@@ -66,7 +66,7 @@ def test_only_where_each_promise_was_looked_at_each_was_kept() -> None:
     assert headline(verdict(STORED, GIVEN_UP)).sentence == kept
     half = headline(verdict(STORED, BARE, GIVEN_UP))
     assert half.sentence == (
-        "Valid, as far as this run goes: it could not show 1 of 2 promises broken."
+        "Valid, as far as this run goes: it could not have shown a violation of 1 of 2 promises."
     )
     assert half.more == ("Not tested: nothing twice.",)
     assert half.tone == "valid"

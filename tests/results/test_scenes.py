@@ -84,9 +84,9 @@ def test_two_records_at_one_offset_are_marked_on_both_replicas(tmp_path: Path) -
 def test_what_changed_is_said_once_for_all_whom_it_concerns(tmp_path: Path) -> None:
     told_scenes = scenes(tmp_path, Rule.HIGH_WATERMARK)
     assert in_words(None, told_scenes[0]) == ["message1 and message2: new on A and B"]
-    assert in_words(told_scenes[0], told_scenes[1]) == ["B is down", "the ISR is A now"]
+    assert in_words(told_scenes[0], told_scenes[1]) == ["B is down", "the ISR is now A"]
     assert in_words(told_scenes[1], told_scenes[2]) == [
-        "A is paused: it runs, and does nothing",
+        "A is paused: its process exists, but does nothing",
         "B is up again",
         "B truncated message2",
     ]

@@ -65,11 +65,14 @@ def test_what_a_swarm_drew_is_told_in_one_line_with_its_values() -> None:
         "contents": {"batch_bytes": 8000},
     }
     told = dict(setting_rows({**PLAN, **drawn}, {}, night=None))
-    assert told["drawn by the swarm"] == "rate = 50.0; num.io.threads = 8; batch_bytes = 8000"
+    assert (
+        told["chosen at random by the swarm"]
+        == "rate = 50.0; num.io.threads = 8; batch_bytes = 8000"
+    )
     for strange in (7, [7, None], "rate", [], ["broker"], ["broker."]):
         found = dict(setting_rows({**PLAN, "broker": 3, "swarmed": strange}, {}, night=None))
-        assert found.get("drawn by the swarm") in {None, "broker = 3"}
-    assert "drawn by the swarm" not in dict(setting_rows(PLAN, {}, night=None))
+        assert found.get("chosen at random by the swarm") in {None, "broker = 3"}
+    assert "chosen at random by the swarm" not in dict(setting_rows(PLAN, {}, night=None))
 
 
 def test_the_level_of_faults_is_told_beside_their_families() -> None:

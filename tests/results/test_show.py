@@ -46,7 +46,9 @@ def test_a_run_says_what_was_lost_where_and_what_the_logs_hold(make_run: MakeRun
     assert "lost-write 3 3 0 3" in words
     assert "clients were told v1120 v1121 v1122" in words
     assert "n1, acknowledged it ≠v1191 e5 ≠v1192 e5 ≠v1193 e5" in words
-    assert "(v1121: value log-0-1:v1121; e: leader epoch; ≠: not what clients were told)" in words
+    assert (
+        "(v1121: value log-0-1:v1121; e: leader epoch; ≠: differs from the values that clients got)"
+    ) in words
     assert "isolate leader(log-0,1) n1 20.0 26.0 yes" in words
     assert "offered 23,500 operations, held 98.1%, missed 440" in words
     text = " ".join(words)
@@ -143,7 +145,7 @@ def test_a_reason_that_is_the_witness_is_said_once(make_run: MakeRun) -> None:
 def test_an_empty_store_says_how_to_fill_it(tmp_path: Path) -> None:
     console = narrow()
     list_runs(Store(tmp_path / "runs"), console)
-    assert "make one with: logquake run" in " ".join(printed(console).split())
+    assert "start one with: logquake run" in " ".join(printed(console).split())
 
 
 def test_hostile_records_reach_the_terminal_as_text(make_run: MakeRun) -> None:

@@ -69,7 +69,7 @@ def test_a_page_has_a_row_a_seed_and_a_column_a_system(tmp_path: Path) -> None:
     head = ["kafka:4.3.1+<x>", "kafka:4.3.1"]
     assert said[:3] == ["", *head]
     rates = ["1 of 1 (21 % to 100 %)", "0 of 1 (0 % to 79 %)"]
-    assert said[3:9] == ["came out the same way", *rates, "lost-write", *rates]
+    assert said[3:9] == ["had the same result", *rates, "lost-write", *rates]
     assert said[9:12] == ["seed", *head]
     first, bad, good, second, interrupted, none = said[12:]
     assert (first, second, none) == ("11 (1 of 2)", "12 (2 of 2)", "not played")

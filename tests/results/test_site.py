@@ -176,7 +176,7 @@ def test_a_night_is_a_matrix_with_letters_and_rates(client: FlaskClient) -> None
     assert "workload faults 2.8.2 3.9.1, zookeeper 4.2.0 4.3.1" in words
     assert "log kill, partition not tried U 1 of 1 I 1 of 1 2 repeats not tried" in words
     assert "groups pause not tried V 1 of 1 V 1 of 1 I 1 of 2" in words
-    assert "leader-epoch-1 as the story goes T 1 of 1" in words
+    assert "leader-epoch-1 the steps of the story T 1 of 1" in words
     assert '<td class="cell invalid">' in page
     assert "3 invalid 1 unknown 9 valid 1 as told and 2 repeats" in words
 
@@ -722,7 +722,9 @@ def test_a_story_that_ended_otherwise_is_a_failure_though_every_promise_was_kept
     dump_story(told, night_run(tmp_path, 1).story)
     words = words_of(text_of(site(tmp_path), "/"))
     assert "1 new reason for a verdict that is unknown" in words
-    assert "Another end than the one that is told, under kill and partition." in words
+    assert (
+        "Another result than the one that the story describes, under kill and partition." in words
+    )
     assert "is not lost." in words
     assert "U 1 of 1" in words_of(text_of(site(tmp_path), NIGHT))
 

@@ -311,7 +311,7 @@ def test_an_empty_store_is_served_with_a_sentence_that_says_so(tmp_path: Path) -
     store.mkdir()
     with served(store, log):
         pass
-    assert f"{store} has no runs yet; make one with: logquake run\n" in log.read_text()
+    assert f"{store} has no runs yet; start one with: logquake run\n" in log.read_text()
     plant(store, "20261122T010000Z")
     with served(store, log):
         pass

@@ -182,13 +182,13 @@ def test_patterns_find_many_runs(tmp_path: Path) -> None:
 
 def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
     assert Store(tmp_path / "nowhere").runs() == []
-    with pytest.raises(StoreError, match="make one with `logquake run`"):
+    with pytest.raises(StoreError, match="start one with `logquake run`"):
         Store(tmp_path / "nowhere").find("latest")
 
 
 def test_a_store_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("", encoding="utf-8")
-    with pytest.raises(StoreError, match="is a file, not a folder; choose another one"):
+    with pytest.raises(StoreError, match="is a file, not a folder; choose another folder"):
         Store(tmp_path / "runs").check_usable()
     with pytest.raises(StoreError, match="a part of the path is a file"):
         Store(tmp_path / "runs" / "below").check_usable()
@@ -224,7 +224,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
 
 def test_34_a_folder_that_no_setting_of_a_broker_can_name_is_refused(tmp_path: Path) -> None:
     store = Store(Path(os.fsdecode(os.fsencode(tmp_path) + b"/st\xffore")))
-    with pytest.raises(StoreError, match=r"/st\\xffore' is no text in UTF-8.*--store"):
+    with pytest.raises(StoreError, match=r"/st\\xffore' is not UTF-8 text.*--store"):
         store.check_usable()
     assert store.runs() == []
     assert not store.root.exists()

@@ -132,7 +132,7 @@ def test_two_rules_stand_side_by_side_and_part_where_one_truncates(
         assert page.read == ("message1 and message3", "message1, message2 and message3")
         became = {row.name: row.cells for row in page.fates}
         assert became["message2"] == (
-            ("acknowledged, and lost: held by A at offset 1, no reader gets it", True),
+            ("acknowledged but lost: held by A at offset 1, but no reader gets the message", True),
             ("acknowledged; held by A and B at offset 1", False),
         )
         assert page.lost_by_all == ()
@@ -152,7 +152,7 @@ def test_two_runs_part_where_another_one_leads_though_the_logs_are_alike(
         return scenes
 
     assert parting(first.scenes, led(None)) == Parting(
-        number=2, sentences=("A leads", "nobody leads")
+        number=2, sentences=("A leads", "no broker leads")
     )
     for alike in (led(1), led(None, failed="no leader came")):
         other = parting(first.scenes, alike)
@@ -302,10 +302,10 @@ def test_a_story_that_broke_off_says_where(tmp_path: Path) -> None:
         broken.model_copy(update={"failed": "waited 40 s for: n3 leads; saw: leader n1"}),
     )
     text = text_of(render_report(paths))
-    assert "Here the story ended: Waited 40 s for: n3 leads; saw: leader n1." in text
+    assert "The story ended at this step: Waited 40 s for: n3 leads; saw: leader n1." in text
     console = Console(record=True, width=100)
     show_run(paths, console)
-    assert "here the story ended: waited 40 s for: n3 leads" in console.export_text()
+    assert "the story ended at this step: waited 40 s for: n3 leads" in console.export_text()
 
 
 def test_text_of_others_is_harmless_on_the_page_and_in_the_drawings(tmp_path: Path) -> None:
@@ -374,7 +374,7 @@ def test_what_readers_get_is_not_lost_though_nobody_looked_at_the_last_step(
     page = story_page(paths, page=paths.report)
     assert page is not None
     assert [row.cells for row in page.fates if row.name == "message3"] == [
-        (("acknowledged; readers get it", False),)
+        (("acknowledged; readers get the message", False),)
     ]
 
 
@@ -390,7 +390,7 @@ def test_a_step_at_which_nobody_could_be_asked_says_so(tmp_path: Path) -> None:
     assert [each.in_isr for each in story.scenes[0].replicas] == [True, True]
     assert [each.in_isr for each in story.scenes[1].replicas] == [None, None]
     text = text_of(render_report(paths))
-    assert "No broker was left that could say who leads, and who is in sync." in text
+    assert "No running broker could report the leader and the ISR." in text
     assert "The ISR is empty" not in text
 
 

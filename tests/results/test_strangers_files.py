@@ -302,7 +302,7 @@ def test_a_page_ends_in_its_column(tmp_path: Path) -> None:
     place = data.rindex(told, at, at + header.header_bytes)
     assert len(told) == len(longer)
     file.write_bytes(data[:place] + longer + data[place + len(told) :])
-    with pytest.raises(UnsafeFileError, match="ends outside of its column"):
+    with pytest.raises(UnsafeFileError, match="ends after its column"):
         open_parquet(file)
 
 

@@ -108,8 +108,8 @@ def test_it_says_who_acknowledged_held_cut_overwrote_and_read(make_run: MakeRun)
         "had a record at 121", f"had value {other} at 121",
     ]  # fmt: skip
     what = (
-        "truncated its log at offset 120 (follower of n2 in epoch 5): its log ended at 123"
-        " at 22.500 s, and at 120 here"
+        "truncated its log at offset 120 (follower of n2 in epoch 5): its log end offset was 123"
+        " at 22.500 s, then 120 at this time"
     )
     assert told_of(told, Kind.CUT) == [("before 27.500 s", "n1", what)]
     assert told_of(told, Kind.READ) == [(
@@ -117,7 +117,11 @@ def test_it_says_who_acknowledged_held_cut_overwrote_and_read(make_run: MakeRun)
         f"read value {other} at offset 121 (op 2500); 3 reads in all, the last at 40.000 s",
     )]  # fmt: skip
     assert told_of(told, Kind.END) == [
-        ("", "n1, n2, n3", f"hold value {other} of leader epoch 5 at offset 121 in the end"),
+        (
+            "",
+            "n1, n2, n3",
+            f"hold value {other} of leader epoch 5 at offset 121 at the end of the run",
+        ),
         ("", "no reader", f"ever got value {LOST_VALUE}"),
     ]
 
@@ -154,7 +158,7 @@ def test_a_log_that_was_filled_again_before_anybody_looked_was_cut_all_the_same(
     add(paths, "replica_states", [look("n1", 22.5, 160), look("n1", 29.0, 140)])
     (cut,) = told_of(story(paths), Kind.CUT)
     assert cut[0] == "before 29.000 s"
-    assert "its log ended at 160 at 22.500 s, and at 140 here" in cut[2]
+    assert "its log end offset was 160 at 22.500 s, then 140 at this time" in cut[2]
 
 
 def test_a_cut_is_paired_with_the_look_that_it_explains(make_run: MakeRun) -> None:
@@ -168,7 +172,9 @@ def test_a_cut_is_paired_with_the_look_that_it_explains(make_run: MakeRun) -> No
     # It was cut at 120, and later at 90; only the second was seen from outside.
     add(paths, "replica_states", [look("n1", 28.5, 130), look("n1", 29.0, 100)])
     seen, unseen = sorted(told_of(story(paths), Kind.CUT), reverse=True)
-    assert seen[2].startswith("truncated its log at offset 90 (once more): its log ended at 130")
+    assert seen[2].startswith(
+        "truncated its log at offset 90 (once more): its log end offset was 130"
+    )
     assert unseen[2].startswith("truncated its log at offset 120 (follower")
 
 
@@ -248,8 +254,8 @@ def test_a_cut_stands_where_its_broker_logged_it(make_run: MakeRun) -> None:
     words = "truncated its log at offset 120 (follower of n2 in epoch 5)"
     assert cut_of(unseen) == ("27.250 s", "n1", f"{words}, by its own log")
     add(seen, "replica_states", [look("n1", 22.5, 123), look("n1", 27.5, 120)])
-    ended = "its log ended at 123 at 22.500 s, and at 120 at 27.500 s"
-    assert cut_of(seen) == ("27.250 s", "n1", f"{words}: {ended}; the time is its own log's")
+    ended = "its log end offset was 123 at 22.500 s, then 120 at 27.500 s"
+    assert cut_of(seen) == ("27.250 s", "n1", f"{words}: {ended}; the time is from its own log")
     # What its own log says of another time is of another truncation.
     add(seen, "replica_states", [look("n1", 22.5, 123), look("n1", 24.5, 120)])
     assert cut_of(seen) == ("27.250 s", "n1", f"{words}, by its own log")
@@ -266,7 +272,7 @@ def test_a_cut_that_may_have_been_another_one_is_not_said_to_be_it(make_run: Mak
     words = "truncated its log at offset 120 (follower of n2 in epoch 5), by its own log"
     assert told_of(story(paths), Kind.CUT) == [("", "n1", words)]
     add(paths, "replica_states", [*looks, look("n1", 26.5, 110)])
-    lost = "lost the end of its log: its log ended at 126 at 24.500 s, and at 110 here"
+    lost = "lost the end of its log: its log end offset was 126 at 24.500 s, then 110 at this time"
     assert told_of(story(paths), Kind.CUT) == [("", "n1", words), ("before 26.500 s", "n1", lost)]
 
 
@@ -295,11 +301,11 @@ def test_a_fault_is_told_when_it_was_asked_for_seen_to_work_and_seen_to_be_over(
     assert [when for when, *_ in told] == ["23.000 s", "23.500 s", "27.000 s"]
     asked, held, over = (what for *_, what in told)
     assert asked == (
-        f"{kind} of n1 was asked for: no packets n1 → n2 n3;"
-        " waited 12.3 s for isr(log-0,1)=[n1]; saw n1, n2"
+        f"{kind} of n1 was requested: no packets n1 → n2 n3; waited 12.3 s for isr(log-0,1)=[n1];"
+        " saw n1, n2"
     )
     assert held.startswith(f"{kind} of n1: ")
-    assert over == f"{kind} of n1 was seen to be over"
+    assert over == f"{kind} of n1 was confirmed as healed"
 
 
 def test_faults_that_the_story_does_not_need_are_set_apart(make_run: MakeRun) -> None:
@@ -314,13 +320,13 @@ def test_faults_that_the_story_does_not_need_are_set_apart(make_run: MakeRun) ->
     assert {each.who for each in told.events if each.kind is Kind.FAULT} == {"fault 1", "fault 76"}
     assert {each.who for each in told.aside} == {"fault 2", "fault 77"}
     assert told.aside_because == (
-        "2 other faults near it, not needed to explain it: each was asked for after the last"
-        " truncation"
+        "2 other faults near the anomaly, not needed to explain the anomaly: each was requested"
+        " after the last truncation"
     )
     page = render_report(paths)
     folded = page.partition('<details class="aside">')[2].partition("</details>")[0]
-    assert "kill of n1 was asked for" in folded
-    assert page.count("kill of n1 was asked for") == 1
+    assert "kill of n1 was requested" in folded
+    assert page.count("kill of n1 was requested") == 1
     # What takes records may have taken the last copy; and without a time nothing is known as late.
     add(paths, "faults", [{**late, "kind": "wipe"}])
     assert {each.who for each in story(paths).aside} == {"fault 2"}
@@ -340,7 +346,7 @@ def test_a_fault_of_others_is_set_apart_if_it_was_far_from_the_election(make_run
 
     assert aside(mine)
     assert story(paths).aside_because.endswith(
-        "each hit none of n1, n2, nor was in force at an election"
+        "each hit none of n1, n2 and was not in force at an election"
     )
     assert not aside({**mine, "kind": "wipe"})
     assert not aside({**mine, "targets": ["n2"]})
@@ -355,8 +361,8 @@ def test_a_truncation_in_a_checks_sentence_gets_its_time(make_run: MakeRun) -> N
     for sentence, timed in (
         ("x; n1 truncated all that it had from offset 120 on (y)",
          "x; n1 truncated all that it had from offset 120 on before 27.500 s (y)"),
-        ("n1 truncated offset 121 with all from 120 on (y)",
-         "n1 truncated offset 121 with all from 120 on before 27.500 s (y)"),
+        ("n1 truncated offset 121 together with all offsets from 120 on (y)",
+         "n1 truncated offset 121 together with all offsets from 120 on before 27.500 s (y)"),
         ("n1 truncated offset 120", "n1 truncated offset 120 before 27.500 s"),
     ):  # fmt: skip
         assert dated(sentence, told) == timed
@@ -378,7 +384,7 @@ def test_a_fault_is_over_where_its_end_began_and_not_where_that_was_seen(
     over = [each for each in told_of(told, Kind.FAULT) if each[1] == "fault 77"][-1]
     assert over == (
         "22.500 s", "fault 77",
-        "kill of n1 is undone from here on, and was seen to be over at 25.000 s",
+        "kill of n1 is undone from this time on and was confirmed as healed at 25.000 s",
     )  # fmt: skip
     tables = RunTables(paths)
     faults = [each for each in fault_lines(tables) if each.fault_id == 77]
@@ -404,7 +410,9 @@ def test_a_cut_of_what_stood_there_before_is_told_apart(make_run: MakeRun) -> No
     told = story(paths)
     assert told_of(told, Kind.CUT) == []
     (other,) = told_of(told, Kind.OTHER_CUT)
-    assert other[2].endswith(f"; it dropped what stood there before (value {LOST_VALUE + 5})")
+    assert other[2].endswith(
+        f"; the truncation removed earlier records at that offset (value {LOST_VALUE + 5})"
+    )
     # It was seen to end below before the send; it was cut twice; a disk may have taken it.
     for rows in (
         {"replica_states": [*beyond, look("n1", 20.5, 121)]},
@@ -513,9 +521,9 @@ def test_a_liveness_failure_tells_heal_budget_and_what_was_seen(make_run: MakeRu
     told = witness_story(case_of(tables, example), fault_lines(tables), end_s=66.0)
     assert told is not None
     assert told_of(told, Kind.TOLD) == [
-        ("30.000 s", "the ISR", "was n1, n2 from here on"),
+        ("30.000 s", "the ISR", "was n1, n2 from this time on"),
         ("50.000 s", "the harness", "healed the last fault"),
-        ("53.000 s", "the budget", "of 3 s from there on was over"),
+        ("53.000 s", "the budget", "of 3 s from that time ended"),
     ]
 
 
@@ -526,7 +534,8 @@ def test_a_liveness_failure_tells_heal_budget_and_what_was_seen(make_run: MakeRu
             {"node": "n2", "how": "ended with exit code 3", "seen_ns": ns(30), "said": ["out"]},
             [
                 ("", "n2", "said: out"),
-                ("30.000 s", "n2", "ended with exit code 3: found here, it may have been earlier"),
+                ("30.000 s", "n2", ("ended with exit code 3: observed at this time; it may have"
+                                   " happened earlier")),
             ],
         ),
         (
@@ -538,12 +547,12 @@ def test_a_liveness_failure_tells_heal_budget_and_what_was_seen(make_run: MakeRu
                 (
                     "8.000 s",
                     "the coordinator",
-                    "acknowledged a commit of g (op 3): its position can be no less than 4",
+                    "acknowledged a commit of g (op 3): the committed offset is at least 4",
                 ),
                 (
                     "9.000 s",
                     "the coordinator",
-                    "told client p7 (op 5) that g had committed nothing",
+                    "answered client p7 (op 5) that the committed offset of g is none",
                 ),
             ],
         ),
@@ -634,10 +643,10 @@ def test_files_that_could_not_be_read_are_not_said_to_hold_nothing(make_run: Mak
     note_unread(paths, "n1", "n1: log-0-1/00000000000000000000.log ends in the middle of a batch")
     told = dict(ends_of(paths))
     assert told["n1"] == (
-        "may hold anything at offset 121 in the end: its files could not be read:"
-        " n1: log-0-1/00000000000000000000.log ends in the middle of a batch"
+        "may hold anything at offset 121 at the end of the run: its files were not readable: n1:"
+        " log-0-1/00000000000000000000.log ends in the middle of a batch"
     )
-    assert told["n3"] == "holds nothing at offset 121 in the end"
+    assert told["n3"] == "holds nothing at offset 121 at the end of the run"
     window = replica_window(RunTables(paths), lost_write())
     assert window is not None
     here = {row.name: next(each for each in row.cells if each.here) for row in window.rows}
@@ -660,8 +669,14 @@ def test_files_that_nobody_collected_are_not_said_to_hold_nothing(make_run: Make
     )
     told = dict(ends_of(paths))
     # Of n1 there is a folder, without the partition's; of n3 there is none.
-    assert told["n1"] == "holds nothing at offset 121 in the end: it has no log of the partition"
-    assert told["n3"] == "may hold anything at offset 121 in the end: its files were not collected"
+    assert (
+        told["n1"]
+        == "holds nothing at offset 121 at the end of the run: it has no log of the partition"
+    )
+    assert (
+        told["n3"]
+        == "may hold anything at offset 121 at the end of the run: its files were not collected"
+    )
     window = replica_window(RunTables(paths), lost_write())
     assert window is not None
     assert {row.name: row.note for row in window.rows}["n3"] == "not collected"
@@ -674,7 +689,7 @@ def test_where_a_log_ends_is_said_of_who_holds_nothing(make_run: MakeRun) -> Non
     rows[2] |= {"log_end_offset": 119}
     write_rows(paths.table("replica_states"), TABLES["replica_states"], rows, paths.run_id)
     assert dict(ends_of(paths))["n3"] == (
-        "holds nothing at offset 121 in the end: its log ends at 119"
+        "holds nothing at offset 121 at the end of the run: its log ends at 119"
     )
 
 
@@ -715,7 +730,7 @@ def test_a_fault_that_was_begun_and_never_confirmed_is_told(make_run: MakeRun) -
         row["spec"] = json.dumps({**json.loads(row["spec"]), "begun": row["kind"] == "kill"})
     write_rows(paths.table("faults"), TABLES["faults"], rows, paths.run_id)
     told = [what for _, _, what in told_of(story(paths), Kind.FAULT)]
-    assert [what for what in told if "kill of n3 was begun, and never seen to work" in what]
+    assert [what for what in told if "kill of n3 began, but its effect was never observed" in what]
     assert not [what for what in told if "isolate" in what]  # Nothing was done to anybody.
 
 
@@ -744,10 +759,10 @@ def test_sends_that_were_tried_in_vain_are_told_of_a_partition_that_was_out(
     assert told is not None
     sent = told_of(told, Kind.SENT)
     assert len(sent) == 7
-    assert sent[-1] == ("59.000 s", "clients", "tried 13 more sends until 71.000 s, in vain")
+    assert sent[-1] == ("59.000 s", "clients", "tried 13 more sends until 71.000 s without success")
     assert "got no certain answer" in told_of(told, Kind.ACKED)[0][2]
     assert [what for _, _, what in told_of(told, Kind.TOLD)][-1] == (
-        "was served again, or no broker was asked any more"
+        "was served again, or was no longer asked for"
     )
 
 

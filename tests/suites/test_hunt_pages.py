@@ -178,7 +178,7 @@ def test_a_run_too_large_for_a_bundle_is_told_of(tmp_path: Path) -> None:
     write_results_of_hunt(hunted(), [part(some_runs())], folder, store=store)
     files = sorted(each.name for each in (folder / "failures").iterdir())
     assert files == [f"{NAME}.toml", f"{NAME}.too-large.txt"]
-    why = f"and more than 5 are not kept: logquake export {run_of(2)}"
+    why = f"of more than 5 MB are not kept; to export it, type: logquake export {run_of(2)}"
     assert why in (folder / "hunt.md").read_text()
     assert why in (folder / "hunt.html").read_text()
 
@@ -302,8 +302,8 @@ def test_a_part_goes_on_as_it_began_or_not_at_all(tmp_path: Path) -> None:
     ):
         pass
     said = str(refused.value)
-    assert "hunt.systems was kafka:3.6.1, and now is kafka:4.3.1" in said
-    assert "hunt.repeats was 5, and now is 3" in said
+    assert "hunt.systems was kafka:3.6.1, but is now kafka:4.3.1" in said
+    assert "hunt.repeats was 5, but is now 3" in said
     assert "--new" in said
     assert folder.journal.read_bytes() == before
 
@@ -362,7 +362,10 @@ def test_the_files_of_failures_are_copied_before_the_journal(
     ("plan", "why"),
     [
         ({"hosts": "ssh:hosts.toml"}, "by the hosts ssh:hosts.toml its run drawn#1 reaches beyond"),
-        ({"system": "command:made.toml"}, "names the system command:made.toml, whose file says"),
+        (
+            {"system": "command:made.toml"},
+            "names the system command:made.toml, whose file determines",
+        ),
     ],
 )
 def test_a_strangers_journal_reaches_nothing_beyond_its_runs(
@@ -393,7 +396,7 @@ def test_a_part_of_another_hunt_is_told_of(
     assert exit_code(words) == 0
     assert capsys.readouterr().err == ""
     assert exit_code([*words, "--name", "other"]) == 0
-    assert "is of the hunt made, not other" in " ".join(capsys.readouterr().err.split())
+    assert "belongs to the hunt made, not to other" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_killed_part_is_wound_up_before_a_hunt_is_refused(tmp_path: Path) -> None:
@@ -401,7 +404,7 @@ def test_a_killed_part_is_wound_up_before_a_hunt_is_refused(tmp_path: Path) -> N
     folder = night_of(store, suite, [Run()])
     asked = hunted(systems=["reference"], hosts="simulated", workloads=["txn"])
     with (
-        pytest.raises(SuiteError, match="can draw no run"),
+        pytest.raises(SuiteError, match="cannot find valid settings"),
         opened(tmp_path, store, mode=Resumption.NEW, changed=asked),
     ):
         pass
@@ -505,11 +508,11 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     suite = tmp_path / "suite.toml"
     suite.write_text('name = "suite"\n[axes]\nsystems = ["reference"]\n')
     for words, why in (
-        ([str(suite)], "has no [hunt]; play it with: logquake suite run"),
-        ([str(hunt), "--merge"], "--merge needs parts: name each with --before JOURNAL"),
+        ([str(suite)], "has no [hunt]; run it with: logquake suite run"),
+        ([str(hunt), "--merge"], "--merge needs parts: name each part with --before JOURNAL"),
         ([str(hunt), "--merge", "--before", str(empty)], "is not the journal of a hunt"),
         ([str(hunt), "--before", str(other)], "is not the journal of a hunt"),
-        ([str(hunt), "--into", str(tmp_path)], "--into goes with --merge"),
+        ([str(hunt), "--into", str(tmp_path)], "--into needs --merge"),
     ):
         assert exit_code(["hunt", *words]) == BAD_ARGUMENTS
         assert why in " ".join(capsys.readouterr().err.split())
@@ -557,5 +560,5 @@ def test_another_system_has_not_the_control_of_the_file(tmp_path: Path) -> None:
 
 
 def test_an_option_that_cannot_be_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(SuiteError, match="there is no family 'nonsense' of faults"):
+    with pytest.raises(SuiteError, match="the fault family 'nonsense' does not exist"):
         changed(suite_named(hunt_file(tmp_path)), {"nemesis": "nonsense"})

@@ -277,7 +277,7 @@ def test_main_phases_bound_a_hunt() -> None:
 
 
 def test_values_that_never_suit_each_other_are_one_sentence() -> None:
-    with pytest.raises(SuiteError, match="the hunt made can draw no run: "):
+    with pytest.raises(SuiteError, match="the hunt made cannot find valid settings for a run: "):
         hunter(workloads=["txn"], systems=["reference"]).draw(part([]))
 
 
@@ -484,13 +484,13 @@ def test_what_a_repeat_finds_is_owed_nothing() -> None:
     ("settings", "why"),
     [
         ({"workloads": ["nonsense"]}, "hunt.workloads cannot be"),
-        ({"families": ["nonsense"]}, "there is no family 'nonsense' of faults"),
-        ({"controls": {"kafka:1.0.0": "kafka:1.1.0"}}, "kafka:1.0.0 is none of the systems"),
+        ({"families": ["nonsense"]}, "the fault family 'nonsense' does not exist"),
+        ({"controls": {"kafka:1.0.0": "kafka:1.1.0"}}, "kafka:1.0.0 is not one of the systems"),
         (
             {"controls": {"kafka:4.3.1": "kafka:4.3.1"}},
             "hunt.controls: kafka:4.3.1 cannot be its own control",
         ),
-        ({"main": "soon"}, "write it as 30m, 8h, or 1h30m"),
+        ({"main": "soon"}, "write a time such as 30m, 8h or 1h30m"),
         ({"systms": []}, "there is no key 'hunt.systms'; did you mean 'hunt.systems'?"),
         ({"systems": []}, "hunt.systems cannot be"),
     ],
@@ -508,7 +508,7 @@ def test_what_is_wrong_with_a_hunt_is_one_sentence(
     ("settings", "why"),
     [
         ({"systems": ["kafka:4.3.1"]}, "only the reference cluster can be simulated"),
-        ({"workloads": ["txn"]}, "the hunt made can draw no run: "),
+        ({"workloads": ["txn"]}, "the hunt made cannot find valid settings for a run: "),
         ({"controls": {"reference": "nonsense"}}, "the control of reference: "),
     ],
 )
@@ -523,5 +523,5 @@ def test_a_hunt_that_can_play_nothing_begins_no_part(
 
 def test_a_hunt_has_no_entries() -> None:
     text = tomli_w.dumps({"name": "made", "hunt": {}, "axes": {}})
-    with pytest.raises(SuiteError, match="a hunt draws what it plays; leave out axes"):
+    with pytest.raises(SuiteError, match="a hunt chooses its runs at random; remove axes"):
         parse_suite(text, Path("hunt.toml"))

@@ -214,7 +214,7 @@ def test_each_repeat_that_does_not_count_has_its_reason() -> None:
     state = folded(lines(NIGHT, [failed("b")]))
     owed_lines = owed(state, Repeat(same_seed=3, fresh_seeds=3))
     first, second, third, *fresh = (each.item for each in owed_lines)
-    short = "9 s of the budget were left, and it takes about 50 s"
+    short = "9 s of the budget were left, but the entry needs about 50 s"
     unknown = Run(entry="b", valid=Validity.UNKNOWN, signature="starved")
     state = folded(
         [
@@ -227,22 +227,22 @@ def test_each_repeat_that_does_not_count_has_its_reason() -> None:
         state,
     )
     told = [
-        "1 of 3 repeats with the same seed came to no verdict",
-        "1 of 3 repeats with the same seed could not be played: no daemon",
-        f"2 of 3 repeats with new seeds were not played: {short}",
+        "1 of 3 repeats with the same seed got no verdict",
+        "1 of 3 reruns with the same seed could not run: no daemon",
+        f"2 of 3 reruns with new seeds did not run: {short}",
     ]
-    last = "1 of 3 repeats with new seeds were not played: "
-    assert uncounted(state, LOST) == [*told, f"{last}the night is not over"]
+    last = "1 of 3 reruns with new seeds did not run: "
+    assert uncounted(state, LOST) == [*told, f"{last}the night has not ended"]
     stopped = folded([Stopped(sentence="the night was interrupted")], state)
     assert uncounted(stopped, LOST) == [*told, f"{last}the night was interrupted"]
     resumed = folded([Resumed()], stopped)
     assert uncounted(resumed, LOST) == uncounted(state, LOST)
     assert uncounted(folded(lines(NIGHT, [failed("b")])), LOST) == [
-        "it was not repeated: the suite's [repeat] asks for no repeat of it"
+        "the failure was not rerun: the suite's [repeat] requests no rerun of it"
     ]
     beside = failed("b", why=Why.FRESH_SEED, repeats="log/x")
     assert uncounted(folded(lines(NIGHT, [Run(entry="b"), beside])), LOST) == [
-        "it was not repeated: only a repeat of another failure had it"
+        "the failure was not rerun: only a rerun of another failure had it"
     ]
 
 

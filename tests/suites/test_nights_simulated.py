@@ -255,7 +255,7 @@ def test_a_night_that_is_interrupted_says_so_until_it_is_resumed(
         lead.play()
     state = folder.state()
     assert (state.ended, state.stopped) == (False, "the night was interrupted")
-    missing = "1 of 2 repeats with new seeds were not played: the night was interrupted"
+    missing = "1 of 2 reruns with new seeds did not run: the night was interrupted"
     for file in (folder.summary, folder.junit):
         assert missing in file.read_text(encoding="utf-8")
     shown = Console(width=300, file=io.StringIO())
@@ -294,7 +294,7 @@ def test_the_webhook_is_told_of_a_night_that_is_wound_up(
         monkeypatch.setenv(VARIABLE, f"http://127.0.0.1:{server.server_port}/")
         with opened(suite, store, mode=Resumption.NEW) as lead:
             assert lead.wound_up.endswith(
-                f"{NIGHTS[0]}, which was not finished: the webhook was told"
+                f"the unfinished night {NIGHTS[0]}: the webhook was called"
             )
         server.shutdown()
     (text,) = Hook.said
@@ -388,7 +388,7 @@ def test_a_player_whose_night_died_notes_that_its_run_was_cut_short(tmp_path: Pa
             argv, stdin=subprocess.DEVNULL, stdout=gone, stderr=subprocess.PIPE, timeout=240,
             check=False,
         )  # fmt: skip
-    assert b"the night has no leader any more" in done.stderr, done.stderr
+    assert b"the night's leading process has ended" in done.stderr, done.stderr
     assert [each.detail["kind"] for each in load_milestones(paths.milestones)] == ["cut-short"]
 
 
@@ -486,7 +486,7 @@ def test_a_dry_run_starts_nothing(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("run", "nowhere.toml", "--resume"), "no night of nowhere was left unfinished"),
+        (("run", "nowhere.toml", "--resume"), "has no unfinished night of nowhere"),
         (("status", "nowhere.toml"), "has no night of the suite nowhere"),
         (("run", "missing.toml"), "missing.toml cannot be read: No such file"),
     ],
@@ -528,7 +528,7 @@ def test_pytest_plays_a_suite_and_unknown_is_never_passed(elsewhere: Path) -> No
         assert f"{entry}/{family}#1 FAILED" in done.stdout
     assert "2 failed in" in done.stdout
     assert "unknown\n" in done.stdout
-    assert "the file of hosts /nowhere/hosts.toml cannot be read" in done.stdout
+    assert "the hosts file /nowhere/hosts.toml cannot be read" in done.stdout
     assert "Traceback" not in done.stdout
     assert "results: runs/.suites/nowhere/" in done.stdout
 

@@ -46,7 +46,7 @@ REPEATS: Sequence[tuple[Why, Sequence[str]]] = (
 )  # fmt: skip
 WORDS = "same seed: 1 of 2 (9 % to 91 %); new seeds: 1 of 4 (5 % to 70 %)"
 BOTH = "same seed: 2 of 4 (15 % to 85 %); new seeds: 2 of 8 (7 % to 59 %)"
-SHORT = "9 s of the budget were left, and it takes about 50 s"
+SHORT = "9 s of the budget were left, but the entry needs about 50 s"
 
 
 def play(store: Path, night: str, *, at: float) -> tuple[NightFolder, RunPaths]:
@@ -165,8 +165,8 @@ def test_every_place_says_the_same_of_a_night_and_of_two(store: Path) -> None:
     said = everywhere(store, tuesday, first)
     assert_all_say(said, BOTH)
     for place in ("summary", "junit", "status"):
-        assert "1 of 3 repeats with the same seed came to no verdict" in said[place]
-        assert f"1 of 5 repeats with new seeds were not played: {SHORT}" in said[place]
+        assert "1 of 3 repeats with the same seed got no verdict" in said[place]
+        assert f"1 of 5 reruns with new seeds did not run: {SHORT}" in said[place]
     settings = "acks=1"
     assert settings in said["failure"]
     assert settings in said["show"]

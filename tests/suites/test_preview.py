@@ -97,30 +97,32 @@ def test_a_dry_run_says_by_what_each_figure_is_measured(tmp_path: Path) -> None:
     said = preview(made(), tmp_path)
     assert f"{KILLS} 1 fresh {20 + max(0, 50 - 65) - 15 + 5} 1 run of this entry" in said
     assert f"txn/kafka:4.3.1/process/kill#1 1 fresh {20 + 18 + 5} default" in said
-    assert any(line.startswith("default: start, recovery, final reads, stop") for line in said)
-    assert any(line.endswith("without repeats, the budget is 30 min") for line in said)
+    assert any(line.startswith("default: warm-up and main phase, plus start") for line in said)
+    assert any(line.endswith("without reruns; the budget is 30 min") for line in said)
 
 
 def test_a_dry_run_says_what_is_left_out_and_why(tmp_path: Path) -> None:
     assert excluded(made()) == 1
     said = preview(made(SUITE.replace('"kill", ', '"all", "network", ')), tmp_path)
-    assert "[[exclude]] leaves out 1 combination of the axes" in said
-    (main,) = (line for line in said if "a main phase of 15 s has no room for them" in line)
+    assert "[[exclude]] removes 1 combination of the axes" in said
+    (main,) = (line for line in said if "they do not fit into a main phase of 15 s" in line)
     assert "all#1 and 1 more entry: faults of " in main
     assert "kill" in main
-    (links,) = (line for line in said if "have no links between them" in line and "all#1" in line)
+    (links,) = (
+        line for line in said if "there are no links between them" in line and "all#1" in line
+    )
     assert "faults of partition, splits, clients, network" in links
     assert "client-connections are left out" in links
-    (named,) = (line for line in said if "network#1 and 1 more entry: it cannot be" in line)
+    (named,) = (line for line in said if "network#1 and 1 more entry: it cannot run" in line)
     assert "nemesis 'network' needs hosts that can" in named
     assert not any("do not fit" in line for line in said)
     tight = preview(made(f'budget = "1m"\n{SUITE}'), tmp_path)
-    assert "entries that do not fit are left out tonight, and come first the next night" in tight
+    assert "entries that do not fit are left out tonight and run first in the next night" in tight
 
 
 def test_hosts_that_do_not_work_here_are_named(tmp_path: Path) -> None:
     said = preview(made(SUITE.replace('"process"', '"ssh:/nowhere/hosts.toml"')), tmp_path)
-    (line,) = (each for each in said if "it cannot be played here" in each)
+    (line,) = (each for each in said if "it cannot run on this machine" in each)
     assert "/nowhere/hosts.toml" in line
 
 
@@ -133,16 +135,16 @@ def test_a_run_that_is_left_out_says_how_much_time_was_missing(tmp_path: Path) -
     planned = Planned(item=1, entry="e", seed=1, lasts_s=20, takes_s=43, measured=True)
     item = folded([planned]).items[1]
     assert conductor._no_time(item) in {
-        f"{left} s of the budget were left, and it takes about 43 s" for left in (9, 10)
+        f"{left} s of the budget were left, but the entry needs about 43 s" for left in (9, 10)
     }
     conductor.deadline = unix_s() - 1
-    assert conductor._no_time(item) == "the budget was spent before its turn"
+    assert conductor._no_time(item) == "the budget was used up before its turn"
     conductor.deadline = 0
     assert conductor._no_time(item) == "the night was not resumed"
 
 
 def test_a_summary_names_the_faults_that_schedules_left_out() -> None:
-    why = "faults of disk are left out: a main phase of 15 s has no room for them"
+    why = "faults of disk are left out: they do not fit into a main phase of 15 s"
     night = [
         each.model_copy(update={"dropped": (why,)}) if each.event == "played" else each
         for each in lines(NIGHT, [Run(entry="a"), Run(entry="b")])

@@ -239,7 +239,7 @@ def test_what_is_allowed_is_not_called_or_coloured_as_what_is_valid(tmp_path: Pa
     assert words["text"] == f"made, night {MONDAY}: 1 valid, 1 allowed"
     (case,) = ET.fromstring(junit_xml(state, [])).iterfind(".//testcase[@name='b']")  # noqa: S314 - our own
     assert [each.tag for each in case] == ["system-out"], "it passes, and says what it is"
-    assert "what was found is allowed" in (case[0].text or "")
+    assert "that were found are allowed" in (case[0].text or "")
 
 
 def test_only_one_process_leads_a_suite(tmp_path: Path) -> None:
@@ -425,7 +425,7 @@ def test_the_webhook_is_told_what_is_new(
     address, said = hook
     monkeypatch.setenv(VARIABLE, f"{address}/secret/200")
     state = left_out()
-    assert post(state, causes_of([state])) == "the webhook was told"
+    assert post(state, causes_of([state])) == "the webhook was called"
     (text,) = said
     words = json.loads(text)
     assert words["worst"] == "invalid"
@@ -450,7 +450,7 @@ def test_a_webhook_that_cannot_be_reached_keeps_its_secret(
 ) -> None:
     monkeypatch.setenv(VARIABLE, address)
     said = post(night(Run(entry="a")), [])
-    assert said.startswith("the webhook could not be told: ")
+    assert said.startswith("the webhook could not be called: ")
     assert "secret" not in said
 
 
@@ -459,7 +459,7 @@ def test_a_webhook_whose_answer_never_ends_is_left(
 ) -> None:
     monkeypatch.setenv(VARIABLE, f"{hook[0]}/endless/200")
     try:
-        assert post(night(Run(entry="a")), []) == "the webhook was told"
+        assert post(night(Run(entry="a")), []) == "the webhook was called"
     finally:
         Hook.told.set()
 
@@ -613,7 +613,7 @@ def test_what_a_dead_run_left_behind_is_told_everywhere() -> None:
     begun, planned, *rest = lines(MONDAY, [Run(entry="a")])
     state = folded([begun, planned, cut, *rest])
     assert state.items[1].left == ("log/dead: docker does not answer <b>",)
-    told = "left behind by log/dead: docker does not answer &lt;b&gt;; see: logquake heal"
+    told = "not undone: log/dead: docker does not answer &lt;b&gt;; see: logquake heal"
     assert told in summary_markdown(state, [])
     assert told.encode() in junit_xml(state, [])
 

@@ -87,7 +87,7 @@ def test_a_night_leaves_a_run_of_another_user_alone(
         (item,) = lead.conductor.state.items.values()
     assert item.cut_short == (run.run_id,), "it is played anew, under another id"
     (sentence,) = item.left
-    assert f"{run.run_id} is left alone: it belongs to nobody; act as that user" in sentence
+    assert f"{run.run_id} is not used: it belongs to nobody; run Logquake as that user" in sentence
     assert left.poll() is None
     assert load_milestones(run.milestones) == before
 
@@ -113,7 +113,7 @@ def test_nights_of_another_user_do_not_go_on(
     os.chown(store / HIDDEN / part, NOBODY, -1)
     for mode in Resumption:
         with (
-            pytest.raises(UntrustedRunError, match=r"are left alone: made.* belongs to nobody"),
+            pytest.raises(UntrustedRunError, match=r"are not used: made.* belongs to nobody"),
             opened(suite, store, mode=mode),
         ):
             raise AssertionError("it goes on")
@@ -141,7 +141,7 @@ def test_nights_by_a_link_do_not_go_on(
     before = night.journal.read_bytes()
     shutil.move(place, elsewhere)
     place.symlink_to(elsewhere)
-    with pytest.raises(UntrustedRunError, match=r" is a link, which no .*; remove it"):
+    with pytest.raises(UntrustedRunError, match=r" is a link, but .*; remove it"):
         SuiteLock(store, "made")
     assert night.journal.read_bytes() == before
 
@@ -150,7 +150,7 @@ def test_nights_that_everybody_can_write_go_on_after_the_remedy(
     store: Path, night: NightFolder
 ) -> None:
     night.journal.chmod(0o666)
-    with pytest.raises(StoreError, match="others can write") as refused:
+    with pytest.raises(StoreError, match="other users can write") as refused:
         SuiteLock(store, "made")
     subprocess.run(str(refused.value).partition("type: ")[2].split(), check=True)
     SuiteLock(store, "made").release()

@@ -29,13 +29,13 @@ def names(text: str) -> list[str]:
         ("[repeat]\nsame_sed = 1", "'repeat.same_sed'; did you mean 'repeat.same_seed'?"),
         ("[[exclude]]\nhost = 'x'", "did you mean 'exclude.0.hosts'?"),
         ("[[entries]]\nnam = 'x'", "entries.0.name is missing"),
-        ("budget = 'long'", "budget cannot be 'long': write it as 30m, 8h, or 1h30m"),
+        ("budget = 'long'", "budget cannot be 'long': write a time such as 30m, 8h or 1h30m"),
         ("parallel = 0", "parallel cannot be 0"),
-        ("[axes]\nseeds = 0", "axes.seeds cannot be 0: there is at least one"),
-        ("[axes]\nseeds = [3, 3]", "name at least one, each once"),
+        ("[axes]\nseeds = 0", "axes.seeds cannot be 0: use a number from 1"),
+        ("[axes]\nseeds = [3, 3]", "name one or more seeds, each once"),
         ("[axes]\nconfigurations = ['slow']", "there is no [configurations.slow]"),
-        ("[[entries]]\nname = 'a'\n[[entries]]\nname = 'a'", "two of them are called 'a'"),
-        ("x = ", "is not TOML"),
+        ("[[entries]]\nname = 'a'\n[[entries]]\nname = 'a'", "two of them have the name 'a'"),
+        ("x = ", "is not valid TOML"),
     ],
 )
 def test_a_mistake_is_told_in_one_sentence(text: str, said: str) -> None:
@@ -49,13 +49,19 @@ def test_a_mistake_is_told_in_one_sentence(text: str, said: str) -> None:
     ("text", "said"),
     [
         ("", "has no entry: give it [axes] or [[entries]]"),
-        ("[hunt]", "has no entries; see what it draws from with: logquake hunt FILE --dry-run"),
+        (
+            "[hunt]",
+            "has no entries; to see its possible settings, type: logquake hunt FILE --dry-run",
+        ),
         ("[axes]\nscenarios = ['leader-epoc-9*']", "no scenario matches 'leader-epoc-9*'"),
         ("[plan]\ntime_limt_s = 9\n[axes]", "did you mean 'time_limit_s'?"),
-        ("[axes]\nnemeses = ['kil']", "nemesis: 'kil' is none of"),
+        ("[axes]\nnemeses = ['kil']", "nemesis: 'kil' does not exist"),
         ("[axes]\nhosts = ['podman']", "hosts cannot be 'podman'"),
         ("[axes]\nworkloads = ['txn']\n[plan]\nacks = '1'", "transactions need acks"),
-        ("[axes]\nsystems = ['kafka:4.3.1', 'kafka:4.3.1']", "two entries called log/kafka:4.3.1"),
+        (
+            "[axes]\nsystems = ['kafka:4.3.1', 'kafka:4.3.1']",
+            "two entries with the name log/kafka:4.3.1",
+        ),
     ],
 )
 def test_an_entry_that_cannot_be_is_refused_before_the_night(text: str, said: str) -> None:

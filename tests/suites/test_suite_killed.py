@@ -102,7 +102,7 @@ def test_a_killed_night_loses_no_run_and_judges_none_twice(tmp_path: Path) -> No
     second = begun(suite, store, log)
     assert second.wait(LIMIT_S) in {0, 2}, log.read_text()
     everything_is_there(folder, store, killed)
-    assert f"killed goes on with the night {folder.night}" in log.read_text()
+    assert f"killed resumes the night {folder.night}" in log.read_text()
     assert not [each for each in psutil.process_iter() if belongs_to(each, tmp_path)]
 
 
@@ -133,7 +133,7 @@ def everything_is_there(folder: NightFolder, store: Path, killed: NightState) ->
             assert paths.report.exists()
     text = folder.junit.read_text(encoding="utf-8")
     assert 'tests="3"' in text
-    assert "was cut short, and played anew" in text
+    assert "was interrupted and rerun" in text
     assert json.loads(folder.journal.read_text().splitlines()[-1])["event"] == "ended"
 
 

@@ -48,10 +48,13 @@ def test_commands_of_a_node_stand_over_those_of_all(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ("", "docs/systems/attached.toml"),
-        ('bootstrap = "nowhere"', "'nowhere' is no host:port"),
+        ('bootstrap = "nowhere"', "'nowhere' does not have the form host:port"),
         (MINIMAL + "nemesis = 3", "nemesis: extra inputs"),
-        (MINIMAL + '[security]\n"sasl.password" = "hunter2"', "sasl.password must not stand here"),
-        (MINIMAL + '[security]\n"plugin.library.paths" = "x"', "is no setting of security"),
+        (
+            MINIMAL + '[security]\n"sasl.password" = "hunter2"',
+            "sasl.password must not be written in this file",
+        ),
+        (MINIMAL + '[security]\n"plugin.library.paths" = "x"', "is not a security setting"),
         (MINIMAL + '[nodes]\nkill = ""', "nodes.kill"),
     ],
 )
@@ -66,7 +69,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(tmp_path: Path, text: str, wh
 def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
     file = written(tmp_path, MINIMAL)
     file.chmod(0o666)
-    with pytest.raises(PlanError, match="others may write"):
+    with pytest.raises(PlanError, match="other users can write"):
         load_attached(file)
 
 
@@ -101,7 +104,7 @@ def test_the_users_own_table_secures_and_decides_nothing_else(
     own.chmod(0o600)
     monkeypatch.setenv("LOGQUAKE_CONFIG", os.fspath(own))
     path = written(tmp_path, MINIMAL + '[security]\nclients = "lab"\n')
-    with pytest.raises(PlanError, match=r"group\.id of \[lab\] in .* is no setting of security"):
+    with pytest.raises(PlanError, match=r"group\.id of \[lab\] in .* is not a security setting"):
         security_of(load_attached(path), path)
 
 
@@ -127,7 +130,7 @@ def test_tokens_that_nobody_signs_are_asked_for_by_name(tmp_path: Path) -> None:
 def test_security_that_librdkafka_refuses_is_named_and_not_shown(tmp_path: Path) -> None:
     text = MINIMAL + '[security]\n"security.protocol" = "sasl_hunter2"\n'
     plan = Plan(system=f"attached:{written(tmp_path, text)}", client={"linger.ms": "1"})
-    with pytest.raises(PlanError, match=r"settings of security \(security\.protocol\)") as refused:
+    with pytest.raises(PlanError, match=r"security settings \(security\.protocol\)") as refused:
         check_client_settings(plan)
     assert "hunter2" not in str(refused.value)
 

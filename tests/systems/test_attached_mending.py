@@ -123,7 +123,7 @@ def test_while_another_run_may_be_under_way_no_node_is_touched(
     assert done(file) == []
     assert mended.whole == whole, "what was cleaned is not looked for again"
     (told,) = mended.failed
-    assert told.startswith(f"{THEIRS}log-0 is of a run that this store does not know")
+    assert told.startswith(f"{THEIRS}log-0 belongs to a run that is not in this store")
 
 
 def test_whoever_answers_tells_of_other_runs(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +195,7 @@ def test_only_the_runs_own_topics_are_touched_and_they_keep_all_records(
     )  # fmt: skip
     brokers = AttachedCluster(plan, hosts, sees=frozenset())
     for name in ("logquake-orders", f"{THEIRS}log-0"):
-        with pytest.raises(ClusterError, match="is not ours"):
+        with pytest.raises(ClusterError, match="does not belong to this run"):
             brokers.delete_topics([name])
     told: dict[str, Any] = {}
     monkeypatch.setattr(cluster, "make_topics", lambda *_, **more: told.update(more) or [])
@@ -211,7 +211,7 @@ def test_a_marker_is_found_by_whichever_way_its_file_is_named(file: Path, tmp_pa
     with Store(tmp_path / "store").create("log", 1) as run:
         run.plan.write_text("")
         write_marker(run.attached, marker_of(file))
-        with pytest.raises(UserError, match="is under way on that cluster"):
+        with pytest.raises(UserError, match="is running on that cluster"):
             heal_attached(link / ".." / "lab" / file.name, tmp_path / "store")
 
 
@@ -256,7 +256,7 @@ def test_who_is_at_a_terminal_is_asked_once_and_may_say_nothing(
     permit(system)
     permit(system)
     asked = capsys.readouterr()
-    assert (asked.out, asked.err.count("type its id")) == ("", 1)
+    assert (asked.out, asked.err.count("type the id of the cluster")) == ("", 1)
     monkeypatch.setattr(permission, "_PERMITTED", set())
     with pytest.raises(UserError, match="nothing was done"):
         permit(system)

@@ -61,11 +61,11 @@ def test_a_status_is_a_state_and_a_process(
 @pytest.mark.parametrize(
     ("code", "out", "err", "why"),
     [
-        (255, "", "no route to host", "ended with 255: no route to host"),
-        (1, "", "no such container", "ended with 1: no such container"),
-        (0, "restarting", "", "has to print"),
-        (0, "running", "", "has to print"),
-        (0, "S 1 S 2", "", "has to print"),
+        (255, "", "no route to host", "exited with 255: no route to host"),
+        (1, "", "no such container", "exited with 1: no such container"),
+        (0, "restarting", "", "must print"),
+        (0, "running", "", "must print"),
+        (0, "S 1 S 2", "", "must print"),
     ],
 )
 def test_what_is_no_status_is_no_end_of_a_broker(code: int, out: str, err: str, why: str) -> None:
@@ -95,7 +95,7 @@ def test_a_broker_that_a_command_starts_has_no_mark_of_the_run(
 
 def test_a_command_that_fails_or_hangs_is_one_sentence(tmp_path: Path) -> None:
     asked = runner(tmp_path, kill="sh -c 'echo not you >&2; exit 3'", pause="sleep 60")
-    with pytest.raises(CommandError, match="`kill` of broker 1 ended with 3: not you"):
+    with pytest.raises(CommandError, match="`kill` of broker 1 exited with 3: not you"):
         asked.do(1, "kill", {})
     with pytest.raises(CommandError, match="`pause` of broker 1 did not end within 1 s") as late:
         asked.do(1, "pause", {})
@@ -168,5 +168,5 @@ def test_scram_proves_both_sides() -> None:
     server = ScramServer("pw")
     Sasl(settings).prove(server.ask)
     assert server.first.startswith("n=a=2Cb,")
-    with pytest.raises(SaslError, match="does not prove"):
+    with pytest.raises(SaslError, match="did not prove"):
         Sasl(settings).prove(ScramServer("pw", knows_it=False).ask)

@@ -117,7 +117,7 @@ def test_a_run_is_valid_and_leaves_all_as_it_was(lab: Lab, tmp_path: Path) -> No
     assert all(each["confirmed_ns"] and each["healed_ns"] for each in faults)
     verdict = json.loads(run.verdict.read_text())
     assert verdict["valid"] == "valid"
-    assert "cannot be taken back" in done.stdout
+    assert "cannot be removed" in done.stdout
     assert "as far as" in done.stdout.lower()
     plan = run.plan.read_text()
     assert '"replica.lag.time.max.ms" = "6000"' in plan
@@ -169,7 +169,7 @@ def test_what_a_killed_run_left_is_undone_by_its_file(lab: Lab, tmp_path: Path) 
     [
         ("file:password", "file:cluster.toml", "does not accept the user or the password"),
         ('"ca.pem"', '"other-ca.pem"', "the certificate of 10.99.77.11:19193 is not accepted"),
-        ("test_cluster = true", "", "does not say that cluster"),
+        ("test_cluster = true", "", "does not declare cluster"),
         ("kill = ", "#", "n1 has no command `kill` in other.toml"),
         ("reach = ", "#", "n1 has no command `reach` in other.toml"),
         ("./node {id} status", "./node {id} nothing", "command `status`"),

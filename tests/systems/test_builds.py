@@ -185,25 +185,31 @@ def colon(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("lay", "sentence"),
     [
-        (half_built, r"the server in .* was not built, or not with its clients.*gradlew jar"),
-        (of_another_version, r"core/build/libs has no jar of their version.*gradlew jar"),
+        (
+            half_built,
+            r"the server in .* was not built, or not together with its clients.*gradlew jar",
+        ),
+        (of_another_version, r"core/build/libs has no jar of the clients' version.*gradlew jar"),
         (without_what_it_needs, r"no core/build/dependant-libs-2.13.18, .*gradlew jar"),
-        (never_built, r"a Kafka that was not built; type there: ./gradlew jar"),
-        (two_versions, r"more than one Kafka in it \(.*4.3.0.jar, .*gradlew clean jar"),
-        (two_unpacked, r"more than one Kafka in it .*unpack one into an empty folder"),
-        (two_scalas, r"more than one Kafka in it \(libs/kafka_2.12-4.4.0.jar, libs/kafka_2.13"),
+        (
+            never_built,
+            r"a Kafka source tree that was not built; type in that folder: ./gradlew jar",
+        ),
+        (two_versions, r"more than one Kafka \(.*4.3.0.jar, .*gradlew clean jar"),
+        (two_unpacked, r"more than one Kafka .*unpack one version into an empty folder"),
+        (two_scalas, r"more than one Kafka \(libs/kafka_2.12-4.4.0.jar, libs/kafka_2.13"),
         (without_a_server, r"no jar with kafka/Kafka.class, the server"),
-        (without_a_version, r"does not say which Kafka it is: it has no kafka/kafka-version"),
-        (with_no_version_that_is_one, r"properties has no version that is one"),
+        (without_a_version, r"does not contain its Kafka version: kafka/kafka-version"),
+        (with_no_version_that_is_one, r"properties has no valid version"),
         (cut_off, r"kafka-clients-4.4.0.jar cannot be read as a jar"),
-        (libs, r"libs is no Kafka, but (\S+) is: --system kafka:\1$"),
-        (bin_folder, r"bin is no Kafka, but (\S+) is: --system kafka:\1$"),
-        (core_libs, r"core/build/libs is no Kafka, but (\S+) is: --system kafka:\1$"),
-        (the_folder_around, r"is no Kafka, but \S+/kafka_2.13-4.4.0 is: --system"),
+        (libs, r"libs is not a Kafka folder, but (\S+) is: use --system kafka:\1$"),
+        (bin_folder, r"bin is not a Kafka folder, but (\S+) is: use --system kafka:\1$"),
+        (core_libs, r"core/build/libs is not a Kafka folder, but (\S+) is: use --system kafka:\1$"),
+        (the_folder_around, r"is not a Kafka folder, but \S+/kafka_2.13-4.4.0 is: use --system"),
         (archive, r"kafka.tgz is a file: unpack it"),
         (nothing, r"docs has no kafka-clients-\*.jar, neither in libs/ nor"),
-        (absent, r"kafka is no folder: --system kafka:PATH takes"),
-        (colon, r"a:b has a colon, which Java's class path would split"),
+        (absent, r"kafka is not a folder: --system kafka:PATH needs"),
+        (colon, r"a:b has a colon, which would split Java's class path"),
     ],
 )
 def test_a_folder_that_is_no_whole_kafka_is_refused_with_the_remedy(
@@ -224,16 +230,16 @@ def test_a_folder_may_be_named_from_where_the_user_is(
 def test_jars_of_the_user_are_there_and_have_classes(tmp_path: Path) -> None:
     mine, classes = jar(tmp_path / "my patch.jar", "a/B.class"), tmp_path / "classes"
     (classes / "a").mkdir(parents=True)
-    with pytest.raises(UserError, match=r"classes has no classes to run"):
+    with pytest.raises(UserError, match=r"classes has no classes"):
         jars_named([str(mine), str(classes)])
     (classes / "a/B.class").touch()
     assert jars_named([str(mine), str(classes)]) == (mine, classes)
-    with pytest.raises(UserError, match=r"b.jar is not there: .* with a comma between two"):
+    with pytest.raises(UserError, match=r"b.jar does not exist: .* separated by commas"):
         jars_named([str(mine), "b.jar"])
-    with pytest.raises(UserError, match=r"sources.jar has no classes to run"):
+    with pytest.raises(UserError, match=r"sources.jar has no classes"):
         jars_named([str(jar(tmp_path / "sources.jar", "a/B.java"))])
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(UserError, match=r"notes.txt has no classes to run"):
+    with pytest.raises(UserError, match=r"notes.txt has no classes"):
         jars_named([str(tmp_path / "notes.txt")])
 
 

@@ -69,7 +69,7 @@ def test_each_broker_is_a_process_of_its_own(tmp_path: Path) -> None:
 def test_a_broker_that_cannot_be_prepared_is_told_of(tmp_path: Path) -> None:
     file = reference_file(tmp_path, prepare=["sh", "-c", "echo no disk >&2; exit 3"])
     with (
-        pytest.raises(UserError, match="cannot prepare n1: it ended with 3, and said: no disk"),
+        pytest.raises(UserError, match="cannot prepare n1: it exited with 3 and printed: no disk"),
         started(settled(file, nodes=1, replication=1, min_insync=1), tmp_path / "run"),
     ):
         pass

@@ -54,7 +54,7 @@ def test_what_it_promises_is_taken_at_its_word(tmp_path: Path) -> None:
     assert declared.sees == {Sight.ENDS, Sight.LEADER_EPOCHS}
     cannot = why_not(declared)
     assert cannot[Ability.PAUSE] == "it has a watchdog"
-    assert cannot[Ability.APART] == "one process plays all brokers"
+    assert cannot[Ability.APART] == "all brokers run in one process"
     assert Ability.KILL not in cannot
     assert declared.notes == ("Its clock is a sundial.",)
 
@@ -73,22 +73,25 @@ def test_names_stand_for_what_differs_from_node_to_node() -> None:
     ("said", "words"),
     [
         ({"argv": []}, "argv"),
-        ({"argv": ["sh", "{prot}"]}, r"\{prot\} in '\{prot\}' is none of id, node, host"),
+        (
+            {"argv": ["sh", "{prot}"]},
+            r"\{prot\} in '\{prot\}' does not exist; use one of id, node, host",
+        ),
         ({"argv": ["sh", "{port!r}"]}, r"\{port!r\} in"),
         ({"argv": ["sh", "{port.real}"]}, r"\{port.real\} in"),
-        ({"argv": ["sh", "{"]}, "a brace is written twice"),
-        ({"argv": ["./{node}"]}, r"\{node\} in './\{node\}': .* only \{here\} may be a name"),
-        ({"prepare": ["{folder}/x"]}, r"only \{here\} may be a name"),
-        ({"software": ["{heer}/x"]}, r"only \{here\} may be a name"),
-        ({"software": ["{"]}, "a brace is written twice"),
+        ({"argv": ["sh", "{"]}, "write a literal brace twice"),
+        ({"argv": ["./{node}"]}, r"\{node\} in './\{node\}': .* may use only \{here\}"),
+        ({"prepare": ["{folder}/x"]}, r"may use only \{here\}"),
+        ({"software": ["{heer}/x"]}, r"may use only \{here\}"),
+        ({"software": ["{"]}, "write a literal brace twice"),
         ({"environment": {"A": "{b}"}}, r"\{b\} in"),
-        ({"files": {"../x": ""}}, "lies outside of a node's folder"),
-        ({"files": {"/etc/x": ""}}, "lies outside of a node's folder"),
-        ({"cannot": {"fly": "no wings"}}, "'fly' is none of cut"),
+        ({"files": {"../x": ""}}, "is outside of the node's folder"),
+        ({"files": {"/etc/x": ""}}, "is outside of the node's folder"),
+        ({"cannot": {"fly": "no wings"}}, "'fly' does not exist; use one of cut"),
         ({"sees": ["everything"]}, "sees"),
         ({"lacks": ["acks"]}, "lacks"),
-        ({"first_id": 100}, "Logquake's own for controllers"),
-        ({"colour": "red"}, "a key 'colour' that Logquake does not know"),
+        ({"first_id": 100}, "are reserved for controllers"),
+        ({"colour": "red"}, "an unknown key 'colour'"),
         ({"what": ""}, "what"),
     ],
 )
@@ -100,11 +103,11 @@ def test_what_nobody_understands_is_refused(
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="it is not there, or empty"):
+    with pytest.raises(UserError, match="the file does not exist or is empty"):
         load_command(tmp_path / "absent.toml")
     broken = tmp_path / "broken.toml"
     broken.write_text("= 1", encoding="utf-8")
-    with pytest.raises(UserError, match="is no TOML at line 1"):
+    with pytest.raises(UserError, match="is not valid TOML at line 1"):
         load_command(broken)
     broken.write_text('what = "x"', encoding="utf-8")
     with pytest.raises(UserError, match="argv is missing"):
@@ -115,13 +118,13 @@ def test_a_file_that_others_may_write_starts_nothing(tmp_path: Path) -> None:
     file = written(tmp_path, argv=["{here}/own"], software=["{here}/own"])
     load_command(file)
     file.chmod(0o664)
-    with pytest.raises(UserError, match=r"others may write .*chmod go-w"):
+    with pytest.raises(UserError, match=r"other users can write .*chmod go-w"):
         load_command(file)
 
 
 def test_a_program_that_is_not_there_is_told_with_the_remedy(tmp_path: Path) -> None:
     absent = system(written(tmp_path, argv=["./bin/absent"], install="make bin/absent"))
-    with pytest.raises(UserError, match=r"bin/absent.* is not there; type: make bin/absent"):
+    with pytest.raises(UserError, match=r"bin/absent.* does not exist; type: make bin/absent"):
         absent.prepare(print)
     with pytest.raises(UserError, match="is not in PATH"):
         system(written(tmp_path, argv=["surely-no-such-program"])).prepare(print)
@@ -181,17 +184,19 @@ def test_ids_follow_the_first(tmp_path: Path) -> None:
     assert plan.replication == 3
 
 
-@pytest.mark.parametrize(("key", "words"), [("nodes", "nodes are 3"), ("replication", "is 3")])
+@pytest.mark.parametrize(
+    ("key", "words"), [("nodes", "has nodes = 3"), ("replication", "has replication = 3")]
+)
 def test_brokers_that_there_are_not_are_refused(tmp_path: Path, key: str, words: str) -> None:
-    with pytest.raises(UserError, match=f"played by 1 broker.*{words}; leave it out"):
+    with pytest.raises(UserError, match=f"runs with 1 broker.*{words}"):
         system(written(tmp_path, brokers=1), **{key: 3}).settled(print)
 
 
 @pytest.mark.parametrize(
     ("lacks", "plan", "words"),
     [
-        ("groups", {"workload": "groups"}, "take --workload log"),
-        ("transactions", {"workload": "txn"}, "take --workload log"),
+        ("groups", {"workload": "groups"}, "use --workload log"),
+        ("transactions", {"workload": "txn"}, "use --workload log"),
         ("idempotence", {}, "add --no-idempotence"),
     ],
 )
@@ -205,7 +210,7 @@ def test_what_it_lacks_is_not_asked_of_it(
 
 
 def test_it_is_not_kept(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="leave --keep out"):
+    with pytest.raises(UserError, match="remove --keep"):
         system(written(tmp_path)).refuse(keep=True)
 
 
@@ -235,7 +240,7 @@ def test_a_run_that_wants_faults_and_can_have_none_is_refused(tmp_path: Path) ->
     none = dict.fromkeys(("pause", "elect", "reassign", "topics"), "it has a watchdog")
     file = written(tmp_path, cannot=none)
     default: dict[str, object] = {"system": f"command:{file}", "hosts": "process"}
-    told = 'no fault can be played: faults of .* are left out: .*; .* add --nemesis ""'
+    told = 'no fault is possible: faults of .* are left out: .*; .* add --nemesis ""'
     with pytest.raises(UserError, match=told):
         prepared(plan_from(default), keep=False, say=print)
     with pytest.raises(UserError, match=told):

@@ -46,10 +46,10 @@ def test_a_mode_is_taken_if_the_version_has_it(tmp_path: Path) -> None:
     assert settled(f"kafka:{folder}:zookeeper").mode is Mode.ZOOKEEPER
     assert settled(f"kafka:{folder}:controllers").mode is Mode.CONTROLLERS
     distribution(tmp_path / "new", "4.4.0")
-    with pytest.raises(PlanError, match=r"Kafka 4.4.0 does not know ZooKeeper"):
+    with pytest.raises(PlanError, match=r"Kafka 4.4.0 does not support ZooKeeper"):
         settled(f"kafka:{tmp_path / 'new'}:zookeeper")
     distribution(tmp_path / "old", "2.8.2")
-    with pytest.raises(PlanError, match=r"Kafka 2.8.2 is run with ZooKeeper only"):
+    with pytest.raises(PlanError, match=r"Logquake runs Kafka 2.8.2 only with ZooKeeper"):
         settled(f"kafka:{tmp_path / 'old'}:combined")
 
 
@@ -91,7 +91,7 @@ def test_a_tree_without_a_logging_library_is_lent_that_of_a_release(tmp_path: Pa
         each.unlink()
     said: list[str] = []
     lent = [each.name for each in with_logging(build_in(folder), said.append)]
-    assert "that of Kafka 4.3.1 is lent to it" in said[-1]
+    assert "the library of Kafka 4.3.1 is used" in said[-1]
     assert [each for each in lent if "log4j" in each] == [
         "log4j-api-2.25.4.jar", "log4j-core-2.25.4.jar", "log4j-slf4j-impl-2.25.4.jar",
     ]  # fmt: skip
@@ -138,7 +138,7 @@ def test_a_story_is_told_on_a_build_if_its_version_suits(tmp_path: Path) -> None
     refuse_another_story(plan)
     assert (plan.system, plan.version, plan.mode) == (old, "2.8.2", Mode.ZOOKEEPER)
     new = f"kafka:{distribution(tmp_path / 'new', '4.4.0')}"
-    with pytest.raises(PlanError, match=r"its story needs the mode zookeeper"):
+    with pytest.raises(PlanError, match=r"it needs the mode zookeeper"):
         refuse_another_story(plan_from(story_values(story, {}, system=new)))
 
 

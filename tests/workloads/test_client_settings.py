@@ -47,7 +47,7 @@ def test_plans_that_librdkafka_takes(plan: Plan) -> None:
     [
         ({"batch.size": "1", "no.such.key": "1"}, "no.such.key"),
         ({"fetch.min.bytes": "many"}, "client.fetch.min.bytes cannot be 'many'"),
-        ({"acks": "1"}, "client.acks cannot be set: the plan's acks decides it"),
+        ({"acks": "1"}, "client.acks cannot be set, because the plan's acks determines it"),
         ({"fetch.max.bytes": "1000"}, "client.fetch.max.bytes cannot be '1000'"),
     ],
 )
@@ -63,7 +63,7 @@ def test_a_setting_that_cannot_be_is_named_in_one_sentence(
 @pytest.mark.parametrize(
     ("key", "value", "who"),
     [
-        ("socket.timeout.ms", "60000", "the record, which tells when a share group's records"),
+        ("socket.timeout.ms", "60000", "the record, which needs the earliest acquisition time"),
         ("fetch.wait.max.ms", "9000", "the record, "),
         ("request.timeout.ms", "60000", "the record, "),
         ("share.acknowledgement.mode", "implicit", "the workload"),
@@ -74,7 +74,9 @@ def test_what_the_record_of_a_share_group_relies_on_cannot_be_set(
 ) -> None:
     told = plan_from({"workload": "shares", "client": {key: value}})
     for refuse in (check_client_settings, refuse_java_settings):
-        with pytest.raises(PlanError, match=f"client.{key} cannot be set: {who}.* decides it"):
+        with pytest.raises(
+            PlanError, match=f"client.{key} cannot be set, because {who}.* determines it"
+        ):
             refuse(told)
     with pytest.raises(PlanError, match=r"client\.fetch\.max\.wait\.ms cannot be set"):
         refuse_java_settings(told.model_copy(update={"client": {"fetch.max.wait.ms": "9000"}}))
@@ -208,16 +210,16 @@ def test_single_partitions_move_in_the_consumer_protocol_and_with_cooperative_as
 @pytest.mark.parametrize(
     ("plan", "says"),
     [
-        ({"system": "reference"}, "the reference cluster has the classic protocol alone"),
-        ({"system": "kafka:3.9.1"}, "Kafka 3.9.1 has no consumer protocol"),
-        ({"client_version": "2.3.0"}, "librdkafka 2.3.0 has no consumer protocol"),
-        ({"client_kind": "java:3.9.1"}, "Java client 3.9.1 has no consumer protocol"),
+        ({"system": "reference"}, "the reference cluster supports only the classic protocol"),
+        ({"system": "kafka:3.9.1"}, "Kafka 3.9.1 does not support the consumer protocol"),
+        ({"client_version": "2.3.0"}, "librdkafka 2.3.0 does not support the consumer protocol"),
+        ({"client_kind": "java:3.9.1"}, "Java client 3.9.1 does not support the consumer protocol"),
         ({"features": {"group.version": 0}}, "the feature group.version is off"),
         (
             {"broker": {"group.coordinator.rebalance.protocols": "classic"}},
-            "group.coordinator.rebalance.protocols leaves the consumer protocol out",
+            "group.coordinator.rebalance.protocols does not list the consumer protocol",
         ),
-        ({"system": "command:broker.toml"}, "miss a member after 45 s by default"),
+        ({"system": "command:broker.toml"}, "only after 45 s by default"),
     ],
 )
 def test_the_consumer_protocol_is_refused_where_it_cannot_be(
@@ -254,7 +256,7 @@ def test_a_client_that_goes_on_gives_up_before_a_paused_broker_is_back() -> None
 
 def test_only_clients_of_transactions_go_on_and_no_fault_is_too_long_for_them() -> None:
     for workload in ("log", "groups", "pipeline"):
-        with pytest.raises(PlanError, match="only clients of the workload txn go on"):
+        with pytest.raises(PlanError, match="only the workload txn supports it"):
             plan_from({"workload": workload, "after_timeout": "go-on"})
     fault = {"kind": "pause", "hold_s": 9}
     plan_from({"workload": "txn", "after_timeout": "go-on", "faults": [fault]})

@@ -290,7 +290,7 @@ def test_a_member_does_not_handle_what_was_taken_from_it(run_paths: RunPaths) ->
     )  # fmt: skip
     assert stage.outcomes() == ["ok", "info", "ok"]
     assert [each.unhandled for each in stage.script.shown] == [0, 0, 0]
-    assert "was taken from it" in stage.rows("op_completions")[1]["error"]
+    assert "was revoked during the poll" in stage.rows("op_completions")[1]["error"]
 
 
 def test_a_member_that_handled_in_vain_is_thrown_away_and_its_sends_have_failed(

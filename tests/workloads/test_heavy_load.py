@@ -65,10 +65,13 @@ def test_what_the_user_sets_goes_before_the_load(workload: str, key: str, value:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"hosts": "simulated", "system": "reference"}, "load: simulated brokers have no limit"),
+        (
+            {"hosts": "simulated", "system": "reference"},
+            "load: simulated brokers have no load limit",
+        ),
         (
             {"scenario": {"name": "acks-1", "topic": "t"}, "workload": "script"},
-            "load: a story's steps decide what is sent; leave it out",
+            "load: in a scenario the steps decide what is sent; remove load",
         ),
     ],
 )

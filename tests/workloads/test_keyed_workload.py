@@ -153,20 +153,20 @@ def test_the_user_decides_over_the_seed() -> None:
     ("values", "sentence"),
     [
         ({"workload": "log", "keys": 3}, "only the workload keyed has few keys"),
-        ({"workload": "keyed", "keys": 0}, "has one at least"),
-        ({"workload": "keyed", "system": "reference"}, "needs brokers that compact"),
-        ({"workload": "keyed", "system": "attached:lab.toml"}, "needs brokers that compact"),
+        ({"workload": "keyed", "keys": 0}, "needs at least one key"),
+        ({"workload": "keyed", "system": "reference"}, "needs compaction"),
+        ({"workload": "keyed", "system": "attached:lab.toml"}, "needs compaction"),
         (
             {"workload": "keyed", "broker": {"log.cleanup.policy": "compact,delete"}},
-            "leave log.cleanup.policy out",
+            "remove log.cleanup.policy",
         ),
         (
             {"workload": "keyed", "node": {"n1": {"log.cleanup.policy": "delete"}}},
-            "leave log.cleanup.policy out",
+            "remove log.cleanup.policy",
         ),
         (
             {"workload": "keyed", "broker": {"log.message.format.version": "0.10.2"}},
-            "tombstone's value is in a header",
+            "value of a tombstone is in a header",
         ),
         ({"workload": "keyed", "acks": "1"}, 'transactions need acks = "all"'),
     ],

@@ -54,13 +54,13 @@ def test_a_secret_may_lie_in_a_file_of_its_own(file: Path, tmp_path: Path) -> No
     ("text", "says"),
     [
         ("", "'lab' are not in "),
-        ('[other]\n"a" = "b"\n', "write a table \\[lab\\]"),
-        ('[lab]\n"retries" = 3\n', "is no text; put it in quotes"),
-        (f'[lab]\n"sasl.password" = {SECRET}\n', "is no TOML at line 2, column 19"),
+        ('[other]\n"a" = "b"\n', "add a table \\[lab\\]"),
+        ('[lab]\n"retries" = 3\n', "is not a string; put its value in quotes"),
+        (f'[lab]\n"sasl.password" = {SECRET}\n', "is not valid TOML at line 2, column 19"),
         ('[lab]\n"sasl.password" = "env:NO_SUCH"\n', "the variable NO_SUCH, which is not set"),
         ('[lab]\n"sasl.password" = "file:/no/such"\n', "refers to /no/such, which cannot be read"),
         ('[lab]\n"acks" = "0"\n', "acks of your clients lab cannot be set"),
-        (f'[lab]\n"sasl.mechanisms" = "{SECRET}"\n"no.such" = "1"\n', "refuses your clients lab"),
+        (f'[lab]\n"sasl.mechanisms" = "{SECRET}"\n"no.such" = "1"\n', "rejects the settings"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_without_a_value(file: Path, text: str, says: str) -> None:
@@ -80,7 +80,7 @@ def test_without_a_file_the_name_is_not_there(file: Path) -> None:
 @pytest.mark.parametrize("mode", [0o620, 0o602])
 def test_what_others_may_write_is_not_believed(file: Path, mode: int) -> None:
     file.chmod(mode)
-    with pytest.raises(PlanError, match=r"others may write .*chmod go-w"):
+    with pytest.raises(PlanError, match=r"other users can write .*chmod go-w"):
         own_settings("lab")
 
 

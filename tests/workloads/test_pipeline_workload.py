@@ -107,10 +107,10 @@ def test_who_feeds_writes_to_the_inputs_only() -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"topics": 1}, "topics: a pipeline reads all topics but the last"),
-        ({"concurrency": 3, "workers": 2}, "none would send: at least 4 are needed"),
+        ({"topics": 1}, "topics: the workload pipeline needs two topics"),
+        ({"concurrency": 3, "workers": 2}, "none would send: use 4 or more"),
         ({"system": "kafka:2.4.1"}, "workload: pipeline needs Kafka 2.5 or newer"),
-        ({"system": "reference"}, "the reference cluster has no transactions"),
+        ({"system": "reference"}, "the reference cluster does not support transactions"),
     ],
 )
 def test_what_a_pipeline_cannot_be_is_refused(values: dict[str, object], why: str) -> None:

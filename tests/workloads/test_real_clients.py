@@ -198,7 +198,7 @@ def test_a_worker_that_dies_by_itself_is_told(
         assert fleet.died() == []
         processes(fleet)[1].kill()
         (sentence,) = wait_until(fleet.died, timeout_s=10, what="the death to be seen")
-        assert "worker 1 ended by itself" in sentence
+        assert "worker 1 exited by itself" in sentence
         assert fleet.stop(5) == [sentence]
 
 

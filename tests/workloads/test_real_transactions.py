@@ -262,9 +262,9 @@ def test_a_transaction_that_stays_open_is_told_of_before_the_final_reads(
     (place, witness), *_ = told.detail.items()
     assert place == "txn-here-0"
     assert "the transaction of producer" in witness
-    assert "is open since offset" in witness
-    assert "; n1 coordinates " in witness
-    assert ", in state Ongoing, with this partition" in witness
+    assert "has been open since offset" in witness
+    assert "; n1 is the coordinator of " in witness
+    assert "which is in state Ongoing, with this partition" in witness
     # The next producer of the thread fences the one that vanished, and so ends its transaction.
     assert transact(producer, bootstrap, Txn(mops=sends(62))).outcome is Outcome.OK
     assert arena._last_stable_offsets(one_broker)[HERE] > held[HERE]

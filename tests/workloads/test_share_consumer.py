@@ -23,7 +23,7 @@ HERE, THERE = TopicPartition("log-0", 0), TopicPartition("log-0", 1)
 LOST = KafkaException(KafkaError(KafkaError._TRANSPORT))
 STATE = IllegalStateException("records of the last poll are not acknowledged")
 ACCEPT, RELEASE = ShareAct.ACCEPT, ShareAct.RELEASE
-UNKNOWN = "no broker confirmed it"
+UNKNOWN = "no broker confirmed the acknowledgements"
 Answer = Mapping[TopicPartition, KafkaException | None]
 OnAnswer = Callable[[Mapping[TopicPartition, set[int]], KafkaException | None], None]
 

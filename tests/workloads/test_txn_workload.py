@@ -214,9 +214,9 @@ def test_the_plan_has_defaults_of_its_own_that_the_user_may_overrule() -> None:
         ({"idempotence": False}, "idempotence: transactions need idempotent producers"),
         (
             {"system": "kafka:2.8.2", "broker": {"log.message.format.version": "0.10.2"}},
-            "and so message format v2",
+            "and thus message format v2",
         ),
-        ({"transaction_timeout_s": 0.5}, "one second at least"),
+        ({"transaction_timeout_s": 0.5}, "at least one second"),
     ],
 )
 def test_what_cannot_carry_transactions_is_refused_in_a_sentence(

@@ -16,22 +16,30 @@ from results.record.terms import Outcome
 
 DEFINITE: Mapping[int, str] = MappingProxyType(
     {
-        KafkaError._QUEUE_FULL: "the client's own queue was full: it never took the message",  # noqa: SLF001 - librdkafka's local errors are public constants that begin so
-        KafkaError.INVALID_RECORD: "its content is checked before the append, at each try alike",
+        KafkaError._QUEUE_FULL: (  # noqa: SLF001 - librdkafka's local errors are public constants that begin so
+            "the client's own queue was full, so it never accepted the message"
+        ),
+        KafkaError.INVALID_RECORD: (
+            "its content is checked before the append, in the same way at each attempt"
+        ),
         KafkaError.TOPIC_AUTHORIZATION_FAILED: "checked before the append; no run changes the ACLs",
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED: "checked before the append, as the topic's",
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED: (
+            "checked before the append, like the topic's authorization"
+        ),
     }
 )
 """The reasons why errors are definite, by error code."""
 
 DEFINITE_WITHOUT_RETRIES: Mapping[int, str] = MappingProxyType(
     {
-        KafkaError.NOT_ENOUGH_REPLICAS: "the ISR is checked before the append, and this was the"
-        " only try; with retries an earlier one may have been written by a former leader",
-        KafkaError.MSG_SIZE_TOO_LARGE: "its batch's size is checked before the append; a later try"
-        " may put more records into the batch than the one that was written unheard",
-        KafkaError._PURGE_QUEUE: "purged from the client's queue, where it waited for its only try;"  # noqa: SLF001 - as above
-        " after a fatal error librdkafka also purges what waits there to be tried once more",
+        KafkaError.NOT_ENOUGH_REPLICAS: "the ISR is checked before the append, and there was only"
+        " one attempt; with retries, a former leader may have"
+        " appended an earlier attempt",
+        KafkaError.MSG_SIZE_TOO_LARGE: "the batch's size is checked before the append; but a"
+        " later attempt may have more records in its batch than an"
+        " earlier attempt that was appended without an answer",
+        KafkaError._PURGE_QUEUE: "purged from the client's queue, where it waited for its only"  # noqa: SLF001 - as above
+        " attempt; after a fatal error librdkafka also purges messages that wait there for a retry",
     }
 )
 """The reasons why errors are definite if there are no retries, by error code."""

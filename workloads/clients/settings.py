@@ -35,12 +35,12 @@ OWNED: Mapping[str, str] = {
     "linger.ms": "the plan's linger_ms",
     "queue.buffering.max.ms": "the plan's linger_ms",
     "isolation.level": "the workload",
-    "auto.offset.reset": "the workload, which never lets a reader jump unseen",
+    "auto.offset.reset": "the workload, in which no reader may jump to another offset unnoticed",
     "enable.auto.commit": "the workload",
     "enable.auto.offset.store": "the workload",
     "enable.partition.eof": "the final reads",
     "delivery.report.only.error": "the record, which needs every report",
-    "check.crcs": "the record, whose readers take nothing that a flipped bit changed",
+    "check.crcs": "the record, which needs readers that reject records with a flipped bit",
     "transactional.id": "the workload",
     "transaction.timeout.ms": "the plan's transaction_timeout_s",
     "group.id": "the workload",
@@ -51,7 +51,7 @@ Each has the plan key or rule that determines it.
 """
 _OWNED_BY_SHARES = dict.fromkeys(
     ("socket.timeout.ms", "request.timeout.ms", "fetch.wait.max.ms", "fetch.max.wait.ms"),
-    "the record, which tells when a share group's records were acquired at the earliest,",
+    "the record, which needs the earliest acquisition time of a share group's records,",
 ) | {"share.acknowledgement.mode": "the workload"}
 """More settings that a user may not override if the run has share group members.
 
@@ -272,26 +272,31 @@ def check_client_settings(plan: Plan) -> None:
     if secures and _refusal(bare) is not None:  # librdkafka's message may contain a value.
         names = ", ".join(sorted(secures))
         raise PlanError(
-            f"librdkafka refuses the settings of security ({names}) of {plan.named.path}; fix them"
+            f"librdkafka rejects the security settings ({names}) of {plan.named.path}; fix them"
         )
     for key, value in plan.client.items():
         if key in owned(plan):
-            raise PlanError(f"the plan's client.{key} cannot be set: {owned(plan)[key]} decides it")
+            raise PlanError(
+                f"the plan's client.{key} cannot be set, because {owned(plan)[key]} determines it"
+            )
         refusal = _refusal(bare.model_copy(update={"client": {key: value}}))
         if refusal is not None:
             raise PlanError(f"the plan's client.{key} cannot be {value!r}: {refusal}")
     own = _own(plan)
     for key in own.keys() & owned(plan).keys():
         who = owned(plan)[key]
-        raise PlanError(f"{key} of your clients {plan.clients} cannot be set: {who} decides")
+        raise PlanError(
+            f"{key} of your clients {plan.clients} cannot be set, because {who} determines it"
+        )
     refusal = _refusal(plan)
     if refusal is not None and own:  # librdkafka's message may contain a value, so it is not shown.
         names = ", ".join(sorted(own))
         raise PlanError(
-            f"librdkafka refuses your clients {plan.clients} ({names}); see {own_file()}"
+            f"librdkafka rejects the settings ({names}) of your clients {plan.clients}; see"
+            f" {own_file()}"
         )
     if refusal is not None:
-        raise PlanError(f"the plan's client settings do not go together: {refusal}")
+        raise PlanError(f"the plan's client settings contradict each other: {refusal}")
 
 
 def _refusal(plan: Plan) -> str | None:

@@ -21,7 +21,7 @@ from workloads.protocol import Batch, Key
 _COMMIT_S = 10.0
 """How many seconds to wait for the answer to acknowledgements, as in librdkafka's
 request timeout."""
-_NO_ANSWER = "no broker confirmed it"
+_NO_ANSWER = "no broker confirmed the acknowledgements"
 _SET_S = 30.0
 _REFUSED = (KafkaException, RuntimeError)
 """Errors that a consumer may raise.

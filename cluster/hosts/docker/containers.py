@@ -68,7 +68,7 @@ class ContainerMaker:
                     "Docker has no subnet left for another network; type: docker network prune, or"
                     " widen default-address-pools in /etc/docker/daemon.json"
                 ) from refused
-            raise ClusterError(f"Docker refuses to make a network: {said}") from refused
+            raise ClusterError(f"Docker refused to create a network: {said}") from refused
         return name
 
     def holder(self, node: str, network: str) -> Container:
@@ -160,11 +160,13 @@ def wait_attached(holder: Container, log: Path, *, runs: Callable[[], bool]) -> 
         wait_until(
             lambda: told in said() or not runs(),
             timeout_s=ATTACH_TIMEOUT_S,
-            what=f"the line to the container {holder.name}",
+            what=f"a connection to the input of the container {holder.name}",
         )
     if told not in said():
-        words = said().splitlines() or ["what is to hold it says nothing"]
-        raise ClusterError(f"the container {holder.name} is not held: {words[-1]}")
+        words = said().splitlines() or ["the program that should hold its input printed nothing"]
+        raise ClusterError(
+            f"the input of the container {holder.name} is not held open: {words[-1]}"
+        )
 
 
 def refuse_unknown(holder: Container, program: str, image: str) -> None:
@@ -176,7 +178,7 @@ def refuse_unknown(holder: Container, program: str, image: str) -> None:
     with explained():
         found = holder.exec_run(["sh", "-c", 'command -v -- "$0"', program])
     if found.exit_code:
-        raise ClusterError(f"there is no program {program} in the image {image}")
+        raise ClusterError(f"the image {image} has no program {program}")
 
 
 def _read_only(place: Path, source: Path) -> Mount:

@@ -28,8 +28,8 @@ def socket_path() -> str:
     address = os.environ.get("DOCKER_HOST") or _LOCAL + DEFAULT_SOCKET
     if not address.startswith(_LOCAL):
         raise UserError(
-            f"DOCKER_HOST={address} is no daemon of this machine, which --hosts docker needs: unset"
-            " it, or use --hosts ssh"
+            f"DOCKER_HOST={address} is on another machine, but --hosts docker needs a daemon on"
+            " this machine: unset DOCKER_HOST, or use --hosts ssh"
         )
     return address.removeprefix(_LOCAL)
 
@@ -46,7 +46,9 @@ def connect() -> docker.DockerClient:
     try:
         return docker.DockerClient(base_url=_LOCAL + path, timeout=ANSWER_TIMEOUT_S)
     except DockerException as refused:
-        raise UserError(f"what listens at {path} is no Docker daemon: {refused}") from refused
+        raise UserError(
+            f"the process that listens at {path} is not a Docker daemon: {refused}"
+        ) from refused
 
 
 def _knock(path: str) -> None:
@@ -56,7 +58,7 @@ def _knock(path: str) -> None:
             line.connect(path)
     except PermissionError as refused:
         raise UserError(
-            f"you may not talk to the Docker daemon at {path}; type: sudo logquake ..., or use"
+            f"you have no access to the Docker daemon at {path}; type: sudo logquake ..., or use"
             " --hosts namespace"
         ) from refused
     except OSError as refused:
@@ -81,4 +83,4 @@ def explained() -> Iterator[None]:
     except APIError as refused:
         raise ClusterError(f"Docker refuses: {refused.explanation or refused}") from refused
     except (NoConnectionError, Timeout) as gone:
-        raise ClusterError(f"the Docker daemon does not answer any more ({gone})") from gone
+        raise ClusterError(f"the Docker daemon no longer answers ({gone})") from gone

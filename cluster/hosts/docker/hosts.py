@@ -129,7 +129,9 @@ class DockerHosts(LinkedHosts):
         if node == CLIENTS:
             return own_address(next(iter(self._addresses.values())))
         if node not in self._addresses:
-            raise ClusterError(f"there is no node {node}, only {', '.join(self._addresses)}")
+            raise ClusterError(
+                f"there is no node {node}; the nodes are {', '.join(self._addresses)}"
+            )
         return self._addresses[node]
 
     def spawn(self, node: str, command: Command) -> ProcessId:
@@ -256,7 +258,7 @@ class DockerHosts(LinkedHosts):
         """
         directed = frozenset(links)
         if any(sender == CLIENTS for sender, _ in directed):
-            raise ClusterError("what clients send cannot be made bad where nodes are containers")
+            raise ClusterError("on Docker hosts the links from clients to nodes cannot be degraded")
         super().shape(shape_id, directed, quality)
 
     def disk(self, node: str) -> Disk:
@@ -375,8 +377,8 @@ def own_address(address: str) -> str:
             asked.connect((address, 9))
         except OSError as refused:
             raise ClusterError(
-                f"containers cannot be reached at {address} from here ({refused.strerror}): run"
-                " Logquake where the Docker daemon has its networks"
+                f"this machine cannot reach containers at {address} ({refused.strerror}): run"
+                " Logquake on the machine that has the networks of the Docker daemon"
             ) from refused
         found: str = asked.getsockname()[0]
         return found

@@ -61,12 +61,13 @@ def contents_of(container: Container, image: str) -> Contents:
     version = re.search(r'version "(?:1\.)?(\d+)', text)
     if version is None:
         raise UserError(
-            f"the image {image} has no Java; name one that has, as --image eclipse-temurin:17-jre"
+            f"the image {image} has no Java; use an image with Java, such as --image"
+            " eclipse-temurin:17-jre"
         )
     if int(version[1]) < OLDEST_JAVA:
         raise UserError(
-            f"the image {image} has Java {version[1]}, but {OLDEST_JAVA} or later is needed; name"
-            " another, as --image eclipse-temurin:17-jre"
+            f"the image {image} has Java {version[1]}, but {OLDEST_JAVA} or later is needed; use"
+            " another image, such as --image eclipse-temurin:17-jre"
         )
     java = re.search(r"^java at (.+)$", text, re.MULTILINE)
     kafka = re.search(r"^kafka_[\d.]+-(\d[\w.]*)\.jar$", text, re.MULTILINE)
@@ -86,8 +87,8 @@ def try_image(image: str | None) -> Contents:
     try_daemon()
     if not image:
         raise UserError(
-            "--hosts docker needs an image with Java; name one, as --image eclipse-temurin:17-jre,"
-            " or an official Kafka image, as --image apache/kafka:4.1.0"
+            "--hosts docker needs an image with Java: add --image eclipse-temurin:17-jre, or use"
+            " an official Kafka image, such as --image apache/kafka:4.1.0"
         )
     with connected() as client, _trial_container(client, image) as container:
         _try_namespace(container)
@@ -103,7 +104,7 @@ def try_daemon() -> None:
     """
     if os.geteuid() != 0:
         raise UserError(
-            "--hosts docker needs root, to enter the network namespaces of containers; type: sudo"
+            "--hosts docker needs root to enter the network namespaces of containers; type: sudo"
             " logquake ..., or use --hosts namespace"
         )
     connect().close()
@@ -123,7 +124,7 @@ def refuse_absent(client: docker.DockerClient, image: str) -> None:
         ) from absent
     except APIError as refused:
         raise UserError(
-            f"{image} is no image that Docker knows ({refused.explanation})"
+            f"Docker does not accept the image {image} ({refused.explanation})"
         ) from refused
 
 
@@ -161,8 +162,8 @@ def start(container: Container, image: str) -> None:
     except ClusterError as refused:
         if "executable file not found" in str(refused) or "no such file" in str(refused):
             raise UserError(
-                f"the image {image} has no shell and no cat or sleep, which a host needs; name"
-                " another, as --image eclipse-temurin:17-jre"
+                f"the image {image} lacks a shell, cat or sleep, which each host needs; use"
+                " another image, such as --image eclipse-temurin:17-jre"
             ) from refused
         raise
 
@@ -190,9 +191,9 @@ def _try_namespace(container: Container) -> None:
         ) from missing
     if done.returncode:
         raise UserError(
-            "nft cannot be used in the network namespace of a container"
-            f" ({done.stderr.strip() or done.returncode}); use --hosts namespace, and see: logquake"
-            " doctor"
+            "nft does not work in the network namespace of a container"
+            f" ({done.stderr.strip() or done.returncode}); use --hosts namespace, and type:"
+            " logquake doctor"
         )
 
 

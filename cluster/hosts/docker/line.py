@@ -47,7 +47,7 @@ def hold(path: str, container: str) -> None:
         answer = line.recv(READ_BYTES)
         status = answer.partition(b"\r\n")[0].decode(errors="replace")
         if status.partition(" ")[2][:3] not in HIJACKED:
-            sys.exit(f"the input of {container} cannot be held: {status or 'no answer'}")
+            sys.exit(f"cannot hold the input of {container} open: {status or 'no answer'}")
         print(ATTACHED, container, flush=True)  # noqa: T201 - for its log
         while line.recv(READ_BYTES):
             pass

@@ -76,7 +76,9 @@ class SshConnection:
                 self._connect()
                 transport = self._client.get_transport() if self._client else None
             if transport is None:
-                raise ClusterError(f"the connection to {self.host.name} was lost at once")
+                raise ClusterError(
+                    f"the connection to {self.host.name} was lost right after the login"
+                )
             return transport
 
     def close(self) -> None:
@@ -99,7 +101,7 @@ class SshConnection:
         try:
             return self._start(command)
         except (paramiko.SSHException, EOFError, OSError) as lost:
-            raise ClusterError(f"{self.host.name} starts no command: {lost}") from lost
+            raise ClusterError(f"{self.host.name} cannot start a command: {lost}") from lost
 
     def _start(self, command: str) -> paramiko.Channel:
         channel = self.transport().open_session(timeout=LOGIN_TIMEOUT_S)
@@ -141,7 +143,7 @@ class SshConnection:
         if self._sftp is None or self._sftp.sock.closed:
             self._sftp = paramiko.SFTPClient.from_transport(transport)
         if self._sftp is None:
-            raise ClusterError("it offers no SFTP")
+            raise ClusterError("the host does not support SFTP")
         return self._sftp
 
     def _answer(self, said: bytes, complaint: bytes) -> Message:
@@ -152,9 +154,10 @@ class SshConnection:
             words = complaint.decode(errors="replace").strip().splitlines() or ["nothing"]
             if "python3" in words[-1] and ("not found" in words[-1] or "No such" in words[-1]):
                 raise UserError(
-                    f"{name} has no python3, which Logquake's agent needs there: install it"
+                    f"{name} has no python3, which Logquake's agent needs: install python3 on"
+                    f" {name}"
                 ) from wrong
-            raise ClusterError(f"{name} does not do what it is asked: {words[-1]}") from wrong
+            raise ClusterError(f"{name} cannot carry out a request: {words[-1]}") from wrong
         if "error" in answer:
             raise ClusterError(f"{name}: {answer['error']}")
         return answer
@@ -188,8 +191,8 @@ def _load_known(client: paramiko.SSHClient, host: SshHost) -> None:
         client.load_host_keys(host.known_hosts)
     except OSError as unreadable:
         raise UserError(
-            f"the file of known hosts {host.known_hosts} of {host.name} cannot be read:"
-            f" {unreadable.strerror}; make it with ssh-keyscan, and compare the keys"
+            f"the known_hosts file {host.known_hosts} for {host.name} cannot be read:"
+            f" {unreadable.strerror}; create it with ssh-keyscan, and compare the keys"
         ) from unreadable
 
 
@@ -199,19 +202,22 @@ def _refusal(host: SshHost, error: Exception) -> UserError:
     match error:
         case _UnknownHostKeyError():
             why = (
-                f"the host key of {place} is unknown: {error}; if it is the right one, add it to"
+                f"the host key of {place} is unknown: {error}; if this key is right, add it to"
                 f" {host.known_hosts}"
             )
         case paramiko.BadHostKeyException():
             why = (
-                f"the host key of {place} is not the one in {host.known_hosts}: it has changed, or"
-                " another machine answers; nothing was sent to it"
+                f"the host key of {place} differs from the key in {host.known_hosts}: the key has"
+                " changed, or another machine answers; nothing was sent to this machine"
             )
         case paramiko.PasswordRequiredException():
-            why = f"the key {host.key} has a passphrase: use one without, or an ssh agent"
+            why = (
+                f"the key {host.key} has a passphrase: use a key without a passphrase, or an"
+                " ssh agent"
+            )
         case paramiko.AuthenticationException():
             key = f"the key {host.key}" if host.key else "the keys of the ssh agent and of ~/.ssh"
-            why = f"{place} does not let {host.user} in with {key}"
+            why = f"{place} refuses the login of {host.user} with {key}"
         case FileNotFoundError() | PermissionError() if host.key:
             why = f"the key {host.key} cannot be read: {error.strerror}"
         case OSError() | EOFError():

@@ -56,15 +56,16 @@ def examine_host(connection: SshConnection, others: Sequence[SshHost]) -> None:
     _refuse_folder(host, seen)
     if seen["address"]:
         raise UserError(
-            f"{host.name} does not have the address {host.address} ({seen['address']}): write the"
-            " one at which the other hosts reach it into the file of hosts"
+            f"{host.name} does not have the address {host.address} ({seen['address']}): in the"
+            f" hosts file, write the address at which the other hosts reach {host.name}"
         )
     _refuse_nft(host, seen["nft"])
     here = [each.name for each in others if each.address == seen["harness"]]
     if here:
         raise UserError(
-            f"{host.name} sees Logquake come from {seen['harness']}, the address of {here[0]}: a"
-            " cut of its links would cut Logquake off as well; run it on another machine"
+            f"{host.name} receives Logquake's connections from {seen['harness']}, the address of"
+            f" {here[0]}: a cut of the links of {here[0]} would also cut off Logquake; run"
+            " Logquake on another machine"
         )
 
 
@@ -78,7 +79,7 @@ def why_not_shape(hosts: Sequence[SshHost]) -> str:
     program = Path(shaper.__file__).read_text(encoding="utf-8")
     return _why_not_anywhere(
         hosts,
-        "links cannot be made bad",
+        "links cannot be degraded",
         lambda host: {
             "program": program,
             "flag": shaper.TRIAL,
@@ -119,12 +120,15 @@ def _refused(host: SshHost, what: str, order: Mapping[str, object]) -> str:
 
 
 def _refuse_java(host: SshHost, said: str | None) -> None:
-    remedy = f'install Java {OLDEST_JAVA} or later there, or name it: java = "/path/to/java"'
+    remedy = (
+        f"install Java {OLDEST_JAVA} or later on the host, or write its path into the hosts file:"
+        ' java = "/path/to/java"'
+    )
     if said is None:
         raise UserError(f"{host.name} has no Java ({host.java} does not start): {remedy}")
     match = re.search(r'version "(?:1\.)?(\d+)', said)
     if match is None:
-        raise UserError(f"{host.java} on {host.name} does not tell its version: {remedy}")
+        raise UserError(f"{host.java} on {host.name} does not print its version: {remedy}")
     if int(match[1]) < OLDEST_JAVA:
         raise UserError(f"{host.name} has Java {match[1]}, which is too old: {remedy}")
 
@@ -132,14 +136,14 @@ def _refuse_java(host: SshHost, said: str | None) -> None:
 def _refuse_folder(host: SshHost, seen: dict[str, object]) -> None:
     if not seen["writable"]:
         raise UserError(
-            f"{host.user} cannot write to {seen['existing']} on {host.name}, where {host.folder}"
-            " would be made; name another folder in the file of hosts"
+            f"{host.user} cannot create {host.folder} on {host.name}, because {seen['existing']}"
+            " is not writable; name another folder in the hosts file"
         )
     free = int(str(seen["free"]))
     if free < ENOUGH_BYTES:
         raise UserError(
-            f"the disk of {host.folder} on {host.name} is full ({free >> 20} MiB left, and"
-            f" {ENOUGH_BYTES >> 20} MiB are needed); free some room, or name another folder"
+            f"the disk of {host.folder} on {host.name} is full ({free >> 20} MiB free, but"
+            f" {ENOUGH_BYTES >> 20} MiB are needed); free some space, or name another folder"
         )
 
 
@@ -152,6 +156,6 @@ def _refuse_nft(host: SshHost, refused: str) -> None:
             f" '{host.user} ALL=(root) NOPASSWD: /usr/sbin/nft' in its sudoers"
         )
     raise UserError(
-        f"the network of {host.name} cannot be cut: nft does not work there ({refused});"
-        " type there: apt-get install nftables"
+        f"the network of {host.name} cannot be cut: nft does not work there ({refused}); type on"
+        " that host: apt-get install nftables"
     )

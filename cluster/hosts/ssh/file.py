@@ -81,9 +81,9 @@ def load_hosts(path: Path) -> tuple[SshHost, ...]:
         values = tomllib.loads(read_own_text(path))
     except (OSError, UnicodeDecodeError) as unreadable:
         why = getattr(unreadable, "strerror", None) or "it is not UTF-8"
-        raise UserError(f"the file of hosts {path} cannot be read: {why}") from unreadable
+        raise UserError(f"the hosts file {path} cannot be read: {why}") from unreadable
     except tomllib.TOMLDecodeError as malformed:
-        raise UserError(f"the file of hosts {path} is not TOML: {malformed}") from malformed
+        raise UserError(f"the hosts file {path} is not valid TOML: {malformed}") from malformed
     try:
         file = _File.model_validate(values)
     except ValidationError as invalid:
@@ -132,7 +132,7 @@ def _refuse_twins(path: Path, hosts: tuple[SshHost, ...]) -> None:
         twin = next((value for value in values if values.count(value) > 1), None)
         if twin is not None:
             raise UserError(
-                f"{path}: two hosts have the {what} {twin}; a node needs one of its own"
+                f"{path}: two hosts have the {what} {twin}; give each host its own {what}"
             )
 
 
@@ -141,7 +141,7 @@ def _sentence(path: Path, invalid: ValidationError) -> str:
     # Hosts are numbered from 1, as nodes are.
     key = ".".join(str(part + 1) if isinstance(part, int) else part for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return f"{path} has a key {key!r} that Logquake does not know (see docs/hosts.md)"
+        return f"{path} has an unknown key {key!r} (see docs/hosts.md)"
     if first["type"] == "missing":
         return f"{path}: {key} is missing (see docs/hosts.md)"
     message = first["msg"].removeprefix("Value error, ")

@@ -29,8 +29,8 @@ def ssh_ways(hosts_file: Path, paths: RunPaths) -> Iterator[Callable[[], list[st
         return
     if run.run != id_of(paths.root):
         raise ClusterError(
-            f"{file} is of a run in another folder or on another machine: heal it there; its hosts"
-            " undo it by themselves once its lease has run out"
+            f"{file} belongs to a run in another folder or on another machine: heal the run"
+            " there. When the run's lease ends, its hosts undo everything by themselves"
         )
     own = _own_hosts(hosts_file, paths)
     left = set(run.hosts)
@@ -59,7 +59,9 @@ def _heal(
         connection.close()
     done = [f"{node}: {sentence}" for sentence in undone["done"]]
     if undone["failed"]:
-        raise ClusterError(f"{host.name} is not as it was: {'; '.join(undone['failed'])}")
+        raise ClusterError(
+            f"{host.name} is not as it was before the run: {'; '.join(undone['failed'])}"
+        )
     left.discard(node)
     return done
 
@@ -79,8 +81,8 @@ def _own_hosts(hosts_file: Path, paths: RunPaths) -> tuple[SshHost, ...]:
     store = paths.root.resolve().parent.parent
     if not is_own_file(hosts_file) or hosts_file.resolve().is_relative_to(store):
         raise ClusterError(
-            f"the run's hosts are not asked: their file {hosts_file} must be yours, writable by"
-            f" you only, and lie outside of the store {store}"
+            f"Logquake does not contact the run's hosts: their file {hosts_file} must belong to"
+            f" you, be writable only by you, and be outside of the store {store}"
         )
     return load_hosts(hosts_file)
 
@@ -99,9 +101,11 @@ def _today(own: tuple[SshHost, ...], noted: SshHost) -> SshHost:
             if (host.user, host.folder, host.sudo) == (noted.user, noted.folder, noted.sudo):
                 return host
             raise ClusterError(
-                f"{noted.name} is not healed: the run was there as {noted.user} in {noted.folder},"
-                " and your file of hosts says otherwise; let it say so again"
+                f"{noted.name} is not healed: the run used the user {noted.user} and the folder"
+                f" {noted.folder}, but your hosts file names others; restore these two values"
+                " (and sudo) in the file"
             )
     raise ClusterError(
-        f"{noted.name} ({noted.address}) is not healed: your file of hosts does not have it; add it"
+        f"{noted.name} ({noted.address}) is not healed, because your hosts file does not have"
+        " this host; add it to the file"
     )

@@ -96,7 +96,9 @@ class SshHosts(LinkedHosts):
     def address(self, node: str) -> str:
         """Return the address at which brokers reach a node."""
         if node not in self._run.hosts:
-            raise ClusterError(f"there is no node {node}, only {', '.join(self._run.hosts)}")
+            raise ClusterError(
+                f"there is no node {node}; the nodes are {', '.join(self._run.hosts)}"
+            )
         return self._run.hosts[node].address
 
     def nft(self, node: str) -> Sequence[str]:
@@ -112,7 +114,7 @@ class SshHosts(LinkedHosts):
         """
         directed = frozenset(links)
         if any(CLIENTS in link for link in directed):
-            raise ClusterError("the harness and its clients cannot be cut off ssh hosts")
+            raise ClusterError("on ssh hosts, the harness and its clients cannot be cut off")
         super().cut(cut_id, directed)
 
     def spawn(self, node: str, command: Command) -> ProcessId:
@@ -249,10 +251,10 @@ class SshHosts(LinkedHosts):
             failed = self._call(node, "undo")["failed"]
         except ClusterError as refused:
             return (
-                f"{refused}; what the run did there is undone within {host.ttl_s:g} s by the host"
-                " itself, or at once by: logquake heal"
+                f"{refused}; the host itself undoes the run's changes within {host.ttl_s:g} s; to"
+                " undo them now, type: logquake heal"
             )
-        return f"{host.name} is not as it was: {'; '.join(failed)}" if failed else ""
+        return f"{host.name} is not as it was before the run: {'; '.join(failed)}" if failed else ""
 
     def _start(self, node: str) -> None:
         host, connection = self._run.hosts[node], self._connections[node]
@@ -294,8 +296,8 @@ def refuse_too_few(hosts: Sequence[SshHost], nodes: Sequence[str], file: Path) -
     """
     if len(hosts) < len(nodes):
         raise UserError(
-            f"{file} names {len(hosts)} hosts, and {len(nodes)} are needed"
-            f" ({', '.join(nodes)}): add some, or ask for fewer nodes"
+            f"{file} has {len(hosts)} hosts, but the nodes {', '.join(nodes)} need {len(nodes)}:"
+            " add hosts, or use fewer nodes"
         )
 
 

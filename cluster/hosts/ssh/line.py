@@ -187,5 +187,5 @@ class SshLine:
         if not channel.status_event.wait(STATUS_TIMEOUT_S) or channel.exit_status < 0:
             return ""
         if channel.exit_status in {NO_WARDEN, NO_PROGRAM}:
-            return "the harness did not call for so long that its host has undone everything"
+            return "the harness sent no request for so long that the host has undone everything"
         return ENDED

@@ -78,12 +78,12 @@ def fetch_tar(
         complete = channel.recv_exit_status() == 0
     except (OSError, EOFError, tarfile.TarError, paramiko.SSHException) as lost:
         raise ClusterError(
-            f"the files of {connection.host.name} could not be brought here: {lost}"
+            f"the files of {connection.host.name} could not be copied to this machine: {lost}"
         ) from lost
     finally:
         channel.close()
     if not complete:
-        raise ClusterError(f"the files of {connection.host.name} could not all be read")
+        raise ClusterError(f"some files of {connection.host.name} could not be read")
 
 
 class _Sink(io.RawIOBase):
@@ -128,17 +128,17 @@ def _see_done(
     name = connection.host.name
     try:
         said = channel.makefile("rb").read()
-        answer = json.loads(said) if said else {"error": stopped or "it said nothing"}
+        answer = json.loads(said) if said else {"error": stopped or "the host reported nothing"}
     except (OSError, ValueError, paramiko.SSHException) as lost:
         answer = {"error": stopped or lost}
     finally:
         channel.close()
     if "error" in answer and "No space left" in str(answer["error"]):
         raise UserError(
-            f"the disk of {connection.host.folder} on {name} is full; free some room, or name"
-            " another folder in the file of hosts"
+            f"the disk of {connection.host.folder} on {name} is full; free some space, or name"
+            " another folder in the hosts file"
         )
     if stopped or "error" in answer:
         raise ClusterError(
-            f"the files of the run could not be brought to {name}: {answer.get('error', stopped)}"
+            f"the files of the run could not be copied to {name}: {answer.get('error', stopped)}"
         )

@@ -72,7 +72,7 @@ def _kill_marked(order: Order, *, wardens: bool = False) -> "list[str]":
     deadline_s = now_s() + GONE_TIMEOUT_S
     while found := [pid for pid, is_warden in _marked(order) if is_warden == wardens]:
         if now_s() > deadline_s:
-            raise TimeoutError(f"processes {found} do not end though they were killed")
+            raise TimeoutError(f"processes {found} still run after SIGKILL")
         # Repeat: a process may have started another one meanwhile.
         said += [sentence for pid in found if (sentence := _kill(pid, order))]
         time.sleep(POLL_S)  # noqa: TID251 - standard library only
@@ -160,7 +160,7 @@ def _remove_folder(order: Order) -> "list[str]":
     folder = Path(order["folder"])
     there = folder.exists()
     if there and _mounts(order):
-        raise OSError(f"{folder} is left: something is mounted in it")
+        raise OSError(f"{folder} cannot be removed, because a file system is mounted in it")
     deadline_s = now_s() + GONE_TIMEOUT_S
     while folder.exists():  # A killed process may still write its last file.
         shutil.rmtree(folder, ignore_errors=now_s() < deadline_s)

@@ -69,7 +69,9 @@ def keep(order: Order) -> Order:
         os.close(write)
         with os.fdopen(read, "rb") as told:
             said = told.read()
-        return dict(json.loads(said)) if said else {"error": "the warden ended at once"}
+        return (
+            dict(json.loads(said)) if said else {"error": "the warden process ended at its start"}
+        )
     os.close(read)
     os.setsid()
     if os.fork():

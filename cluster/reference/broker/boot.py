@@ -151,10 +151,10 @@ def listeners_of(settings: Settings) -> tuple[Listener, ...]:
         name, _, place = each.partition("://")
         host, _, port = place.rpartition(":")
         if not (name and port.isdecimal() and int(port) <= _LARGEST_PORT):
-            raise BootError(f"listeners: {each!r} is not NAME://HOST:PORT")
+            raise BootError(f"listeners: {each!r} does not have the form NAME://HOST:PORT")
         found.append(Listener(name=name, host=host, port=int(port)))
     if not found:
-        raise BootError("listeners: there is none; name one, as BROKER://127.0.0.1:9092")
+        raise BootError("listeners is empty; name a listener, such as BROKER://127.0.0.1:9092")
     return tuple(found)
 
 
@@ -177,12 +177,12 @@ def _identity(disk: Disk, settings: Settings) -> tuple[str, UUID | None]:
     except (DamagedFileError, UnicodeDecodeError, KeyError, ValueError) as damaged:
         lacks = "there is no " if isinstance(damaged, KeyError) else ""
         raise BootError(
-            f"{settings.log_dirs}/{META} is damaged: {lacks}{damaged}: put the file back"
+            f"{settings.log_dirs}/{META} is damaged: {lacks}{damaged}: restore the file"
         ) from damaged
     if node != settings.node_id:
         raise BootError(
-            f"{settings.log_dirs} is node {node}'s, and node.id is {settings.node_id}: take another"
-            " folder"
+            f"{settings.log_dirs} belongs to node {node}, but node.id is {settings.node_id}: use"
+            " another folder"
         )
     return cluster_id, directory_id
 
@@ -196,7 +196,7 @@ def _election_state(disk: Disk) -> ElectionState:
         return election_state(_read(disk, STATE_FILE))
     except DamagedFileError as damaged:
         raise BootError(
-            f"{STATE_FILE} is damaged: {damaged}: put the file back; without it a voter may vote a"
+            f"{STATE_FILE} is damaged: {damaged}: restore the file; without it a voter may vote a"
             " second time in an epoch"
         ) from damaged
 
@@ -210,8 +210,8 @@ def _latest_snapshot(disk: Disk) -> Snapshot | None:
         return latest_snapshot({path: disk.read(path) for path in snapshot_paths(disk.paths())})
     except DamagedFileError as damaged:
         raise BootError(
-            f"{damaged}: put the file back; or, if most of the other voters are sound, remove the"
-            f" folder {FOLDER} to have all of it fetched from them"
+            f"{damaged}: restore the file; or, if most of the other voters are intact, remove the"
+            f" folder {FOLDER}, so that this node fetches all metadata from the other voters"
         ) from damaged
 
 
@@ -220,8 +220,8 @@ def _refuse_gap(disk: Disk, snapshot: Snapshot | None) -> None:
     begin = segments(disk).get(FOLDER, [0])[0]
     if begin > (snapshot.end_offset if snapshot else 0):
         raise BootError(
-            f"{FOLDER} begins at offset {begin}, and there is no snapshot that stands for what was"
-            " before: put its first segments back, or the snapshot"
+            f"{FOLDER} begins at offset {begin}, but no snapshot has the records before that"
+            " offset: restore its first segments, or the snapshot"
         )
 
 

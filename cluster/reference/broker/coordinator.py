@@ -159,7 +159,7 @@ class GroupCoordinator:
             case OffsetFetchRequest():
                 yield Reply(asker=asker, message=self._fetched(asked))
             case OffsetCommitRequest():
-                raise TypeError("commits have to be produced first")
+                raise TypeError("the coordinator must append commits to the log before it answers")
 
     def fired(self, timer: str) -> Iterator[Effect]:
         """Handle a timer whose name begins with `TIMERS`."""

@@ -27,7 +27,7 @@ from cluster.reference.messages.data import ProduceResponse
 from cluster.reference.settings import Settings
 
 _GROUP = 0
-_NOT_HERE = "there are no transactions in this cluster"
+_NOT_HERE = "this cluster does not support transactions"
 
 
 class Replica(Protocol):

@@ -85,7 +85,7 @@ def _reassign(draft: Draft, wanted: ReassignablePartition) -> None:
         removing=removing,
     )
     if not target.isr:
-        raise RefusedError(ErrorCode.invalid_replica_assignment, "no replica that stays is in sync")
+        raise RefusedError(ErrorCode.invalid_replica_assignment, "no remaining replica is in sync")
     change(draft, partition, target)
 
 
@@ -98,7 +98,8 @@ def _call_off(draft: Draft, partition: PartitionImage) -> None:
     if not isr:
         raise RefusedError(
             ErrorCode.invalid_replica_assignment,
-            "only replicas that are being added are in sync: it cannot be called off",
+            "the reassignment cannot be cancelled, because only replicas that are being added are"
+            " in sync",
         )
     target = replace(
         target_of(partition),

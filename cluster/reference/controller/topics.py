@@ -245,7 +245,7 @@ def check_replicas(draft: Draft, replicas: Sequence[int]) -> None:
     if not replicas or len(set(replicas)) != len(replicas) or unknown:
         raise RefusedError(
             ErrorCode.invalid_replica_assignment,
-            f"the replicas {list(replicas)} are none, not different, or not registered",
+            f"the replicas {list(replicas)} are empty, repeated, or not registered",
         )
 
 
@@ -289,6 +289,6 @@ def _more(draft: Draft, wanted: CreatePartitionsTopic) -> tuple[TopicImage, Assi
     if len(wanted.assignments) != count:
         raise RefusedError(
             ErrorCode.invalid_replica_assignment,
-            f"{count} new partition(s) need as many assignments, not {len(wanted.assignments)}",
+            f"{count} new partition(s) need {count} assignments, not {len(wanted.assignments)}",
         )
     return topic, _manual(draft, list(enumerate(wanted.assignments)))

@@ -117,7 +117,9 @@ def _sound(data: bytes, found: Batch, _size: int, crc: int) -> Batch:
     if crc32c(memoryview(data)[_CRC_FROM:]) != crc:
         raise BadBatchError(f"the batch of offset {found.base_offset} does not match its CRC")
     if found.end_offset <= found.base_offset:
-        raise BadBatchError(f"the batch of offset {found.base_offset} ends before it begins")
+        raise BadBatchError(
+            f"the batch of offset {found.base_offset} has an end before its base offset"
+        )
     return found
 
 
@@ -150,12 +152,12 @@ def stamped(data: bytes, *, base_offset: int, leader_epoch: int) -> bytes:
 def _size_at(data: bytes, position: int) -> int:
     remaining = len(data) - position
     if remaining < HEADER_BYTES:
-        raise BadBatchError(f"a torn batch: {remaining} bytes are left")
+        raise BadBatchError(f"a torn batch: only {remaining} bytes are left")
     _, length = _PREFIX.unpack_from(data, position)
     size: int = length + _PREFIX_BYTES
     magic = data[position + _MAGIC_AT]
     if magic != MAGIC:
         raise BadBatchError(f"a batch of magic {magic}, not {MAGIC}", magic=magic)
     if not HEADER_BYTES <= size <= remaining:
-        raise BadBatchError(f"a torn batch: {remaining} bytes of {size}")
+        raise BadBatchError(f"a torn batch: only {remaining} of {size} bytes")
     return size

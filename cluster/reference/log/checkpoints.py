@@ -45,5 +45,5 @@ def place_of(folder: str) -> tuple[str, int]:
     """
     topic, _, number = folder.rpartition("-")
     if not topic or not number.isdecimal():
-        raise ValueError(f"{folder!r} is no log's folder")
+        raise ValueError(f"{folder!r} is not the name of a log's folder")
     return topic, int(number)

@@ -76,7 +76,7 @@ class LogFiles:
                 self._forget(effect.folder)
                 self._disk.rename(effect.folder, effect.name)
             case _:
-                raise TypeError(f"{type(effect).__name__} is nothing that a disk does")
+                raise TypeError(f"{type(effect).__name__} is not an effect on a disk")
 
     def _append(self, effect: Append) -> None:
         folder, data = effect.folder, effect.data

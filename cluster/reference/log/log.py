@@ -108,7 +108,7 @@ class Log:
         for each in found:
             if each.base_offset != end:
                 raise MisplacedBatchError(
-                    f"{self.folder} ends at {end}, the batch begins at {each.base_offset}"
+                    f"{self.folder} ends at {end}, but the batch begins at {each.base_offset}"
                 )
             end = each.end_offset
         if found:

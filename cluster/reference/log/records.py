@@ -52,7 +52,7 @@ def check_records(batch: Batch) -> None:
         for delta in range(batch.count):
             position = _small_record(body, position, delta) or _record(body, position, delta)
     except IndexError:
-        raise ValueError("a record goes on behind the end of its batch") from None
+        raise ValueError("a record continues after the end of its batch") from None
     if position != len(body):
         raise ValueError(f"{len(body) - position} bytes follow the last record")
 
@@ -136,23 +136,25 @@ def _record(body: bytes, position: int, delta: int) -> int:
     length, position = varint(body, position)
     end = position + length
     if length <= 0 or end > len(body):
-        raise ValueError(f"a record of {length} bytes at byte {position} of {len(body)}")
+        raise ValueError(
+            f"a record at byte {position} has {length} bytes, but the data has {len(body)} bytes"
+        )
     _, position = varint(body, position + 1)  # The attributes, then the timestamp delta.
     found, position = varint(body, position)
     if found != delta:
-        raise ValueError(f"a record of offset delta {found} where {delta} is due")
+        raise ValueError(f"a record has the offset delta {found} instead of {delta}")
     position = _bytes(body, position, least=-1)
     position = _bytes(body, position, least=-1)
     headers, position = varint(body, position)
     if headers < 0:
-        raise ValueError(f"a record of {headers} headers")
+        raise ValueError(f"a record has {headers} headers")
     for _ in range(headers):
         position = _bytes(body, position, least=0)
         position = _bytes(body, position, least=-1)
         if position > end:
             break
     if position != end:
-        raise ValueError(f"a record ends at byte {position}, not {end} as it says")
+        raise ValueError(f"a record ends at byte {position}, but its length field says {end}")
     return end
 
 

@@ -168,8 +168,8 @@ class _Reader:
             if read.damage and flushed:
                 raise DamagedLogError(
                     f"{segment_path(self.folder, base)}: {read.damage}; all of it had been"
-                    " flushed, so the disk has lost it: put the file back, or remove the folder"
-                    f" {self.folder} to have the partition copied from its leader"
+                    " flushed, so the disk has lost data: restore the file, or remove the folder"
+                    f" {self.folder}, so that the partition is copied from its leader"
                 )
             if read.damage:
                 self._cut(base, read, following)
@@ -188,12 +188,20 @@ class _Reader:
     def _segment(self, base: int, end: int, found: list[bytes]) -> _Read:
         """Add a segment's valid batches, which must continue at the log's end so far."""
         if base != end:
-            return _Read(end, 0, f"it begins at offset {base}, the one before it ends at {end}")
+            return _Read(
+                end,
+                0,
+                (f"the segment begins at offset {base}, but the previous segment ends at {end}"),
+            )
         size = 0
         try:
             for each in sound_batches_of(self.disk.read(segment_path(self.folder, base))):
                 if each.base_offset != end:
-                    return _Read(end, size, f"offset {each.base_offset} where {end} is due")
+                    return _Read(
+                        end,
+                        size,
+                        (f"a batch has the base offset {each.base_offset} instead of {end}"),
+                    )
                 found.append(each.data)
                 end = each.end_offset
                 size += len(each.data)
@@ -219,7 +227,7 @@ class _Reader:
         except FileNotFoundError:
             return ()
         except (DamagedFileError, UnicodeDecodeError) as damaged:
-            self.said.append(f"{path} is damaged ({damaged}): made again from the log")
+            self.said.append(f"{path} is damaged ({damaged}): recreated from the log")
             self.disk.remove(path)
             return ()
 
@@ -231,8 +239,8 @@ class _Reader:
             return None
         except (DamagedFileError, UnicodeDecodeError) as damaged:
             raise DamagedLogError(
-                f"{path}: {damaged}: put the file back, or remove the folder {self.folder} to have"
-                " the partition copied from its leader"
+                f"{path}: {damaged}: restore the file, or remove the folder {self.folder}, so"
+                " that the partition is copied from its leader"
             ) from damaged
 
 
@@ -255,8 +263,8 @@ def _strays(paths: Sequence[str]) -> list[str]:
     for folder in folders:
         if not folder.endswith(STRAY) and not _is_log(folder):
             raise DamagedLogError(
-                f"Found directory {folder}, which is not in the form of topic-partition: a log dir"
-                " has logs only; move it elsewhere"
+                f"Found directory {folder}, which is not in the form of topic-partition: a log"
+                " dir may contain only logs; move this directory elsewhere"
             )
     return [f"Loaded stray log: {folder}" for folder in folders if folder.endswith(STRAY)]
 
@@ -290,8 +298,8 @@ def _reset(said: list[str], what: str) -> _Damaged:
 
 def _refuse(name: str, why: Exception) -> None:
     raise DamagedLogError(
-        f"{name}: {why}: put the file back; or remove it, and all high watermarks begin at the"
-        " logs' starts"
+        f"{name}: {why}: restore the file, or remove it; without it all high watermarks begin at"
+        " the logs' starts"
     ) from why
 
 

@@ -42,7 +42,7 @@ def accepted(records: bytes, *, max_bytes: int) -> Batch:
     if len(records) > max_bytes:
         raise RefusedError(
             ErrorCode.message_too_large,
-            f"the batch has {len(records)} bytes, max.message.bytes are {max_bytes}",
+            f"the batch has {len(records)} bytes, but max.message.bytes is {max_bytes}",
         )
     wrong = _wrong_header(found)
     if wrong:
@@ -63,7 +63,7 @@ def _only_batch(records: bytes) -> Batch:
         raise RefusedError(code, str(bad)) from bad
     if len(batches) != 1:
         raise RefusedError(
-            ErrorCode.invalid_record, f"{len(batches)} batches for one partition, not 1"
+            ErrorCode.invalid_record, f"{len(batches)} batches for one partition instead of 1"
         )
     return batches[0]
 
@@ -75,19 +75,31 @@ def _wrong_header(found: Batch) -> tuple[ErrorCode, str] | None:
     if found.count == span and 0 <= attributes <= _MAX_CODEC and sequenced:
         return None  # Almost all batches.
     wrong = (
-        (found.count != span, ErrorCode.invalid_record, f"{found.count} records, {span} offsets"),
-        (attributes & CONTROL, ErrorCode.invalid_record, "clients write no control records"),
-        (attributes & TRANSACTIONAL, ErrorCode.invalid_txn_state, "there are no transactions here"),
-        (attributes & _LOG_APPEND_TIME, ErrorCode.invalid_timestamp, "time stamps are producers'"),
+        (
+            found.count != span,
+            ErrorCode.invalid_record,
+            (f"the batch has {found.count} records but {span} offsets"),
+        ),
+        (attributes & CONTROL, ErrorCode.invalid_record, "clients may not write control records"),
+        (
+            attributes & TRANSACTIONAL,
+            ErrorCode.invalid_txn_state,
+            "this cluster does not support transactions",
+        ),
+        (
+            attributes & _LOG_APPEND_TIME,
+            ErrorCode.invalid_timestamp,
+            "timestamps must come from the producer",
+        ),
         (
             attributes & CODEC_BITS > _MAX_CODEC,
             ErrorCode.unsupported_compression_type,
-            f"there is no codec {attributes & CODEC_BITS}",
+            f"the codec {attributes & CODEC_BITS} does not exist",
         ),
         (
             not sequenced,
             ErrorCode.invalid_record,
-            f"a producer id with the sequence number {found.base_sequence}",
+            f"the batch has a producer id but the sequence number {found.base_sequence}",
         ),
     )
     return next(((code, what) for true, code, what in wrong if true), None)

@@ -73,7 +73,7 @@ class Control:
             case "knock":
                 return self._begin_to_knock(*peers)
             case _:
-                return "error: cut NODE-ID..., heal, cuts, held, or knock"
+                return "error: use cut NODE-ID..., heal, cuts, held, or knock"
         return " ".join(map(str, sorted(self._cuts.peers)))
 
     def _begin_to_knock(self, *words: str) -> str:
@@ -84,7 +84,7 @@ class Control:
                 task.add_done_callback(self._knocks.discard)
                 return ""
             case _:
-                return "error: knock NODE-ID HOST PORT WORD"
+                return "error: use knock NODE-ID HOST PORT WORD"
 
     async def _knock(self, peer: int, at: tuple[str, int], word: str) -> None:
         with contextlib.suppress(OSError):

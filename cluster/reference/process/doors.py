@@ -141,7 +141,7 @@ class Door(asyncio.Protocol):
             if silent and _failed(message):
                 # Without acknowledgements, a closed connection is the only way to report the
                 # failure.
-                self.hang_up("a request without an answer failed", complain=False)
+                self.hang_up("a request with acks=0 failed", complain=False)
             self._send_ready()
 
     def close(self) -> None:
@@ -193,7 +193,7 @@ class Door(asyncio.Protocol):
         total = sum(each.unfinished for each in self._doors.values())
         if total > MOST_UNFINISHED:
             largest = max(self._doors.values(), key=lambda each: each.unfinished)
-            largest.hang_up(f"{total} bytes of requests that are not whole are kept")
+            largest.hang_up(f"incomplete requests take {total} bytes")
 
     def _is_full(self) -> bool:
         return self._is_stuffed or len(self._order) >= MOST_UNANSWERED

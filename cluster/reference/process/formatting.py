@@ -60,11 +60,11 @@ def cluster_key(log_dir: Path) -> bytes:
         secret = (log_dir / KEY_FILE).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as missing:
         raise BootError(
-            f"{log_dir / KEY_FILE} cannot be read: copy it from another node of the cluster"
+            f"{log_dir / KEY_FILE} cannot be read: copy this file from another node of the cluster"
         ) from missing
     if not _SECRET.fullmatch(secret):
         raise BootError(
-            f"{log_dir / KEY_FILE} is damaged: copy it from another node of the cluster"
+            f"{log_dir / KEY_FILE} is damaged: copy this file from another node of the cluster"
         )
     return key_of(meta["cluster.id"], secret)
 

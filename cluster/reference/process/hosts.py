@@ -129,7 +129,7 @@ class CuttingHosts(ProcessHosts):
                 raise ClusterError(str(refused)) from refused
             said = self._ask(sender, f"cut {wanted}", for_later=True)
             if said not in {None, wanted}:
-                raise ClusterError(f"{sender} was told to cut off {wanted or 'nobody'}: {said}")
+                raise ClusterError(f"{sender} refused to cut off {wanted or 'no node'}: {said}")
 
     def _held(self, links: Collection[Link]) -> dict[Link, int]:
         counts: dict[Link, int] = {}
@@ -167,7 +167,9 @@ class CuttingHosts(ProcessHosts):
         try:
             wait_until(settled, timeout_s=BUSY_S, what=f"{node} to answer over its control socket")
         except WaitTimeoutError as silent:
-            raise ClusterError(f"{silent}; it runs, and it is unknown what it sends") from silent
+            raise ClusterError(
+                f"{silent}; {node} runs, so it is unknown which packets it sends"
+            ) from silent
         return said
 
     def _said(self, node: str, line: str, *, timeout_s: float) -> str | None:

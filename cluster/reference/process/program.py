@@ -92,7 +92,9 @@ async def _run(settings: Settings, disk: FolderDisk, journal: Journal) -> None:
             await server.start_serving()
             # uvloop reports no error if another process, also bound to the port, listens already.
             if not all(server.sockets):
-                raise OSError(errno.EADDRINUSE, "a listener's address is taken by now")
+                raise OSError(
+                    errno.EADDRINUSE, ("another process already listens at a listener's address")
+                )
         await driver.ended.wait()
     await asyncio.sleep(0)  # Connections are closed properly.
     if driver.failure is not None:

@@ -262,7 +262,7 @@ class Quorum:
             case DescribeQuorumRequest() as request:
                 self._serving.on_describe(asker, request)
             case _:
-                raise AssertionError(f"{event.message} is nothing for the quorum")
+                raise AssertionError(f"{event.message} is not a request for the quorum")
 
     def _on_answer(self, number: int, message: object | None) -> None:
         asked = self._member.asked.pop(number, None)
@@ -309,7 +309,9 @@ def voters_of(text: str) -> Mapping[int, tuple[str, int]]:
         node, _, place = each.partition("@")
         host, _, port = place.rpartition(":")
         if not (node.isdecimal() and host and port.isdecimal()):
-            raise ValueError(f"controller.quorum.voters: {each!r} is not ID@HOST:PORT")
+            raise ValueError(
+                f"controller.quorum.voters: {each!r} does not have the form ID@HOST:PORT"
+            )
         found[int(node)] = (host, int(port))
     return dict(sorted(found.items()))
 

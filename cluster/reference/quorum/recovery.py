@@ -33,7 +33,7 @@ def latest_snapshot(files: Mapping[str, bytes]) -> Snapshot | None:
     named = _NAME.fullmatch(path)
     assert named is not None
     if not _is_whole(files[path]):
-        raise DamagedFileError(f"the snapshot {path} is not whole")
+        raise DamagedFileError(f"the snapshot {path} is incomplete")
     return Snapshot(end_offset=int(named["end"]), epoch=int(named["epoch"]), data=files[path])
 
 

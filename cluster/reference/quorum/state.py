@@ -54,7 +54,7 @@ class ElectionState:
 
     def voting_for(self, candidate: int, directory: UUID | None = None) -> "ElectionState":
         """Return the state with a vote; a member votes only once in an epoch."""
-        assert self.voted in (-1, candidate), "a member votes once in an epoch"
+        assert self.voted in (-1, candidate), "a member votes only once in an epoch"
         return replace(self, voted=candidate, voted_directory=directory)
 
     def led_by(self, leader: int) -> "ElectionState":

@@ -18,7 +18,7 @@ class NoStorage:
 
     def write(self, effect: Effect) -> None:
         """Raise: such a machine must not write."""
-        raise AssertionError(f"there is no disk for {effect}")
+        raise AssertionError(f"there is no disk that could store {effect}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -241,7 +241,9 @@ class SimulatedMachines:
         for other, those in self._shapes.items():
             if taken := [link for link in shaped if link in those]:
                 sender, receiver = taken[0]
-                raise ClusterError(f"{other} has shaped the link from {sender} to {receiver}")
+                raise ClusterError(
+                    f"{other} has already shaped the link from {sender} to {receiver}"
+                )
         self._shapes[shape_id] = shaped
         self._simulation.network.make_bad(
             [self._numbered(link) for link in shaped], _badness(quality), seed=quality.seed
@@ -280,7 +282,7 @@ class SimulatedMachines:
             ClusterError: No machine has as many ports as `flows`.
         """
         if flows > MOST_FLOWS:
-            raise ClusterError(f"a machine has {MOST_FLOWS} ports to send from, not {flows}")
+            raise ClusterError(f"a machine can send from {MOST_FLOWS} ports, not from {flows}")
         spacing = Spacing(count=count, size=64, interval_s=0.0, burst=count, flows=flows)
         network, agenda = self._simulation.network, self._simulation.agenda
         series = {link: Series(network, agenda, self._numbered(link), spacing) for link in links}
@@ -375,7 +377,7 @@ class SimulatedMachines:
         """
         host = self.host(node)
         if host.process is not None:
-            raise ClusterError(f"the disk of {node} is busy: its broker runs")
+            raise ClusterError(f"the disk of {node} is in use, because its broker runs")
         host.disk.refuses = errno.EROFS
 
     def unlock_disk(self, node: str) -> None:

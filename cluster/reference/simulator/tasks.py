@@ -350,7 +350,7 @@ class Tasks:
         """Let time pass until an exception is raised; without one, raise `TaskError`."""
         self.agenda.run_until(self.agenda.now + (limit_ns or _FOR_EVER_NS))
         if limit_ns is None or self.agenda.next_ns() is None:
-            raise TaskError(f"{name} waits, and nothing is to come")
+            raise TaskError(f"{name} waits, but no further event is scheduled")
         raise TaskError(f"{name} did not end within {limit_ns / _NS_PER_S:g} s of virtual time")
 
 

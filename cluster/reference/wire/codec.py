@@ -66,7 +66,7 @@ def question(frame: bytes) -> Question:
         RequestError: The request is unknown or incomplete.
     """
     if len(frame) < _KEY.size:
-        raise RequestError(f"a request of {len(frame)} bytes")
+        raise RequestError(f"a request has only {len(frame)} bytes")
     key, version, correlation = _KEY.unpack_from(frame)
     if key == API_VERSIONS:
         return _versions(version, correlation, frame)
@@ -74,7 +74,9 @@ def question(frame: bytes) -> Question:
     if api is None or not api.low <= version <= api.high:
         raise RequestError(f"request {key} in version {version} is not known")
     if key != PRODUCE and len(frame) > MOST_BYTES:
-        raise RequestError(f"request {key} of {len(frame)} bytes: it takes {MOST_BYTES} at most")
+        raise RequestError(
+            f"request {key} has {len(frame)} bytes, but at most {MOST_BYTES} are allowed"
+        )
     if key == PRODUCE and (plain := produce_request(frame)) is not None:
         client, produce = plain
         asked = Asked(api_key=key, version=version, correlation=correlation, client_id=client)
@@ -91,7 +93,9 @@ def question(frame: bytes) -> Question:
         message = api.read(said, asked)
     except Exception as malformed:
         # Any exception of kio or of a reader: invalid bytes from a client must not stop a broker.
-        raise RequestError(f"request {key} in version {version}: {malformed!r}") from malformed
+        raise RequestError(
+            f"request {key} in version {version} is malformed: {malformed!r}"
+        ) from malformed
     return Question(asked=asked, message=message, silent=key == PRODUCE and said.acks == 0)
 
 
@@ -108,7 +112,10 @@ def answered(to: Asked, message: object) -> bytes:
         return _encoded(APIS[to.api_key].write(message, form), to.correlation)
     except Exception as unsayable:
         # A client's text that the answer repeats may be too long for an old version's strings.
-        sentence = f"an answer to request {to.api_key} in version {to.version}: {unsayable!r}"
+        sentence = (
+            f"the answer to request {to.api_key} in version {to.version} cannot be"
+            f" encoded: {unsayable!r}"
+        )
         raise AnswerError(sentence) from unsayable
 
 
@@ -128,7 +135,9 @@ def _wrong_software(version: int, frame: bytes) -> ErrorCode:
         check_shape(API_VERSIONS, version, frame)
         _header, said = _parsed(API_VERSIONS, version, frame)
     except Exception as malformed:
-        raise RequestError(f"ApiVersions in version {version}: {malformed!r}") from malformed
+        raise RequestError(
+            f"ApiVersions in version {version} is malformed: {malformed!r}"
+        ) from malformed
     names = [getattr(said, f"client_software_{each}", "a") for each in ("name", "version")]
     sound = all(map(_SOFTWARE.fullmatch, names))
     return ErrorCode.none if sound else ErrorCode.invalid_request

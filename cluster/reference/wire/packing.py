@@ -176,7 +176,7 @@ class _Reading:
 
     def pass_over(self, expected: bytes) -> None:
         if self.frame[self.at : self.at + len(expected)] != expected:
-            raise ValueError(f"{expected!r} does not follow")
+            raise ValueError(f"{expected!r} is expected but does not follow")
         self.at += len(expected)
 
     def count(self) -> int:
@@ -221,7 +221,7 @@ class _Reading:
             number |= (byte & _MOST_VARINT) << shift
             if byte <= _MOST_VARINT:
                 return number
-        raise ValueError("a number that does not end")
+        raise ValueError("a variable-length number does not end")
 
     def _take(self, length: int) -> bytes:
         data = self.frame[self.at : self.at + length]

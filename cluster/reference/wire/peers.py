@@ -65,10 +65,12 @@ def greeted(data: bytes, key: bytes) -> int:
         PeerError: It is not a node, or has another version or another cluster's key.
     """
     if not data.startswith(HELLO):
-        raise PeerError("a node of another version, or no node at all")
+        raise PeerError("the peer is a node of another version, or not a node")
     (node,) = struct.unpack_from(">i", data, len(HELLO))
     if not compare_digest(data[-KEY_SIZE:], key):
-        raise PeerError(f"who calls itself node {node} has not this cluster's {KEY_FILE}")
+        raise PeerError(
+            f"the peer that claims to be node {node} does not have this cluster's {KEY_FILE}"
+        )
     return int(node)
 
 
@@ -91,7 +93,7 @@ def unpacked(payload: bytes) -> tuple[int, object | None]:
             return number, None
         return number, _decoder(kind).decode(memoryview(payload)[_HEAD.size :])
     except (struct.error, IndexError, ValueError, MsgspecError) as malformed:
-        raise PeerError(f"no message of a node: {malformed}") from malformed
+        raise PeerError(f"this is not a message of a node: {malformed}") from malformed
 
 
 def _decoder(kind: int) -> Decoder[object]:

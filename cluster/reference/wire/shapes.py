@@ -101,7 +101,7 @@ def check_shape(key: int, version: int, frame: bytes) -> None:
     try:
         walk.over(_request_steps(key, version))
     except (struct.error, IndexError):
-        raise ShapeError(f"it breaks off at byte {len(frame)}") from None
+        raise ShapeError(f"the request ends too early, at byte {len(frame)}") from None
 
 
 class _Walk:
@@ -120,7 +120,7 @@ class _Walk:
             elif kind is _Counted:
                 size = self._number(step)  # type: ignore[arg-type] # as above
                 if size > step.most:  # type: ignore[union-attr] # as above
-                    raise ShapeError(f"a string of {size} bytes before byte {self.at}")
+                    raise ShapeError(f"the string before byte {self.at} is too long ({size} bytes)")
                 self.at += size
             elif isinstance(step, _Array):
                 self._array(step)
@@ -131,7 +131,9 @@ class _Walk:
                 if self.frame[self.at - 1] <= _MOST_VARINT:
                     self.over(step.steps)
             if self.at > len(self.frame):
-                raise ShapeError(f"it breaks off: byte {self.at} of {len(self.frame)} is meant")
+                raise ShapeError(
+                    f"the request refers to byte {self.at}, but has only {len(self.frame)} bytes"
+                )
 
     def _array(self, array: _Array) -> None:
         count = self._number(array)
@@ -153,11 +155,11 @@ class _Walk:
             steps, size = known.get(self._varint()), self._varint()
             end = self.at + size
             if end > len(self.frame):
-                raise ShapeError(f"a tagged field of {size} bytes at byte {self.at}")
+                raise ShapeError(f"the tagged field at byte {self.at} is too long ({size} bytes)")
             if steps is not None:
                 self.over(steps)
                 if self.at != end:
-                    raise ShapeError(f"a tagged field ends at byte {self.at}, not {end}")
+                    raise ShapeError(f"a tagged field ends at byte {self.at} instead of {end}")
             self.at = end
 
     def _make_room(self, count: int) -> None:
@@ -179,7 +181,7 @@ class _Walk:
             self.at += form.size
         if number < 0:
             if not what.nullable:
-                raise ShapeError(f"null before byte {self.at}, where something must be")
+                raise ShapeError(f"null is not allowed before byte {self.at}")
             return 0
         return number
 
@@ -191,7 +193,7 @@ class _Walk:
             number |= (byte & _MOST_VARINT) << shift
             if byte <= _MOST_VARINT:
                 return number
-        raise ShapeError(f"a number that does not end at byte {self.at}")
+        raise ShapeError(f"the variable-length number at byte {self.at} does not end")
 
 
 @cache

@@ -44,7 +44,7 @@ def _not_gone(attached: Attached, prefix: str) -> list[str]:
     silent = (
         node for node, at in attached.endpoints().items() if _groups(attached, at, prefix) is None
     )
-    return [*found, *(f"what groups {node} has, which does not tell them," for node in silent)]
+    return [*found, *(f"the groups of {node}, which does not list them," for node in silent)]
 
 
 def clean_up(attached: Attached, prefix: str) -> list[str]:
@@ -58,7 +58,7 @@ def clean_up(attached: Attached, prefix: str) -> list[str]:
         ClusterError: Some are left.
     """
     if not prefix.startswith(PREFIX) or prefix == PREFIX:
-        raise ValueError(f"{prefix!r} is no run's own prefix")
+        raise ValueError(f"{prefix!r} is not the prefix of a run")
     done: dict[str, None] = {}
 
     def is_clean() -> bool:
@@ -68,12 +68,15 @@ def clean_up(attached: Attached, prefix: str) -> list[str]:
 
     try:
         wait_until(
-            is_clean, timeout_s=CLEAN_LIMIT_S, what="topics and groups to go", interval_s=0.5
+            is_clean,
+            timeout_s=CLEAN_LIMIT_S,
+            what="the deletion of topics and groups",
+            interval_s=0.5,
         )
     except WaitTimeoutError as late:
         left = ", ".join(_not_gone(attached, prefix))
         raise ClusterError(
-            f"{left} could not be taken away; type: logquake heal {attached.path}"
+            f"{left} could not be deleted; type: logquake heal {attached.path}"
         ) from late
     return [f"deleted {what}" for what in done]
 

@@ -54,7 +54,7 @@ class AttachedCluster:
     zookeeper: str | None = None
 
     def __init__(self, plan: Plan, hosts: AttachedHosts, *, sees: frozenset[Sight]) -> None:
-        assert plan.prefix is not None, "the plan is not settled"
+        assert plan.prefix is not None, "`settled` was not called for the plan"
         self.sees = sees
         self._prefix = plan.prefix
         self.nodes: Sequence[str] = broker_names(plan)
@@ -242,7 +242,8 @@ class AttachedCluster:
         for name in names:
             if not name.startswith(self._prefix):
                 raise ClusterError(
-                    f"the topic {name} of the attached cluster is not ours: left alone"
+                    f"the topic {name} of the attached cluster does not belong to this run, so it"
+                    " was not changed"
                 )
 
 

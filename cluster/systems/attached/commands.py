@@ -133,9 +133,9 @@ class Runner:
 
 def failed(what: str, broker_id: int, said: Said) -> CommandError:
     """Return the error for a command with an exit code other than 0."""
-    words = " ".join((said.err or said.out).split())[:MAX_SAID] or "it said nothing"
+    words = " ".join((said.err or said.out).split())[:MAX_SAID] or "it printed nothing"
     return CommandError(
-        f"the command `{what}` of broker {broker_id} ended with {said.code}: {words}"
+        f"the command `{what}` of broker {broker_id} exited with {said.code}: {words}"
     )
 
 

@@ -94,8 +94,8 @@ class AttachedHosts:
         """
         if self._state(node)[0] is not GONE:
             raise ClusterError(
-                f"{node} came back before it was started: something else starts it; turn that off"
-                " while it is tested (systemd: Restart=no)"
+                f"{node} was running again before Logquake started it, so another program starts"
+                " it; disable this program during the test (systemd: Restart=no)"
             )
         self._do(node, "start")
 
@@ -117,7 +117,7 @@ class AttachedHosts:
         state, pid = self._state(node)
         if state is not RUNNING:
             how = "is paused" if state is PAUSED else "does not run"
-            raise ClusterError(f"{node} {how}, as its command `status` says; start the cluster")
+            raise ClusterError(f"{node} {how} (by its command `status`); start the cluster")
         return ProcessId(pid=pid, start_ticks=0, machine=node)
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
@@ -172,7 +172,7 @@ class AttachedHosts:
                     self._keep(tar, self._paths.node(node) / "data")
             except (tarfile.TarError, EOFError) as refused:
                 raise ClusterError(
-                    f"the command `files` of {node} has to print a tar ({refused})"
+                    f"the output of the command `files` of {node} is not a tar archive ({refused})"
                 ) from refused
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
@@ -184,8 +184,8 @@ class AttachedHosts:
         wanted = {*links}
         if one_way := [link for link in wanted if link[::-1] not in wanted]:
             raise ClusterError(
-                f"{one_way[0][0]} and {one_way[0][1]} can be cut off from each other only, not in"
-                " one direction"
+                f"the link between {one_way[0][0]} and {one_way[0][1]} can be cut in both"
+                " directions only, not in one"
             )
         pairs = frozenset(frozenset(link) for link in wanted)
         there = self._pairs()

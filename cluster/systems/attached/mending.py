@@ -90,7 +90,7 @@ def mend_run(path: Path, paths: RunPaths) -> Healed:
     if marker.prefix in mended.whole:
         paths.attached.unlink(missing_ok=True)
         return Healed(done=mended.done, failed=mended.failed)
-    left = f"the attached cluster is not as it was; type: logquake heal {path}"
+    left = f"the attached cluster is not as it was before the run; type: logquake heal {path}"
     return Healed(done=mended.done, failed=(*mended.failed, left))
 
 
@@ -161,9 +161,9 @@ class _Mending:
         ]
         if others:
             self.failed.append(
-                f"{others[0]} is of a run that this store does not know, and that may be in"
-                " progress: no node was touched. Wait for its end, or heal its store with"
-                " --store. If that store is lost, delete the topic"
+                f"{others[0]} belongs to a run that is not in this store and may be in progress,"
+                " so no node was changed. Wait for its end, or heal its store with --store. If"
+                " that store is lost, delete the topic"
             )
         return not others
 
@@ -226,7 +226,7 @@ class _Mending:
         wait_until(
             lambda: self._state(node)[0] is RUNNING,
             timeout_s=limit_s,
-            what=f"the broker of {node} to run, as its command `status` says",
+            what=f"the command `status` of {node} to report a running broker",
         )
 
     def _state(self, node: str) -> tuple[str | None, int]:

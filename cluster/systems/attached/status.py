@@ -41,6 +41,6 @@ def state_said(broker_id: int, said: Said) -> tuple[str | None, int]:
 
 def _unclear(broker_id: int, out: str) -> CommandError:
     return CommandError(
-        f"the command `status` of broker {broker_id} says {out[:80]!r}; it has to print `running"
+        f"the command `status` of broker {broker_id} printed {out[:80]!r}; it must print `running"
         " PID`, `paused PID` or `gone`"
     )

@@ -32,23 +32,25 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
 }
 """For each ability, the user's commands that inject, undo and verify its faults."""
 _NEVER = {
-    "cut-clients": "a cut between us and a node would cut our commands off, too",
+    "cut-clients": (
+        "a cut between the harness and a node would also cut off the harness's commands"
+    ),
     "one-way": "commands of an attached cluster cut in both directions",
-    "shape": "an attached cluster has no command that makes links bad",
-    "shape-clients": "an attached cluster has no command that makes links bad",
+    "shape": "an attached cluster has no command that degrades links",
+    "shape-clients": "an attached cluster has no command that degrades links",
     "connections": "an attached cluster has no command that breaks a connection",
     "disk": "an attached cluster has no command that fills a disk",
     "clock": "an attached cluster has no command that shifts a clock",
-    "faulty-disk": "an attached cluster has no command that breaks requests of a disk",
-    "resources": "an attached cluster has no command that limits what a server gets",
+    "faulty-disk": "an attached cluster has no command that makes disk requests fail",
+    "resources": "an attached cluster has no command that limits a server's resources",
     "slow-disk": "an attached cluster has no command that slows a disk down",
-    "files": "the files of an attached cluster are read, and never written",
-    "topics": "topics that come and go have no prefix of the run on an attached cluster",
-    "quorum": "who keeps the metadata of an attached cluster is not known",
+    "files": "Logquake only reads the files of an attached cluster and never writes them",
+    "topics": "on an attached cluster, the topics of this fault would not have the run's prefix",
+    "quorum": "it is not known which nodes keep the metadata of an attached cluster",
 }
 _LEFT_BEHIND = (
-    "Topics and groups were taken away again; what was written to internal topics (commits of"
-    " groups, states of transactions) cannot be taken back."
+    "The run's topics and groups were deleted. Records in internal topics (commits of groups,"
+    " states of transactions) cannot be removed."
 )
 
 
@@ -79,21 +81,20 @@ class AttachedSystem:
         plan = self.plan
         if plan.scenario is not None:
             raise UserError(
-                f"the story of {plan.scenario.name} needs brokers of its own; take a release, as"
+                f"the scenario {plan.scenario.name} needs its own brokers; use a release, such as"
                 " --system kafka:4.3.1"
             )
         if plan.hosts not in {"auto", HostKind.ATTACHED}:
-            raise UserError(
-                f"an attached cluster has its own hosts; leave --hosts {plan.hosts} out"
-            )
+            raise UserError(f"an attached cluster has its own hosts; remove --hosts {plan.hosts}")
         # In a plan that was already run, these are the settings of that time. They are read again.
         if plan.prefix is None and (plan.broker or plan.node or plan.features):
             raise UserError(
-                "the settings of an attached cluster are its owner's; leave --set and [broker] out"
+                "Logquake does not change the settings of an attached cluster; remove --set and"
+                " [broker]"
             )
         what = {"--keep": keep, "--bug": plan.bug, "--image": plan.image, "disk_mb": plan.disk_mb}
         if given := [name for name, value in what.items() if value]:
-            raise UserError(f"{given[0]} means nothing to an attached cluster; leave it out")
+            raise UserError(f"{given[0]} has no effect on an attached cluster; remove it")
 
     def settled(self, say: Say) -> Plan:
         """Return the plan with the cluster's brokers, settings and budgets, and with a new prefix.
@@ -108,8 +109,8 @@ class AttachedSystem:
         _refuse_brokers(path, ids, [*file.node])
         if told.ours:
             raise UserError(
-                f"the cluster has topics of another run ({told.ours[0]}); wait for its end, or, if"
-                f" it is dead, type: logquake heal {path}"
+                f"the cluster has topics of another run ({told.ours[0]}); wait for the end of"
+                f" that run, or, if its process has died, type: logquake heal {path}"
             )
         say(f"cluster {told.cluster_id}: brokers {', '.join(map(str, ids))}")
         prefix = f"{PREFIX}{secrets.token_hex(4)}-"
@@ -150,7 +151,7 @@ class AttachedSystem:
         }
         cannot = {ability: why for ability, why in lacking.items() if why}
         if not told.may(ALTER):
-            why = "the user of the attached cluster may not ALTER it"
+            why = "the user for the attached cluster does not have the ALTER permission"
             cannot |= {"elect": why, "reassign": why}
         return Declared(
             what=f"the attached cluster {told.cluster_id}"[:200],
@@ -174,7 +175,7 @@ class AttachedSystem:
 
     def hosts(self, paths: RunPaths) -> AttachedHosts:
         """Return the attached cluster's machines."""
-        assert self.plan.prefix is not None, "the plan is not settled"
+        assert self.plan.prefix is not None, "`settled` was not called for the plan"
         return AttachedHosts(
             self.attached, broker_names(self.plan), prefix=self.plan.prefix, paths=paths
         )
@@ -213,12 +214,15 @@ def _refuse_brokers(path: Path, ids: list[int], named: list[int]) -> None:
     if missing := sorted({*named} - {*ids}):
         raise UserError(
             f"{path}: broker {missing[0]} of [node.{missing[0]}] is not registered; start it, or"
-            " take its table out"
+            " remove its table"
         )
     if len(ids) > MOST_NODES:
-        raise UserError(f"the cluster has {len(ids)} brokers; {MOST_NODES} can be played with")
+        raise UserError(
+            f"the cluster has {len(ids)} brokers, but at most {MOST_NODES} are supported"
+        )
     if taken := [each for each in ids if 0 <= each - FIRST_CONTROLLER < MOST_CONTROLLERS]:
         raise UserError(
             f"broker {taken[0]}: the ids {FIRST_CONTROLLER} to"
-            f" {FIRST_CONTROLLER + MOST_CONTROLLERS - 1} mean controllers here; use another id"
+            f" {FIRST_CONTROLLER + MOST_CONTROLLERS - 1} are reserved for controllers; use"
+            " another id"
         )

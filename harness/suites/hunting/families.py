@@ -32,12 +32,12 @@ def _on(system: str, suite: Suite, asked: Sequence[str]) -> Mapping[str, Sequenc
     try:
         place = here(hunted_plan(suite, system))
     except UserError as refused:
-        raise SuiteError(f"the hunt {suite.name} cannot play {system}: {refused}") from refused
+        raise SuiteError(f"the hunt {suite.name} cannot run {system}: {refused}") from refused
     plan, abilities = place.system.plan, able(place.why_not)
     found: dict[str, Sequence[str]] = {}
     for family in asked:
         alone = plan.model_copy(update={"nemesis": (family,), "hosts": place.choice.hosts})
         found |= played_families(alone, abilities=abilities)
     if not found:
-        raise SuiteError(f"the hunt {suite.name} has no family of faults for {system}")
+        raise SuiteError(f"the hunt {suite.name} has no family of faults that works with {system}")
     return found

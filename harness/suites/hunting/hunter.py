@@ -110,7 +110,9 @@ class Hunter:
                 plan=values_of(plan),
                 parent=parent,
             )
-        raise SuiteError(f"the hunt {self._suite.name} can draw no run: {refused}") from refused
+        raise SuiteError(
+            f"the hunt {self._suite.name} cannot find valid settings for a run: {refused}"
+        ) from refused
 
     def owed(self, state: NightState) -> list[Planned]:
         """Return the reruns and control runs that failures still need."""
@@ -226,7 +228,7 @@ def refuse_unplayable(suite: Suite) -> None:
             raise SuiteError(f"the control of {system}: {refused}") from refused
         if plan.mode != there.mode and not there.named.is_strange:
             raise SuiteError(
-                f"the control of {system}: {control} is in the mode {there.mode}, and {system} in"
+                f"the control of {system}: {control} has the mode {there.mode}, but {system} has"
                 f" the mode {plan.mode}; {_same_mode(there, plan.mode)}"
             )
 
@@ -237,7 +239,7 @@ def _same_mode(control: Plan, mode: Mode) -> str:
     try:
         plan_from({"system": same})
     except PlanError:  # No version has all modes.
-        return "choose a release that has that mode"
+        return "choose a release with the same mode"
     return f"type {same}"
 
 

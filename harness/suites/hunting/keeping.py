@@ -107,8 +107,9 @@ def _write_bundle(run: RunPaths, path: Path, why_none: Path, without: Path) -> s
                 return ""
     write_atomically(
         why_none,
-        f"its bundle has {size / _MB:.1f} MB, and more than {MAX_BUNDLE_BYTES / _MB:.0f} are not"
-        f" kept: logquake export {run.run_id}\n",
+        f"the bundle has {size / _MB:.1f} MB, but bundles of more than"
+        f" {MAX_BUNDLE_BYTES / _MB:.0f} MB are not kept; to export it, type: logquake export"
+        f" {run.run_id}\n",
     )
     return ""
 

@@ -38,9 +38,9 @@ def part_of(journal: Path) -> NightState:
         if not own and (beyond := reaching(plan)):
             key, value = next(iter(beyond.items()))
             raise SuiteError(
-                f"the journal {journal} can be a stranger's, and by the {key} {value} its run"
-                f" {item.entry} reaches beyond the run. If you mean that, make the file yours"
-                " (chown), and writable by you only (chmod go-w)"
+                f"another user may have written the journal {journal}, and the {key} {value} of"
+                f" its run {item.entry} reaches beyond the run. To allow this, make the file"
+                " yours (chown), and writable only by you (chmod go-w)"
             )
     return state
 
@@ -95,7 +95,7 @@ def differences(begun: Suite, asked: Suite) -> list[str]:
     """Return each difference between a part's suite and the suite now, in a sentence."""
     then, now = _values(begun), _values(asked)
     return [
-        f"{key} was {_text(then.get(key))}, and now is {_text(now.get(key))}"
+        f"{key} was {_text(then.get(key))}, but is now {_text(now.get(key))}"
         for key in {**then, **now}
         if then.get(key) != now.get(key)
     ]

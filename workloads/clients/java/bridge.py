@@ -104,7 +104,7 @@ class Seat:
             return None
         if told.kind is Tell.GONE:
             self._inbox.put(told)  # The next caller gets the error, too.
-            raise BridgeError("the Java client's process ended by itself")
+            raise BridgeError("the Java client's process exited by itself")
         return told
 
     def all(self, timeout_s: float) -> Iterator[Told]:
@@ -182,7 +182,7 @@ class Bridge:
                 while left:
                     left = left[pipe.write(left) or 0 :]
         except (BrokenPipeError, ValueError) as gone:
-            raise BridgeError("the Java client's process ended by itself") from gone
+            raise BridgeError("the Java client's process exited by itself") from gone
 
     def dismiss(self, number: int) -> None:
         """Forget a client: its frames are no longer delivered."""

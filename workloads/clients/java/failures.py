@@ -12,29 +12,40 @@ from workloads.clients.java.frames import LOCAL, THROWN, Fault
 
 DEFINITE: Mapping[str, str] = MappingProxyType(
     {
-        "InvalidRecordException": "its content is checked before the append, at each try alike",
+        "InvalidRecordException": (
+            "its content is checked before the append, in the same way at each attempt"
+        ),
         "TopicAuthorizationException": "checked before the append; no run changes the ACLs",
-        "ClusterAuthorizationException": "checked before the append, as the topic's",
+        "ClusterAuthorizationException": (
+            "checked before the append, like the topic's authorization"
+        ),
     }
 )
 """The reasons why errors in a delivery report are definite, by exception class."""
 
 DEFINITE_WITHOUT_RETRIES: Mapping[str, str] = MappingProxyType(
     {
-        "NotEnoughReplicasException": "the ISR is checked before the append, and this was the only"
-        " try; with retries an earlier one may have been written by a former leader",
-        "RecordTooLargeException": "its batch's size is checked before the append; a batch that is"
-        " too large is split and tried again, and an earlier try may have been written unheard",
+        "NotEnoughReplicasException": "the ISR is checked before the append, and there was only"
+        " one attempt; with retries, a former leader may have"
+        " appended an earlier attempt",
+        "RecordTooLargeException": "the batch's size is checked before the append; a batch that"
+        " is too large is split and retried, and an earlier attempt"
+        " may have been appended without an answer",
     }
 )
 """The reasons why errors are definite if there are no retries, by exception class."""
 
 NEVER_TAKEN: Mapping[str, str] = MappingProxyType(
     {
-        "RecordTooLargeException": "`send` compares its size with max.request.size first of all",
-        "BufferExhaustedException": "the client's own memory was full: it never took the record",
-        "TimeoutException": "`send` found no metadata of the topic in time, before it took the"
-        " record; if the record had waited in a batch, its report would say so",
+        "RecordTooLargeException": (
+            "`send` compares its size with max.request.size before all else"
+        ),
+        "BufferExhaustedException": (
+            "the client's own memory was full, so it never accepted the record"
+        ),
+        "TimeoutException": "`send` found no metadata of the topic in time, before it accepted"
+        " the record; for a record that waited in a batch, the delivery"
+        " report would have another message",
     }
 )
 """The reasons why errors that `send` itself raises are definite, by exception class."""

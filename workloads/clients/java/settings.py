@@ -204,18 +204,20 @@ def refuse_java_settings(plan: Plan) -> None:
     """
     if plan.clients is not None:
         raise PlanError(
-            f"your clients {plan.clients} are settings of librdkafka, which Kafka's Java client"
-            " does not know: leave --clients or --client-kind out"
+            f"your clients {plan.clients} have settings of librdkafka, which Kafka's Java client"
+            " does not support: remove --clients or --client-kind"
         )
     if security_of_clients(plan):
         raise PlanError(
-            f"{plan.named.path} has settings of security of librdkafka, which Kafka's Java client"
-            " does not know: leave --client-kind out"
+            f"{plan.named.path} has security settings of librdkafka, which Kafka's Java client"
+            " does not support: remove --client-kind"
         )
     decides = {**owned(plan), **OWNED_TOO}
     for key in plan.client:
         if key in decides:
-            raise PlanError(f"the plan's client.{key} cannot be set: {decides[key]} decides it")
+            raise PlanError(
+                f"the plan's client.{key} cannot be set, because {decides[key]} determines it"
+            )
 
 
 def _patience(delivery_ms: int, linger_ms: int, request_ms: int) -> dict[str, str]:
