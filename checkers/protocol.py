@@ -154,8 +154,8 @@ class Findings:
         beyond: The number of further anomalies, by their labels.
         gaps: Sentences that name missing input. With any gap, the best possible verdict is unknown.
         unshown: Sentences about anomalies that this run could not show, with the reason, although
-            the run is sound. Example: "no send failed, so an aborted read could not be detected". If
-            `rows` is 0 and `unshown` is empty, the best possible verdict is unknown.
+            the run is sound. Example: "no send failed, so an aborted read could not be detected".
+            If `rows` is 0 and `unshown` is empty, the best possible verdict is unknown.
     """
 
     rows: int

@@ -17,8 +17,8 @@ _FIELDS = "Attributes"
 _TOP = """\
 # Python API
 
-The names that `from logquake import …` provides. [From a program](../api.md) has examples. At the end, the
-page has the types of fields that you need not import.
+The names that `from logquake import …` provides. The page ["From a program"](../api.md) has
+examples. The last sections have the types of fields, which you need not import.
 """
 _QUALIFIED = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
 """A regex for the module names before a type's name."""

@@ -25,34 +25,34 @@ TABLES: Mapping[str, str] = {
     "ops": "One row for each operation of a client.",
     "sends": "One row for each message that an operation sent.",
     "polls": "One row for each message that an operation read.",
-    "arrivals": "What the plan's rate offered in each 100 ms, and what found no free process.",
-    "availability": "How many sends each partition was given, and how many of them succeeded,"
-    " window by window.",
-    "assignments": "Which partitions a consumer was assigned, lost, or was moved on.",
+    "arrivals": "Operations in each 100 ms: the offered ones, and those without a free process.",
+    "availability": "The number of sends to each partition, and of successful sends, in each time"
+    " window.",
+    "assignments": "The partitions that a consumer was assigned or lost, and its seeks.",
     "commits": "One row for each commit of a group's position, and for each question for it.",
     "transactions": "One row for each transaction, with its decision and its outcome.",
-    "final_reads": "How far each final read of a partition went.",
-    "reservations": "Which values each worker may write.",
+    "final_reads": "The end of each final read of a partition.",
+    "reservations": "The values that each worker may write.",
     "faults": "One row for each fault: when it was requested, confirmed and healed, and what was"
     " measured.",
-    "leadership": "What observers were told about the leaders of partitions.",
+    "leadership": "The leaders of partitions, as brokers reported them to observers.",
     "replica_records": "Every record in the log of every replica, read from the brokers' files.",
-    "replica_states": "Where each replica's log began and ended, and its high watermark.",
+    "replica_states": "The start and end of each replica's log, and its high watermark.",
     "truncations": "Each truncation of a replica's log.",
-    "quorum_states": "What each voter of the controllers' quorum said of itself.",
+    "quorum_states": "The states of each voter of the controllers' quorum, as it reported them.",
     "kept_commits": "Positions of groups, read from the brokers' files.",
-    "transforms": "Which input of a pipeline became which output.",
-    "shared": "What became of each record that a share group delivered.",
+    "transforms": "The input and the output records of a pipeline.",
+    "shared": "The deliveries and acknowledgements of each record of a share group.",
     "op_invocations": "The beginning of each operation.",
     "op_completions": "The end of each operation.",
     "send_invocations": "Each message, before it was handed to the producer.",
-    "send_completions": "What became of each message.",
-    "polled": "Each message that was read, as soon as it was read.",
+    "send_completions": "The result of each message.",
+    "polled": "Each message, when it was read.",
 }
-"""What each table and each stream holds."""
+"""A description of each table and each stream."""
 
 COLUMNS: Mapping[str, str] = {
-    "act": "The request, or what happened to the record.",
+    "act": "The request, or the event of the record.",
     "acked": "Whether the broker acknowledged the message.",
     "acks": "The producer's `acks` setting: `0`, `1` or `all`.",
     "acquired_after_ns": "The member acquired the record after this time. Null for an"
@@ -73,7 +73,7 @@ COLUMNS: Mapping[str, str] = {
     "damage": "The fields that differ from the message sent, as a sum:"
     f" payload {PAYLOAD}, key {KEY}, headers {HEADERS}, time stamp {TIME}. 0 for an intact record,"
     " null for an unchecked one.",
-    "decision": "What the client decided about its transaction.",
+    "decision": "The client's decision about its transaction.",
     "delivery_count": "How often the group has delivered the record, this time included. Null for"
     " an acknowledgement.",
     "effect": "The measured effect of the fault, as JSON.",
@@ -97,7 +97,7 @@ COLUMNS: Mapping[str, str] = {
     "kept_commits.offset": "The committed position. Null if the commit was deleted.",
     "kept_commits.log_offset": "The offset of the commit in `__consumer_offsets`.",
     "kind": "How the consumer got or lost the partition.",
-    "last_stable_offset": "The end of what a reader of committed records may read.",
+    "last_stable_offset": "The offset before which a read_committed reader may read.",
     "leader": "The leader's id. -1 or null: none.",
     "leader_epoch": "The leader epoch. Null if unknown.",
     "leadership.asked_ns": "When the observer sent its question. Null for a row from a file.",
@@ -120,7 +120,7 @@ COLUMNS: Mapping[str, str] = {
     "outcome": "How it ended. `fail`: certainly without effect. `info`: the effect is unknown.",
     "partition": "The number of the partition.",
     "phase": "The phase of the run in which the operation began.",
-    "pos": "The place of the message in what the poll returned, from 0.",
+    "pos": "The place of the message in the poll's result, from 0.",
     "process": "The logical client. After an operation that ends as `info`, its number changes.",
     "producer_epoch": "The producer epoch. Null if unknown, -1 if there is none.",
     "producer_id": "The producer id. Null if unknown, -1 if there is none.",
@@ -136,7 +136,7 @@ COLUMNS: Mapping[str, str] = {
     "snapshot": "The step, or the moment, at which the row was collected. Null for a row that was"
     " observed while the run went on.",
     "source": "Where the row comes from.",
-    "spec": "The fault as scheduled, with what became of it, as JSON.",
+    "spec": "The fault as scheduled, and its result, as JSON.",
     "target_end": "The offset to reach.",
     "targets": "The nodes that the fault hit.",
     "time_ns": "When the client heard of it.",
@@ -145,7 +145,7 @@ COLUMNS: Mapping[str, str] = {
     "topic": "The topic.",
     "topic_id": "The id of the topic. A topic that is deleted and made again gets a new one.",
     "transactional_id": "The transactional id. Null without a transaction.",
-    "transactions.outcome": "What the coordinator answered.",
+    "transactions.outcome": "The coordinator's answer.",
     "transforms.value": "The value of the input.",
     "truncations.source": "The log file that reports it: `server-log` or `state-change-log`.",
     "txn_id": "The transaction: the number of its operation. Null without a transaction.",
@@ -160,7 +160,7 @@ COLUMNS: Mapping[str, str] = {
     "window_ns": "The start of the window.",
     "worker": "The number of the worker: the operating system's process that runs the client.",
 }
-"""What each column holds. `TABLE.COLUMN` wins over `COLUMN`."""
+"""A description of each column. `TABLE.COLUMN` wins over `COLUMN`."""
 
 TERMS: Mapping[str, type[StrEnum]] = {
     "commits.act": GroupAct,
@@ -178,7 +178,7 @@ TERMS: Mapping[str, type[StrEnum]] = {
 
 
 def column_description(table: str, column: str) -> str:
-    """Return what a column of a table holds; empty if no text describes it."""
+    """Return the description of a column; an empty string if there is none."""
     return COLUMNS.get(f"{table}.{column}") or COLUMNS.get(column, "")
 
 

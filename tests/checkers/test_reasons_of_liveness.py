@@ -103,8 +103,8 @@ def test_another_partition_that_went_on_shows_that_its_leader_was_up() -> None:
 
     told = out(REFUSED, marks(), leadership=LED, polls=[got(105)])
     assert told.endswith(
-        "although it answered ListOffsets, returned a record of it to readers and accepted records for"
-        " log-0-9 (high watermark 7 to 9) meanwhile"
+        "although it answered ListOffsets, returned a record of it to readers and accepted records"
+        " for log-0-9 (high watermark 7 to 9) meanwhile"
     )
     for other in (marks("n2"), marks(partition=group(about()).partition), marks(at=150)):
         assert "took records" not in out(REFUSED, other, leadership=LED)
@@ -275,7 +275,10 @@ def test_a_broker_that_was_down_or_answered_long_before_is_not_said_to_be_up() -
     nobody = reign(-1, 2, 90, 900, topic="log-0")
     away = Absence(node="n2", from_ns=102 * S, until_ns=140 * S)
     in_isr = written(-1, 2, 7, 2)
-    less = "not elected a leader since: no broker of the ISR (n2) answered Metadata requests until the end"
+    less = (
+        "not elected a leader since: no broker of the ISR (n2) answered Metadata requests until"
+        " the end"
+    )
     down = vacant(about(nobody, absences=(away,)), in_isr)
     assert down.endswith(less)
     assert not isinstance(down, Proved)
@@ -315,8 +318,10 @@ def test_without_the_controllers_log_nothing_is_said_of_it() -> None:
 def test_who_was_named_was_up_or_down() -> None:
     named = [*names(3, 95), *names(3, 110, node="n3"), *names(3, 131, node="n3")]
     told = vacant(about(ELECTED), *named)
-    assert told.endswith("n3 as the leader, which did not answer as the leader, although n3 was up and answered"
-                         " Metadata requests")  # fmt: skip
+    assert told.endswith(
+        "n3 as the leader, which did not answer as the leader, although n3 was up and answered"
+        " Metadata requests"
+    )
     silent = vacant(about(ELECTED), *names(3, 95), *names(3, 131, node="n1"))
     assert silent.endswith(", which did not answer as the leader")
     down = Absence(node="n3", from_ns=90 * S, until_ns=140 * S)
