@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
-from importlib import import_module
 from textwrap import fill, indent
+from types import ModuleType
 
 import click
 from pydantic import BaseModel
@@ -236,8 +236,16 @@ def _kinds(family: str) -> tuple[str, ...]:
 
 def says_of(kind: str) -> InWords:
     """Return what the module of a kind of fault says of it."""
-    found: InWords = import_module(KINDS[kind].make.__module__).SAYS[kind]
+    found: InWords = sys.modules[KINDS[kind].make.__module__].SAYS[kind]
     return found
+
+
+def module_of(checker: Checker) -> ModuleType:
+    """Return the module that holds a check's kernel, and whose docstring defines its anomaly."""
+    kernel = checker.check
+    while isinstance(kernel, partial):
+        kernel = kernel.func
+    return sys.modules[kernel.__module__]
 
 
 def _rows(rows: Iterable[tuple[str, str]]) -> str:
@@ -304,16 +312,16 @@ def _fault(name: str) -> str:
         ("families", ", ".join(kind.families) or "none: by hand alone"),
         ("needs of hosts", ", ".join(sorted(kind.needs - OF_SYSTEMS)) or "nothing"),
     )
-    return f"{name} (fault)\n\n{_rows(rows)}\n\n{_modulesays_of(kind.make.__module__)}"
+    return f"{name} (fault)\n\n{_rows(rows)}\n\n{_definition(sys.modules[kind.make.__module__])}"
 
 
 def _anomaly(check: Checker) -> str:
     looks = f"{check.name} (anomaly): looks for {check.looks_for or check.compares}"
-    return f"{_wrapped(looks)}\n\n{_modulesays_of(check.check.__module__)}"
+    return f"{_wrapped(looks)}\n\n{_definition(module_of(check))}"
 
 
-def _modulesays_of(module: str) -> str:
-    return indent(inspect.getdoc(import_module(module)) or "", "  ")
+def _definition(module: ModuleType) -> str:
+    return indent(inspect.getdoc(module) or "", "  ")
 
 
 def _key(key: str, says: str, default: object) -> str:

@@ -12,6 +12,7 @@ from checkers.registry import CHECKERS
 from cluster.protocol import UserError
 from harness import manual
 from harness.cli import exit_code
+from harness.cli.topics import module_of
 from harness.documentation import anomalies, commands, faults, plan_keys, record
 from harness.documentation.generated import PAGES
 from harness.documentation.includes import TABLES, filled
@@ -141,7 +142,7 @@ def test_each_anomaly_has_a_definition_and_its_reasons() -> None:
     page = anomalies.page()
     for checker in CHECKERS:
         assert f"### `{checker.name}`" in page
-        text = anomalies.definition(anomalies.module_of(checker))
+        text = anomalies.definition(module_of(checker))
         assert re.search(r"Why .* proves something", text), checker.name
         assert "What would not prove it" in text, checker.name
 

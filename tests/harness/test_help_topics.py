@@ -48,6 +48,14 @@ def test_every_name_is_a_topic_with_a_text() -> None:
     assert plan_keys(logquake)["nemesis_interval_s"][1] == 6
 
 
+def test_anomalies_are_defined() -> None:
+    """Kernels may be partial functions, which have functools' module."""
+    told = (each for found in all_topics(logquake).values() for each in found)
+    anomalies = {each.name: each.text() for each in told if each.kind == "anomaly"}
+    assert anomalies.keys() == {check.name for check in CHECKERS}
+    assert not [name for name, text in anomalies.items() if "would not prove it" not in text]
+
+
 def test_a_topic_that_there_is_not_is_answered_with_its_neighbours(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
