@@ -7,11 +7,13 @@ from pathlib import Path
 import click
 
 from harness.cli.completing import SHELLS, script
+from harness.cli.exits import DONE, INTERRUPTED, exits
 
 
 @click.command(name="help")
 @click.argument("topic", metavar="[TOPIC]", nargs=-1)
 @click.pass_context
+@exits(DONE, INTERRUPTED)
 def help_(context: click.Context, *, topic: tuple[str, ...]) -> int:
     """Explain a topic; without one, list the topics.
 
@@ -29,6 +31,7 @@ def help_(context: click.Context, *, topic: tuple[str, ...]) -> int:
 @click.command()
 @click.argument("shell", type=click.Choice([*SHELLS]))
 @click.option("--install", is_flag=True, help="Write the script where the shell finds it.")
+@exits(DONE, INTERRUPTED)
 def completion(*, shell: str, install: bool) -> int:
     """Print or install the script for Tab completion in a shell.
 

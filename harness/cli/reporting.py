@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from harness.cli.exits import DONE, INTERRUPTED, exits
 from harness.cli.options import STORE
 from results.drawings import write_drawings
 from results.report import write_report
@@ -27,6 +28,7 @@ ELSEWHERE = "with --output FILE the page is written elsewhere"
     metavar="DIR",
     help="Write the drawings of a scenario's steps to this folder as SVG files, and no page.",
 )
+@exits(DONE, INTERRUPTED)
 def report(*, name: str, store: Path, output: Path | None, drawings: Path | None) -> int:
     """Write the HTML page of a run."""
     run = Store(store).find(name)

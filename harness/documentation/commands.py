@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import click
 
 from harness.cli import logquake
+from harness.cli.exits import exit_codes
 from harness.documentation.markdown_tables import code, table
-from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, INVALID, NOT_HEALED, UNKNOWN, VALID
 
 _PROGRAM = "logquake"
 _TOP = """\
@@ -14,25 +14,6 @@ _TOP = """\
 
 Each command of `logquake`, as `--help` prints it. [Commands](../commands.md) has an overview.
 """
-_OF_A_VERDICT = (
-    (VALID, "The verdict is `valid`; of several runs, each one is."),
-    (INVALID, "The verdict is `invalid`; of several runs, the worst one is."),
-    (UNKNOWN, "The verdict is `unknown`, or Ctrl-C came before there was one."),
-)
-_OF_OTHERS = ((VALID, "The command did what you asked for."), (UNKNOWN, "Ctrl-C ended it."))
-_OF_HEAL = (
-    (VALID, "Everything is undone."),
-    (NOT_HEALED, "Something could not be undone now. Run the command again."),
-    (UNKNOWN, "Ctrl-C ended it."),
-)
-_OF_ALL = (
-    (BAD_ARGUMENTS, "You can fix the error. One sentence names it."),
-    (INTERNAL_ERROR, "A bug of Logquake."),
-)
-_JUDGING = frozenset({
-    "check", "hunt", "repro", "report", "run", "scenario run", "suite run", "suite status",
-})  # fmt: skip
-"""Commands whose exit code is a verdict."""
 
 
 def page() -> str:
@@ -69,7 +50,7 @@ def _section(name: str, command: click.Command) -> str:
         if options
         else "It has no options.\n",
         f"Exit codes of `{name}`:\n",
-        table(("Exit code", "Meaning"), ((str(at), said) for at, said in exit_codes(name))),
+        table(("Exit code", "Meaning"), ((str(at), said) for at, said in exit_codes(command))),
     ]
     return "\n".join(parts)
 
@@ -106,11 +87,3 @@ def _takes(option: click.Option) -> str:
 
 def _default(option: click.Option) -> str:
     return code(option.default) if option.show_default else ""
-
-
-def exit_codes(name: str) -> tuple[tuple[int, str], ...]:
-    """Return the exit codes of a command, each with its meaning."""
-    own: tuple[tuple[int, str], ...] = _OF_A_VERDICT if name in _JUDGING else _OF_OTHERS
-    if name == "heal":
-        own = _OF_HEAL
-    return (*own, *_OF_ALL)

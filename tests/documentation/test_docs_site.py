@@ -6,12 +6,14 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+import click
 import pytest
 
 from checkers.registry import CHECKERS
 from cluster.protocol import UserError
 from harness import manual
 from harness.cli import exit_code
+from harness.cli.exits import exit_codes
 from harness.cli.topics import module_of
 from harness.documentation import anomalies, commands, faults, plan_keys, record
 from harness.documentation.generated import PAGES
@@ -19,6 +21,7 @@ from harness.documentation.includes import TABLES, filled
 from harness.documentation.navigation import expanded
 from harness.documentation.outside import with_links
 from harness.examples import about, example_plans, example_suites
+from harness.exit_codes import BISECT_BAD, BISECT_INTERRUPTED, BISECT_SKIP, INVALID, VALID
 from harness.manual import build_site, built_site, fingerprint, outside_pages
 from harness.suites.suite import Suite
 from nemesis.registry import KINDS
@@ -136,6 +139,17 @@ def test_each_command_and_option_has_a_text() -> None:
         for option in command.params:
             said = getattr(option, "help", None)
             assert option.param_type_name == "argument" or said, (name, option.name)
+
+
+def test_exit_codes_are_those_of_the_command(tmp_path: Path) -> None:
+    codes = {name: dict(exit_codes(command)) for name, command in commands.all_commands()}
+    page = str(tmp_path / "page.html")
+    for words in (["report", "sample:loss-acks-1", "--output", page], ["help", "verdicts"]):
+        assert exit_code(words) == VALID
+        assert INVALID not in codes[words[0]]
+    assert {BISECT_BAD, BISECT_SKIP, BISECT_INTERRUPTED} <= codes["repro"].keys()
+    with pytest.raises(AttributeError):
+        exit_codes(click.Command("new", callback=lambda: None))
 
 
 def test_each_anomaly_has_a_definition_and_its_reasons() -> None:
