@@ -12,19 +12,16 @@ from harness.cli.exits import DONE, INTERRUPTED, exits
 
 @click.command(name="help")
 @click.argument("topic", metavar="[TOPIC]", nargs=-1)
-@click.pass_context
 @exits(DONE, INTERRUPTED)
-def help_(context: click.Context, *, topic: tuple[str, ...]) -> int:
+def help_(*, topic: tuple[str, ...]) -> int:
     """Explain a topic; without one, list the topics.
 
-    TOPIC is a subject as `verdicts`, or the name of a command, fault, anomaly, key of a plan,
-    workload, scenario, exit code or term.
+    TOPIC is a subject as `verdicts`, or the name of a command, fault, anomaly, key of a plan or a
+    suite, workload, scenario, kind of hosts, judge, verdict, exit code or term.
     """
     from harness.cli.topics import explained, listed  # noqa: PLC0415 - completion does without
 
-    group = context.find_root().command
-    assert isinstance(group, click.Group)
-    click.echo(explained(" ".join(topic), group) if topic else listed(group))
+    click.echo(explained(" ".join(topic)) if topic else listed())
     return 0
 
 

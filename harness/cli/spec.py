@@ -90,7 +90,7 @@ def _values() -> dict[str, dict[str, str]]:
             "simulated": "the reference cluster in virtual time",
         },
         "scenarios": {each.name: each.title for each in SCENARIOS},
-        "topics": {name: found[0].brief for name, found in all_topics(logquake).items()},
+        "topics": {name: found[0].brief for name, found in all_topics().items()},
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pytest
 from checkers.registry import CHECKERS
 from cluster.protocol import UserError
 from harness import manual
-from harness.cli import exit_code
+from harness.cli import exit_code, keys
 from harness.cli.exits import exit_codes
 from harness.cli.topics import module_of
 from harness.documentation import anomalies, commands, faults, plan_keys, record
@@ -120,11 +120,11 @@ def test_links_lead_to_pages_of_the_site_and_code_becomes_text() -> None:
 def test_each_key_of_a_plan_and_of_a_suite_has_a_text() -> None:
     for top in (Plan, Suite):
         written = plan_keys.page() if top is Plan else plan_keys.suite_page()
-        for table, model in plan_keys.models(top):
-            tables = {name.strip("[]") for name, _ in plan_keys.models(top)}
+        for table, model in keys.models(top):
+            tables = {name.strip("[]") for name, _ in keys.models(top)}
             missing = [
                 key
-                for key, text in plan_keys.texts(model).items()
+                for key, text in keys.texts(model).items()
                 if not text and key not in {*tables, "schema_version"}
             ]
             assert not missing, table
