@@ -23,6 +23,7 @@ Every key that the file of a suite or of a hunt may have. [Suites](../nightly/RE
 how to write one. Tables named `plan` take the [keys of a plan](plan.md).
 """
 
+
 def page() -> str:
     """Return the page of a plan's keys."""
     return "\n".join([_TOP, *_sections(Plan)])

@@ -141,6 +141,18 @@ def test_each_command_and_option_has_a_text() -> None:
             assert option.param_type_name == "argument" or said, (name, option.name)
 
 
+def test_the_program_its_arguments_and_ranges_are_described() -> None:
+    page = commands.page()
+    assert page.index("## `logquake`\n") < page.index("`--version`") < page.index("## `logquake ch")
+    for name, command in commands.all_commands():
+        section = page.partition(f"## `logquake {name}`\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| `([^`]+)`", section.partition("| Option |")[0], re.MULTILINE)
+        assert len(rows) == sum(isinstance(each, click.Argument) for each in command.params), name
+    assert "| `--port` | 0 to 65535 | `8420` |" in page
+    assert "<=" not in page
+    assert not re.search(r"^    \w", page, re.MULTILINE), "a paragraph that is shown as code"
+
+
 def test_exit_codes_are_those_of_the_command(tmp_path: Path) -> None:
     codes = {name: dict(exit_codes(command)) for name, command in commands.all_commands()}
     page = str(tmp_path / "page.html")
