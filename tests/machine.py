@@ -173,6 +173,10 @@ def _zsh() -> str:
     return "" if shutil.which("zsh") else "zsh: it is not here; type: apt-get install zsh"
 
 
+def _fish() -> str:
+    return "" if shutil.which("fish") else "fish: it is not here; type: apt-get install fish"
+
+
 def _root() -> str:
     return "" if os.geteuid() == 0 else f"root: {AS_ROOT}"
 
@@ -275,5 +279,6 @@ NEEDS: Mapping[str, Callable[[], str]] = {
     "/proc": _proc,
     "ipv6": _ipv6,
     "zsh": _zsh,
+    "fish": _fish,
 }
 """What tests need beside Python, and how it is found out. Of several the first is reported."""

@@ -1,6 +1,7 @@
-"""What a shell offers after Tab. It imports no command: `commands.json` has their names.
+"""Offer completions to a shell when the user presses Tab.
 
-Runs of the store are looked up when they are asked for; all other words are in the file.
+This module imports no command. The file `commands.json` has the names of commands and options. Only
+the names of stored runs are read from the store at each request.
 """
 
 import json
@@ -22,37 +23,36 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from harness.cli.shells import BASH, FISH, ZSH
 from results.record.atomic import StoreError
 from results.samples import sample_names
 from results.store import DEFAULT_STORE, LATEST, Store
 
 SPEC = Path(__file__).with_name("commands.json")
-"""Written by `python -m harness.cli.spec`."""
+"""The data for completion. The command `python -m harness.cli.spec` writes this file."""
 COMPLETE = "_LOGQUAKE_COMPLETE"
-"""Environment variable by which a shell asks."""
+"""The environment variable by which a shell asks for completions."""
 _MOST_RUNS = 200
-"""Newest first: more than a terminal shows."""
+"""The most runs that are offered, the newest first. A terminal shows fewer."""
 _SPLITS_WORDS = ":="
-"""Bash ends a word there (COMP_WORDBREAKS), and replaces only what follows."""
+"""Bash splits words at these characters (COMP_WORDBREAKS), and replaces only the last piece."""
 
 
 class _Bash(BashComplete):
-    """Bash, with words that hold a colon: `sample:valid`, `kafka:4.3.1`."""
+    """Completion for bash, also of words that contain a colon: `sample:valid`, `kafka:4.3.1`."""
 
-    source_template = BashComplete.source_template.replace(
-        "${COMP_WORDS[*]}", "${COMP_LINE:0:COMP_POINT}"
-    ).replace(" COMP_CWORD=$COMP_CWORD", "")
+    source_template = BASH
 
     @staticmethod
     def _check_version() -> None:
-        """Do not ask which bash it is: 4.4 is of 2016."""
+        """Skip click's check of the bash version, because bash 4.4 was released in 2016."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor's, and the cursor's."""
+        """Return the words before the cursor, and the incomplete word at the cursor."""
         return _words_of_line()
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """Return what bash puts in the place of the word's last part."""
+        """Return the text by which bash replaces the last piece of the word at the cursor."""
         _, word = self.get_completion_args()
         kept = max(word.rfind(sign) for sign in _SPLITS_WORDS) + 1
         value = str(item.value)
@@ -62,19 +62,15 @@ class _Bash(BashComplete):
 
 
 class _Zsh(ZshComplete):
-    """Zsh; the program is called as it was typed, which may be by a path."""
+    """Completion for zsh. The script calls the program as the user typed it, e.g. by its path."""
 
-    source_template = ZshComplete.source_template.replace(
-        "    (( ! $+commands[%(prog_name)s] )) && return 1\n", ""
-    ).replace("zsh_complete %(prog_name)s", "zsh_complete ${~words[1]}")
+    source_template = ZSH
 
 
 class _Fish(FishComplete):
-    """Fish; the program is called as it was typed, which may be by a path."""
+    """Completion for fish. The script calls the program as the user typed it, e.g. by its path."""
 
-    source_template = FishComplete.source_template.replace(
-        "(commandline -t) %(prog_name)s)", "(commandline -t) (commandline -opc)[1])"
-    ).replace('split "," ', 'split --max 1 "," ')  # A word may hold a comma: kill,pause.
+    source_template = FISH
 
 
 SHELLS: Mapping[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
@@ -91,27 +87,27 @@ def _words_of_line() -> tuple[list[str], str]:
 
 @cache
 def stored() -> dict[str, Any]:
-    """Return what `commands.json` has."""
+    """Return the content of `commands.json`."""
     found: dict[str, Any] = json.loads(SPEC.read_text(encoding="utf-8"))
     return found
 
 
 def complete(instruction: str) -> int:
-    """Answer a shell; return the exit code.
+    """Answer a completion request of a shell; return the exit code.
 
     Args:
-        instruction: `bash_complete`, or `bash_source` for the script that asks.
+        instruction: `bash_complete` for completions, or `bash_source` for the completion script.
     """
     return shell_complete(_mirrored(stored(), "logquake"), {}, "logquake", COMPLETE, instruction)
 
 
 def script(shell: str) -> str:
-    """Return what a shell must read to complete."""
+    """Return the script that a shell must load for Tab completion."""
     return SHELLS[shell](click.Command("logquake"), {}, "logquake", COMPLETE).source()
 
 
 def _mirrored(command: Mapping[str, Any], name: str) -> click.Command:
-    """Return a command that parses and completes as the stored one, and does nothing."""
+    """Return a dummy command with a stored command's options, for parsing and completion only."""
     params = [_param(each) for each in command["params"]]
     said = {"params": params, "short_help": command["help"], "add_help_option": False}
     if "commands" not in command:
@@ -139,20 +135,27 @@ def _param(told: Mapping[str, Any]) -> click.Parameter:
 def _offers(
     told: Mapping[str, Any], context: click.Context, word: str
 ) -> Iterator[CompletionItem[str]]:
-    for each in told.get("choices", ()):
-        if each.startswith(word):
-            yield CompletionItem(each)
-    for kind in told["completes"]:
-        if kind in {"file", "dir"}:
-            yield CompletionItem(word, type=kind)
-        elif kind == "runs":
-            yield from _matching(_runs(context), word)
+    kinds = told["completes"]
+    files = [kind for kind in kinds if kind in {"file", "dir"}]
+    for kind in files:  # First: bash forgets what came before them.
+        yield CompletionItem(word, type=kind)
+    found = list(_matching(dict.fromkeys(told.get("choices", ()), ""), word))
+    for kind in kinds:
+        if kind == "runs":
+            found += _matching(_runs(context), word)
         elif kind == "families":  # With commas.
             before, comma, last = word.rpartition(",")
             for each in _matching(stored()["values"][kind], last):
-                yield CompletionItem(f"{before}{comma}{each.value}", help=each.help)
-        else:
-            yield from _matching(stored()["values"][kind], word)
+                found.append(CompletionItem(f"{before}{comma}{each.value}", help=each.help))
+        elif kind == "topics":  # Of several words.
+            before = "".join(f"{each} " for each in context.params.get(told["name"]) or ())
+            for each in _matching(stored()["values"][kind], f"{before}{word}"):
+                found.append(CompletionItem(each.value.removeprefix(before), help=each.help))
+        elif kind not in files and (word or not files):  # Bash shows files if nothing else fits.
+            found += _matching(stored()["values"][kind], word)
+    if "runs" in kinds and not found:
+        yield CompletionItem(word, type="dir")
+    yield from found
 
 
 def _matching(words: Mapping[str, str], start: str) -> Iterator[CompletionItem[str]]:
@@ -162,7 +165,7 @@ def _matching(words: Mapping[str, str], start: str) -> Iterator[CompletionItem[s
 
 
 def _runs(context: click.Context) -> dict[str, str]:
-    store = Store(Path(context.params.get("store") or DEFAULT_STORE))
+    store = Store(Path(context.params.get("store") or DEFAULT_STORE).expanduser())
     try:
         found = store.runs()[:_MOST_RUNS]
     except StoreError:

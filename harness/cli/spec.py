@@ -1,8 +1,8 @@
-"""Writes `commands.json`, which completion and `logquake -h` read: `python -m harness.cli.spec`.
+"""Write `commands.json`, which Tab completion and `logquake -h` read: `python -m harness.cli.spec`.
 
-Importing all commands takes seconds, and a shell asks for completions at each Tab. So the names of
-commands, options and topics, and the words that they take, are stored beside this module. With
-`--check` nothing is written, and the exit code is 1 if the file is old.
+Importing all commands takes seconds, and a shell asks for completions at each Tab. So this file
+stores the names of commands, options and topics, and the values that they take. With `--check`
+nothing is written, and the exit code is 1 if the file is outdated.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from cluster.protocol import Ability
 from harness.cli import logquake
 from harness.cli.completing import SPEC
 from harness.cli.topics import all_topics
+from harness.examples import about, example_plans, example_suites
 from harness.scenarios.registry import SCENARIOS
 from nemesis.registry import kinds_of
 from results.record.plan import NEMESIS_KINDS, NEWEST, REFERENCE
@@ -26,14 +27,22 @@ _VALUES = {
     "--control": "systems",
     "--nemesis": "families",
     "--hosts": "hosts",
+    "--client-kind": "clients",
 }
-"""Options whose words are listed under `values`."""
-_METAVARS = {"RUN": "runs", "SCENARIO": "scenarios", "TOPIC": "topics"}
-"""How an argument's name in the usage says the same."""
+"""Options whose possible values are listed under `values`, by the name of that list."""
+_METAVARS = {
+    "RUN": "runs",
+    "SCENARIO": "scenarios",
+    "TOPIC": "topics",
+    "PLAN.toml": "plans",
+    "SUITE.toml": "suites",
+}
+"""Placeholders of arguments in usage texts, and the list under `values` with their
+possible values."""
 
 
 def spec() -> dict[str, Any]:
-    """Return what there is to complete, as it is stored."""
+    """Return the content of `commands.json`: commands, options, and their possible values."""
     context = click.Context(logquake, info_name="logquake", **logquake.context_settings)
     return {"values": _values(), **_command(logquake, context)}
 
@@ -54,10 +63,13 @@ def _command(command: click.Command, context: click.Context) -> dict[str, Any]:
 
 
 def _param(param: click.Parameter) -> dict[str, Any]:
-    name = "help" if "--help" in param.opts else param.name  # click names its own as it likes.
+    name = "help" if "--help" in param.opts else param.name  # click's own name for it varies.
     told: dict[str, Any] = {"name": name, "completes": _completes(param)}
     if isinstance(param.type, click.Choice):
         told["choices"] = [str(each) for each in param.type.choices]
+    choices = (story.choices.get(str(name)) for story in SCENARIOS)
+    if values := [value for choice in choices if choice for value in choice.values]:
+        told["choices"] = [*dict.fromkeys(values)]
     if isinstance(param, click.Option):
         told |= {
             "opts": [*param.opts], "off": [*param.secondary_opts], "help": param.help or "",
@@ -78,7 +90,7 @@ def _completes(param: click.Parameter) -> list[str]:
 
 
 def _values() -> dict[str, dict[str, str]]:
-    """Return the words that options and arguments take, each with what it means."""
+    """Return the possible values of options and arguments, each with its meaning."""
     systems = dict.fromkeys(each for story in SCENARIOS for each in story.systems)
     families = {name: ", ".join(kinds_of(name, frozenset(Ability))) for name in (*NEMESIS_KINDS,)}
     return {
@@ -89,13 +101,16 @@ def _values() -> dict[str, dict[str, str]]:
             "namespace": "", "docker": "", "process": "",
             "simulated": "the reference cluster in virtual time",
         },
+        "clients": {"librdkafka": "the default", "java": "Kafka's own client"},
+        "plans": {name: about(path) for name, path in example_plans().items()},
+        "suites": {name: about(path) for name, path in example_suites().items()},
         "scenarios": {each.name: each.title for each in SCENARIOS},
         "topics": {name: found[0].brief for name, found in all_topics().items()},
     }  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the file, or say that it is old."""
+    """Write `commands.json`; with `--check`, only report if the file is outdated."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if it is old")
     check = parser.parse_args(argv).check
