@@ -60,6 +60,19 @@ def test_no_page_asks_another_machine(site: Path) -> None:
     assert not [page for page in pages if _STRANGE.search(page.read_text(encoding="utf-8"))]
 
 
+def test_each_table_is_shown_as_one(site: Path) -> None:
+    """An empty line ends a table: the rows behind it become a paragraph."""
+    pages = site.rglob("*.html")
+    split = [page for page in pages if re.search(r"<p>\s*\|", page.read_text(encoding="utf-8"))]
+    assert not split
+
+
+def test_the_overview_has_each_command() -> None:
+    overview = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    names = {name.partition(" ")[0] for name, _ in commands.all_commands()}
+    assert not [name for name in names if f"`logquake {name}" not in overview]
+
+
 def test_each_generated_page_has_content(site: Path) -> None:
     for uri in PAGES:
         page = (site / uri).with_suffix(".html").read_text(encoding="utf-8")
