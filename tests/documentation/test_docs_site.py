@@ -1,6 +1,9 @@
 """The documentation's site builds without a warning, and is whole."""
 
 import re
+import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from urllib.error import HTTPError
@@ -71,6 +74,22 @@ def test_the_overview_has_each_command() -> None:
     overview = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     names = {name.partition(" ")[0] for name, _ in commands.all_commands()}
     assert not [name for name in names if f"`logquake {name}" not in overview]
+
+
+def test_a_wheel_has_the_pages_that_git_tracks(tmp_path: Path) -> None:
+    for name in ("mkdocs.yml", "docs/a.md", "docs/draft.md", "harness/__init__.py",
+                 "harness/deep/README.md", "tests/README.md"):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    project = '[project]\nname = "a"\nversion = "1"\n[tool.setuptools]\npackages = ["harness"]\n'
+    (tmp_path / "pyproject.toml").write_text(project)
+    shutil.copy(ROOT / "setup.py", tmp_path)
+    for words in (["git", "init", "-q"], ["git", "add", "docs/a.md"],
+                  [sys.executable, "setup.py", "-q", "build_py"]):  # fmt: skip
+        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    shipped = tmp_path / "build" / "lib" / "harness" / "shipped"
+    found = {path.relative_to(shipped).as_posix() for path in shipped.rglob("*.*")}
+    assert found == {"mkdocs.yml", "docs/a.md", "harness/deep/README.md", "tests/README.md"}
 
 
 def test_each_generated_page_has_content(site: Path) -> None:
