@@ -32,7 +32,7 @@ from nemesis.levels import LEVELS
 from nemesis.registry import KINDS, kinds_of
 from results.record.plan import ALL, NEMESIS_KINDS, Plan
 from results.record.systems import FORMS
-from results.wording.glossary import GLOSSARY
+from results.wording.glossary import TERMS
 from workloads.registry import WORKLOADS
 
 _MOST_COLUMNS = 100
@@ -134,7 +134,7 @@ def subjects() -> tuple[Topic, ...]:
             ("hosts", "where brokers run", lambda: _rows(_HOSTS.items())),
             ("systems", "what can be tested", lambda: _wrapped(f"--system: {FORMS}.")),
             ("scenarios", "scripted runs", _scenarios),
-            ("terms", "words of this field", lambda: _rows(GLOSSARY.items())),
+            ("terms", "words of this field", lambda: _rows(TERMS.items())),
         )
     )
 
@@ -150,7 +150,7 @@ def _named() -> Iterator[Topic]:
         text = partial(_anomaly, check)
         yield Topic(name=check.name, kind="anomaly", brief=check.looks_for, text=text)
     yield from _keys()
-    for kind, words in (("judge", _JUDGES), ("kind of hosts", _HOSTS), ("term", GLOSSARY)):
+    for kind, words in (("judge", _JUDGES), ("kind of hosts", _HOSTS), ("term", TERMS)):
         for name, means in words.items():
             said = f"{name} ({kind}): {means}"
             yield Topic(name=name, kind=kind, brief=means, text=partial(_wrapped, said))

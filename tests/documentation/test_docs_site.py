@@ -31,6 +31,7 @@ from nemesis.registry import KINDS
 from results.record.plan import Plan
 from results.record.tables import LIVE
 from results.record.tables import TABLES as RECORDED
+from results.wording.glossary import GLOSSARY, TERMS
 from tests.results.browser import NARROW, WIDE, Reader
 from tests.results.serving import listening
 
@@ -74,6 +75,13 @@ def test_the_overview_has_each_command() -> None:
     overview = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     names = {name.partition(" ")[0] for name, _ in commands.all_commands()}
     assert not [name for name in names if f"`logquake {name}" not in overview]
+
+
+def test_the_glossary_has_the_terms_of_reports() -> None:
+    page = filled((ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"))
+    rows = dict(re.findall(r"^\| (.+?) \| (.+) \|$", page, re.MULTILINE)[1:])
+    assert rows == TERMS
+    assert GLOSSARY.items() <= TERMS.items()
 
 
 def test_a_wheel_has_the_pages_that_git_tracks(tmp_path: Path) -> None:
