@@ -1,22 +1,14 @@
 """Copies the documentation's sources into the wheel; `pyproject.toml` says all else."""
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
 SHIPPED = Path("harness", "shipped")
-PACKAGES = (
-    "logquake",
-    "harness",
-    "workloads",
-    "nemesis",
-    "checkers",
-    "cluster",
-    "results",
-    "tests",
-)
 
 
 class WithDocs(build_py):
@@ -27,8 +19,7 @@ class WithDocs(build_py):
         super().run()
         if not self.editable_mode:
             shutil.rmtree(self.shipped(), ignore_errors=True)
-            shutil.copytree("docs", self.shipped() / "docs")
-            for page in self.pages():
+            for page in (*self.docs(), *self.pages()):
                 (self.shipped() / page).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(page, self.shipped() / page)
 
@@ -36,9 +27,22 @@ class WithDocs(build_py):
         """Return where the wheel has them."""
         return Path(self.build_lib) / SHIPPED
 
+    def docs(self) -> list[Path]:
+        """Return the files of `docs/`; in a checkout only what git tracks, without drafts."""
+        found = [path for path in Path("docs").rglob("*") if path.is_file()]
+        git = shutil.which("git")
+        if git is None:
+            return found
+        listed = subprocess.run(  # noqa: S603 - all words are fixed
+            [git, "ls-files", "-z", "docs"], capture_output=True, check=False
+        )
+        tracked = {Path(os.fsdecode(name)) for name in listed.stdout.split(b"\0")}
+        return [path for path in found if path in tracked] or found
+
     def pages(self) -> list[Path]:
         """Return the files outside of `docs/` that the site is made of."""
-        readmes = [page for each in PACKAGES for page in Path(each).rglob("README.md")]
+        packages = {each.partition(".")[0] for each in self.packages} | {"tests"}
+        readmes = [page for each in sorted(packages) for page in Path(each).rglob("README.md")]
         return [Path("mkdocs.yml"), *Path().glob("*.md"), *readmes]
 
 

@@ -19,8 +19,10 @@ from cluster.protocol import UserError
 CONFIG = "mkdocs.yml"
 _SHIPPED = Path(__file__).with_name("shipped")
 _CHECKOUT = Path(__file__).parents[1]
-_BUILDERS = ("mkdocs", "mkdocs-material", "logquake")
-_PACKAGES = ("logquake", "harness", "workloads", "nemesis", "checkers", "cluster", "results")
+_BUILDERS = (
+    "mkdocs", "mkdocs-material", "markdown", "pymdown-extensions", "jinja2", "pygments", "logquake",
+)  # fmt: skip
+PACKAGES = ("logquake", "harness", "workloads", "nemesis", "checkers", "cluster", "results")
 
 
 def sources() -> Path:
@@ -35,7 +37,7 @@ def outside_pages() -> list[str]:
     """
     root = sources()
     found = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
-    found += (page for each in (*_PACKAGES, "tests") for page in (root / each).rglob("README.md"))
+    found += (page for each in (*PACKAGES, "tests") for page in (root / each).rglob("README.md"))
     return sorted(page.relative_to(root).as_posix() for page in found if page.is_file())
 
 
@@ -117,6 +119,6 @@ def _read_by_a_build() -> Iterator[tuple[Path, str]]:
             yield path, path.relative_to(root).as_posix()
     for name in (CONFIG, *outside_pages()):
         yield root / name, name
-    for package in _PACKAGES:
+    for package in PACKAGES:
         for path in sorted((code / package).rglob("*.py")):
             yield path, path.relative_to(code).as_posix()

@@ -178,6 +178,10 @@ def _zsh() -> str:
     return "" if shutil.which("zsh") else "zsh: it is not here; type: apt-get install zsh"
 
 
+def _fish() -> str:
+    return "" if shutil.which("fish") else "fish: it is not here; type: apt-get install fish"
+
+
 def _root() -> str:
     return "" if os.geteuid() == 0 else f"root: {AS_ROOT}"
 
@@ -283,6 +287,7 @@ NEEDS: Mapping[str, Callable[[], str]] = {
     "/proc": _proc,
     "ipv6": _ipv6,
     "zsh": _zsh,
+    "fish": _fish,
 }
 """The things that tests need besides Python, each with a function that returns why it is missing.
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from logquake_pytest import PACKAGES
+
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("logquake", "harness", "workloads", "nemesis", "checkers", "cluster", "results")
 LEAST_WORDS_OF_MESSAGE = 5
 _FENCED = re.compile(r"^ *(```|~~~).*?^ *\1[^\n]*$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)

@@ -23,6 +23,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from harness.cli.shells import BASH, FISH, ZSH
 from results.record.atomic import StoreError
 from results.samples import sample_names
 from results.store import DEFAULT_STORE, LATEST, Store
@@ -40,9 +41,7 @@ _SPLITS_WORDS = ":="
 class _Bash(BashComplete):
     """Completion for bash, also of words that contain a colon: `sample:valid`, `kafka:4.3.1`."""
 
-    source_template = BashComplete.source_template.replace(
-        "${COMP_WORDS[*]}", "${COMP_LINE:0:COMP_POINT}"
-    ).replace(" COMP_CWORD=$COMP_CWORD", "")
+    source_template = BASH
 
     @staticmethod
     def _check_version() -> None:
@@ -65,17 +64,13 @@ class _Bash(BashComplete):
 class _Zsh(ZshComplete):
     """Completion for zsh. The script calls the program as the user typed it, e.g. by its path."""
 
-    source_template = ZshComplete.source_template.replace(
-        "    (( ! $+commands[%(prog_name)s] )) && return 1\n", ""
-    ).replace("zsh_complete %(prog_name)s", "zsh_complete ${~words[1]}")
+    source_template = ZSH
 
 
 class _Fish(FishComplete):
     """Completion for fish. The script calls the program as the user typed it, e.g. by its path."""
 
-    source_template = FishComplete.source_template.replace(
-        "(commandline -t) %(prog_name)s)", "(commandline -t) (commandline -opc)[1])"
-    ).replace('split "," ', 'split --max 1 "," ')  # A word may hold a comma: kill,pause.
+    source_template = FISH
 
 
 SHELLS: Mapping[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
@@ -140,20 +135,27 @@ def _param(told: Mapping[str, Any]) -> click.Parameter:
 def _offers(
     told: Mapping[str, Any], context: click.Context, word: str
 ) -> Iterator[CompletionItem[str]]:
-    for each in told.get("choices", ()):
-        if each.startswith(word):
-            yield CompletionItem(each)
-    for kind in told["completes"]:
-        if kind in {"file", "dir"}:
-            yield CompletionItem(word, type=kind)
-        elif kind == "runs":
-            yield from _matching(_runs(context), word)
+    kinds = told["completes"]
+    files = [kind for kind in kinds if kind in {"file", "dir"}]
+    for kind in files:  # First: bash forgets what came before them.
+        yield CompletionItem(word, type=kind)
+    found = list(_matching(dict.fromkeys(told.get("choices", ()), ""), word))
+    for kind in kinds:
+        if kind == "runs":
+            found += _matching(_runs(context), word)
         elif kind == "families":  # With commas.
             before, comma, last = word.rpartition(",")
             for each in _matching(stored()["values"][kind], last):
-                yield CompletionItem(f"{before}{comma}{each.value}", help=each.help)
-        else:
-            yield from _matching(stored()["values"][kind], word)
+                found.append(CompletionItem(f"{before}{comma}{each.value}", help=each.help))
+        elif kind == "topics":  # Of several words.
+            before = "".join(f"{each} " for each in context.params.get(told["name"]) or ())
+            for each in _matching(stored()["values"][kind], f"{before}{word}"):
+                found.append(CompletionItem(each.value.removeprefix(before), help=each.help))
+        elif kind not in files and (word or not files):  # Bash shows files if nothing else fits.
+            found += _matching(stored()["values"][kind], word)
+    if "runs" in kinds and not found:
+        yield CompletionItem(word, type="dir")
+    yield from found
 
 
 def _matching(words: Mapping[str, str], start: str) -> Iterator[CompletionItem[str]]:
@@ -163,7 +165,7 @@ def _matching(words: Mapping[str, str], start: str) -> Iterator[CompletionItem[s
 
 
 def _runs(context: click.Context) -> dict[str, str]:
-    store = Store(Path(context.params.get("store") or DEFAULT_STORE))
+    store = Store(Path(context.params.get("store") or DEFAULT_STORE).expanduser())
     try:
         found = store.runs()[:_MOST_RUNS]
     except StoreError:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from cluster.protocol import UserError
+from harness.cli.exits import DONE, INTERRUPTED, exits
 from harness.cli.options import STORE
 from harness.cli.output import console_of
 from harness.cli.reporting import ELSEWHERE
@@ -73,6 +74,7 @@ _ENDINGS: Mapping[Form, str] = {
     is_flag=True,
     help="With --as bundle: include live streams and the brokers' segments, which can be large.",
 )
+@exits(DONE, INTERRUPTED)
 def export(
     *, name: str, store: Path, form: str | None, output: Path | None, with_nodes: bool
 ) -> int:
@@ -115,6 +117,7 @@ _WAYS: Mapping[Form, Callable[[RunPaths, Path], list[Path]]] = {
 @click.command("import")
 @click.argument("bundle", type=click.Path(path_type=Path))
 @STORE
+@exits(DONE, INTERRUPTED)
 def import_(*, bundle: Path, store: Path) -> int:
     """Import a bundle into the store, and write its page.
 
@@ -142,6 +145,7 @@ def import_(*, bundle: Path, store: Path) -> int:
     "-o", "--output", type=click.Path(path_type=Path), default=None,
     help="The output file, instead of timeline.html in the run's folder.",
 )  # fmt: skip
+@exits(DONE, INTERRUPTED)
 def timeline(*, name: str, store: Path, output: Path | None) -> int:
     """Write a zoomable page with every operation and every fault.
 

@@ -7,30 +7,30 @@ from pathlib import Path
 import click
 
 from harness.cli.completing import SHELLS, script
+from harness.cli.exits import DONE, INTERRUPTED, exits
 
 
 @click.command(name="help")
 @click.argument("topic", metavar="[TOPIC]", nargs=-1)
-@click.pass_context
-def help_(context: click.Context, *, topic: tuple[str, ...]) -> int:
+@exits(DONE, INTERRUPTED)
+def help_(*, topic: tuple[str, ...]) -> int:
     """Explain a topic; without one, list the topics.
 
-    TOPIC is a subject such as `verdicts`, or the name of a command, fault, anomaly, plan key,
-    workload, scenario, exit code or term.
+    TOPIC is a subject such as `verdicts`, or the name of a command, fault, anomaly, key of a plan
+    or suite, workload, scenario, kind of hosts, judge, verdict, exit code or term.
     """
     from harness.cli.topics import explained, listed  # noqa: PLC0415 - completion does without
 
-    group = context.find_root().command
-    assert isinstance(group, click.Group)
-    click.echo(explained(" ".join(topic), group) if topic else listed(group))
+    click.echo(explained(" ".join(topic)) if topic else listed())
     return 0
 
 
 @click.command()
 @click.argument("shell", type=click.Choice([*SHELLS]))
 @click.option(
-    "--install", is_flag=True, help=("Write the script to the place from which the shell loads it.")
+    "--install", is_flag=True, help="Write the script to the place from which the shell loads it."
 )
+@exits(DONE, INTERRUPTED)
 def completion(*, shell: str, install: bool) -> int:
     """Print or install the script for Tab completion in a shell.
 

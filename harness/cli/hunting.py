@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from harness.cli.exits import OF_A_VERDICT, exits
 from harness.cli.options import JAVA, STORE
 from harness.cli.output import output_options
 from harness.cli.suite import lead_night
@@ -87,6 +88,7 @@ JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="With --merge: write the table and the page to this folder.",
 )
 @output_options
+@exits(*OF_A_VERDICT)
 def hunt(
     *,
     hunt_file: Path,

@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 
 from harness.cli.ending import next_of
+from harness.cli.exits import OF_A_VERDICT, exits
 from harness.cli.histories import Asked, check_histories, mode_of, only_of_histories
 from harness.cli.options import STORE
 from harness.cli.output import console_of, is_quiet, output_options
@@ -85,6 +86,7 @@ from results.wording.naming import names_of
     default=None,
     help="With --history: whether the log's order makes writes depend on each other. Default: yes.",
 )
+@exits(*OF_A_VERDICT)
 def check(  # noqa: PLR0913 - click passes each option
     *,
     names: tuple[str, ...],

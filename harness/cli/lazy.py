@@ -33,10 +33,15 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from `commands.json`; importing all commands takes seconds."""
-        briefs = stored()["commands"]
-        rows = [(name, briefs[name]["help"]) for name in self.list_commands(ctx) if name in briefs]
+        rows = [(name, self._brief(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+    def _brief(self, ctx: click.Context, name: str) -> str:
+        """Return the short help of a command. Import a command that is not in `commands.json`."""
+        found = stored()["commands"].get(name)
+        command = None if found else self.get_command(ctx, name)
+        return command.get_short_help_str(limit=100) if command else str(found["help"])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         """Import a command and return it; return None if there is no command of that name."""

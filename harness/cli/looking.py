@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from harness.cli.ending import next_of
+from harness.cli.exits import DONE, INTERRUPTED, exits
 from harness.cli.options import STORE
 from harness.cli.output import NO_COLOR, console_of, is_quiet, output_options
 from harness.next_steps import print_next
@@ -18,6 +19,7 @@ from results.wording.naming import names_of
 @click.command()
 @STORE
 @NO_COLOR
+@exits(DONE, INTERRUPTED)
 def runs(*, store: Path) -> int:
     """List the runs of a store, newest first."""
     list_runs(Store(store), console_of())
@@ -29,6 +31,7 @@ def runs(*, store: Path) -> int:
 @click.argument("what", metavar="[OP|VALUE]", required=False)
 @STORE
 @output_options
+@exits(DONE, INTERRUPTED)
 def show(*, name: str, what: str | None, store: Path) -> int:
     """Show a run in the terminal: verdict, evidence, faults, checks.
 

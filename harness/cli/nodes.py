@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from harness.cli.exits import DONE, INTERRUPTED, exits
 from harness.cli.options import STORE
 from harness.entering import run_on
 from harness.exit_codes import VALID
@@ -18,6 +19,11 @@ from results.trust import refuse_unless_own
 @click.argument("command", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--end", is_flag=True, help="End the kept cluster; its files stay.")
 @STORE
+@exits(
+    DONE,
+    INTERRUPTED,
+    ("any", "With COMMAND: its exit code."),
+)
 def node(*, run: str, name: str | None, command: tuple[str, ...], end: bool, store: Path) -> int:
     """Run a command on a node of a kept run, or end its cluster.
 

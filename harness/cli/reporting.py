@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from harness.cli.exits import DONE, INTERRUPTED, exits
 from harness.cli.options import STORE
 from results.drawings import write_drawings
 from results.report import write_report
@@ -29,6 +30,7 @@ ELSEWHERE = "use --output FILE to write the page to another place"
         "Write the drawings of a scenario's steps to this folder as SVG files, instead of a page."
     ),
 )
+@exits(DONE, INTERRUPTED)
 def report(*, name: str, store: Path, output: Path | None, drawings: Path | None) -> int:
     """Write the HTML page of a run."""
     run = Store(store).find(name)

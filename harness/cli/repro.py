@@ -15,10 +15,11 @@ from rich.text import Text
 
 from harness.another_system import moved
 from harness.bisecting import failure_of, settled_by, unbuilt
+from harness.cli.exits import exits
 from harness.cli.options import ENGINE, JAVA, STORE
 from harness.cli.output import console_of, is_quiet, output_options
 from harness.cli.scenarios import choice_options, choices_given
-from harness.exit_codes import BISECT_INTERRUPTED, BISECT_SKIP, UNKNOWN, VALID
+from harness.exit_codes import BISECT_BAD, BISECT_INTERRUPTED, BISECT_SKIP, UNKNOWN, VALID
 from harness.interrupt import Answer, at_once
 from harness.plans import completed_plan, refuse_what_does_not_tune
 from harness.progress import redraws
@@ -225,6 +226,13 @@ class _Player:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @output_options
+@exits(
+    (VALID, "All runs ended the same way. With `--bisect`: none failed in the same way."),
+    (BISECT_BAD, "With `--bisect`: a run failed in the same way."),
+    (UNKNOWN, "Some run ended in another way, or Ctrl-C came."),
+    (BISECT_SKIP, "With `--bisect`: the runs do not decide."),
+    (BISECT_INTERRUPTED, "With `--bisect`: Ctrl-C ended it."),
+)
 def repro(  # noqa: PLR0913 - the options of a command
     *,
     name: str,

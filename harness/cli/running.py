@@ -12,6 +12,7 @@ from rich.console import Console
 
 from harness import examples
 from harness.cli.ending import answer_of, conclude
+from harness.cli.exits import DONE, INTERRUPTED, OF_A_VERDICT, exits
 from harness.cli.options import ENGINE, JAVA, KEEP, SETTING, STORE, settings
 from harness.cli.output import console_of, is_quiet, output_options
 from harness.escalation import Play, Step, refuse_escalation, table_of, worst_of
@@ -278,6 +279,7 @@ def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @KEEP
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @output_options
+@exits(*OF_A_VERDICT)
 def run(  # noqa: PLR0913 - the options of a command
     *,
     plan_file: Path | None,
@@ -347,6 +349,7 @@ def _escalated(plan: Plan, play: Play, console: Console, *, as_json: bool) -> in
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), default=Path("plan.toml"))
 @click.option("--list", "only_list", is_flag=True, help="List the examples; write nothing.")
+@exits(DONE, INTERRUPTED)
 def init(*, path: Path, only_list: bool) -> int:
     """Write a commented plan, or list the example plans and suites."""
     if only_list:

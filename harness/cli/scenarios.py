@@ -14,6 +14,7 @@ from rich.text import Text
 from checkers.errors import EngineError
 from cluster.protocol import UserError
 from harness.cli.ending import answer_of, conclude
+from harness.cli.exits import DONE, INTERRUPTED, OF_A_VERDICT, exits
 from harness.cli.options import ENGINE, JAVA, KEEP, SETTING, STORE, settings
 from harness.cli.output import NO_COLOR, console_of, is_quiet, output_options
 from harness.dry_run import describe
@@ -95,6 +96,7 @@ def scenario() -> None:
 
 @scenario.command(name="list")
 @NO_COLOR
+@exits(DONE, INTERRUPTED)
 def list_scenarios() -> int:
     """List the scenarios, with their choices and systems."""
     table = Table(box=None, padding=(0, 2, 1, 0), show_header=False)
@@ -190,6 +192,11 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
 @KEEP
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @output_options
+@exits(
+    *OF_A_VERDICT,
+    (VALID, "With `--all`: each run ended as expected."),
+    (UNKNOWN, "With `--all`: some run ended in another way, or Ctrl-C came."),
+)
 def run(  # noqa: PLR0913 - the options of a command
     *,
     name: str | None,

@@ -9,7 +9,9 @@ from pathlib import Path
 import click
 
 from cluster.protocol import UserError
+from harness.cli.exits import DONE, INTERRUPTED, exits
 from harness.cli.options import STORE
+from harness.exit_codes import UNKNOWN, VALID
 from harness.manual import build_site, built_site
 from results.index import open_index
 from results.store import Store
@@ -32,6 +34,7 @@ _BROWSERS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
         " can read all runs."),
 )  # fmt: skip
 @STORE
+@exits((VALID, "Ctrl-C ended it."))
 def serve(*, port: int, host: str, store: Path) -> int:
     """Serve the pages of a store to a browser, until Ctrl-C."""
     from results import site  # noqa: PLC0415 - Flask is for this command only
@@ -68,6 +71,10 @@ def serve(*, port: int, host: str, store: Path) -> int:
     "--build", "folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False),
     help="Write the pages into an empty folder instead; open its index.html, or publish it.",
 )  # fmt: skip
+@exits(
+    (VALID, "Ctrl-C ended it, or `--build` wrote the pages."),
+    (UNKNOWN, "Ctrl-C came while the pages were built."),
+)
 def docs(*, port: int, no_browser: bool, folder: Path | None) -> int:
     """Read the documentation in a browser; Ctrl-C ends it.
 
@@ -103,6 +110,7 @@ def _show(url: str) -> None:
 
 @click.command()
 @STORE
+@exits(DONE, INTERRUPTED)
 def reindex(*, store: Path) -> int:
     """Rebuild the index of a store.
 

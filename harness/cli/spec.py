@@ -17,6 +17,7 @@ from cluster.protocol import Ability
 from harness.cli import logquake
 from harness.cli.completing import SPEC
 from harness.cli.topics import all_topics
+from harness.examples import about, example_plans, example_suites
 from harness.scenarios.registry import SCENARIOS
 from nemesis.registry import kinds_of
 from results.record.plan import NEMESIS_KINDS, NEWEST, REFERENCE
@@ -26,9 +27,16 @@ _VALUES = {
     "--control": "systems",
     "--nemesis": "families",
     "--hosts": "hosts",
+    "--client-kind": "clients",
 }
 """Options whose possible values are listed under `values`, by the name of that list."""
-_METAVARS = {"RUN": "runs", "SCENARIO": "scenarios", "TOPIC": "topics"}
+_METAVARS = {
+    "RUN": "runs",
+    "SCENARIO": "scenarios",
+    "TOPIC": "topics",
+    "PLAN.toml": "plans",
+    "SUITE.toml": "suites",
+}
 """Placeholders of arguments in usage texts, and the list under `values` with their
 possible values."""
 
@@ -59,6 +67,9 @@ def _param(param: click.Parameter) -> dict[str, Any]:
     told: dict[str, Any] = {"name": name, "completes": _completes(param)}
     if isinstance(param.type, click.Choice):
         told["choices"] = [str(each) for each in param.type.choices]
+    choices = (story.choices.get(str(name)) for story in SCENARIOS)
+    if values := [value for choice in choices if choice for value in choice.values]:
+        told["choices"] = [*dict.fromkeys(values)]
     if isinstance(param, click.Option):
         told |= {
             "opts": [*param.opts], "off": [*param.secondary_opts], "help": param.help or "",
@@ -90,8 +101,11 @@ def _values() -> dict[str, dict[str, str]]:
             "namespace": "", "docker": "", "process": "",
             "simulated": "the reference cluster in virtual time",
         },
+        "clients": {"librdkafka": "the default", "java": "Kafka's own client"},
+        "plans": {name: about(path) for name, path in example_plans().items()},
+        "suites": {name: about(path) for name, path in example_suites().items()},
         "scenarios": {each.name: each.title for each in SCENARIOS},
-        "topics": {name: found[0].brief for name, found in all_topics(logquake).items()},
+        "topics": {name: found[0].brief for name, found in all_topics().items()},
     }  # fmt: skip
 
 

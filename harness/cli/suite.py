@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.live import Live
 
 from harness import examples
+from harness.cli.exits import OF_A_VERDICT, exits
 from harness.cli.options import JAVA, STORE
 from harness.cli.output import NO_COLOR, is_quiet, output_options
 from harness.exit_codes import VALID
@@ -78,6 +79,7 @@ def suite() -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Print the entries in order; start nothing.")
 @output_options
+@exits(*OF_A_VERDICT)
 def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> int:
     """Play a night, or resume one whose budget is not used up.
 
@@ -135,6 +137,7 @@ def lead_night(
 @click.option("--night", default=None, help="Part of a night's id (default: the newest night).")
 @click.option("--name", default=None, help="The name of a hunt that was started with --name.")
 @NO_COLOR
+@exits(*OF_A_VERDICT)
 def status(*, suite_file: Path, store: Path, night: str | None, name: str | None) -> int:
     """Show a night: its runs, what is new, and the time left.
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from harness.cli.exits import DONE, INTERRUPTED, exits
 from harness.cli.options import STORE
 from harness.cli.output import NO_COLOR, console_of
 from harness.doctor import examine_machine, print_findings
@@ -17,6 +18,7 @@ from results.wording.inert import inert
 @STORE
 @click.option("--hosts", default=None, help="Also try these machines: ssh:HOSTS.toml.")
 @NO_COLOR
+@exits(DONE, INTERRUPTED)
 def doctor(*, store: Path, hosts: str | None) -> int:
     """Report what works on this machine, and the remedy for the rest."""
     print_findings(examine_machine(store), console_of())
@@ -29,6 +31,11 @@ def doctor(*, store: Path, hosts: str | None) -> int:
 @click.command()
 @click.argument("file", metavar="[FILE.toml]", required=False, type=click.Path(path_type=Path))
 @STORE
+@exits(
+    (VALID, "Everything is undone."),
+    (NOT_HEALED, "Something could not be undone now. Run the command again."),
+    INTERRUPTED,
+)
 def heal(*, file: Path | None, store: Path) -> int:
     """Undo what dead runs left behind.
 

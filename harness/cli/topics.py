@@ -4,35 +4,38 @@ The texts on checks and faults come from their modules, those on plan keys from
 `results.record.plan`. Terms come from the glossary, and commands from their `--help`.
 """
 
-import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
-from importlib import import_module
-from textwrap import fill, indent
+from shutil import get_terminal_size
+from textwrap import fill
+from types import ModuleType
 
 import click
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from checkers.protocol import Checker
 from checkers.registry import CHECKERS
 from cluster.protocol import OF_SYSTEMS, Ability
-from harness.exit_codes import MEANINGS
+from harness.cli import logquake
+from harness.cli.keys import default, models, options_of_run, takes, texts, written
+from harness.exit_codes import BY_VALIDITY, MEANINGS
 from harness.scenarios.registry import SCENARIOS
+from harness.suites.suite import Suite
 from nemesis.in_words import InWords
 from nemesis.levels import LEVELS
 from nemesis.registry import KINDS, kinds_of
 from results.record.plan import ALL, NEMESIS_KINDS, Plan
-from results.record.plan_parts import Budgets, Minimums, PlannedFault
 from results.record.systems import FORMS
-from results.wording.glossary import GLOSSARY
+from results.wording.glossary import TERMS
 from workloads.registry import WORKLOADS
 
-_WIDTH = 100
+_MOST_COLUMNS = 100
 _NEAR = 4
 _HOSTS = {
     "auto": "The best of the following kinds that works on this machine.",
@@ -53,13 +56,8 @@ _JUDGES = {
     "strict": "It allows no broken promise, regardless of the configuration.",
     "jepsen": "It allows what Jepsen's Kafka checker allows.",
 }
-_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
-    ("", Plan),
-    ("budgets.", Budgets),
-    ("minimums.", Minimums),
-    ("faults.", PlannedFault),
-)
-"""The tables of a plan, each with the prefix of its keys."""
+_FILES: Mapping[str, type[BaseModel]] = {"plan": Plan, "suite": Suite}
+_ITEM = re.compile(r"[-*] |\d+\. ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,26 +78,22 @@ class Topic:
     text: Callable[[], str]
 
 
-def all_topics(group: click.Group) -> dict[str, list[Topic]]:
-    """Return all topics by name; a name may have several topics: `pause` is a fault and a family.
-
-    Args:
-        group: The command line, whose commands are topics.
-    """
+def all_topics() -> dict[str, list[Topic]]:
+    """Return all topics by name. A name may have several: `pause` is a fault and a family."""
     found: dict[str, list[Topic]] = {}
-    for each in (*subjects(group), *_named(group), *_commands(group)):
+    for each in (*subjects(), *_named(), *_commands()):
         found.setdefault(each.name, []).append(each)
     return found
 
 
-def explained(name: str, group: click.Group) -> str:
+def explained(name: str) -> str:
     """Return the text that `logquake help` prints for a topic.
 
     Raises:
         click.UsageError: There is no topic of that name; the message has the most similar names.
     """
-    topics = all_topics(group)
-    wanted = name.strip().lower().lstrip("-")
+    topics = all_topics()
+    wanted = " ".join(name.lower().split()).lstrip("-")
     plain = {key.lower(): key for key in topics}
     plain |= {key.lower().replace("_", "-"): key for key in topics}
     if wanted in plain:
@@ -111,14 +105,15 @@ def explained(name: str, group: click.Group) -> str:
     raise click.UsageError(f"there is no topic {name!r}{hint if near else ''}; {listed}")
 
 
-def listed(group: click.Group) -> str:
+def listed() -> str:
     """Return the list that `logquake help` prints: general subjects, and kinds of other topics."""
-    rows = [(each.name, each.brief) for each in subjects(group)]
+    rows = [(each.name, each.brief) for each in subjects()]
     kinds = {
-        "a command": "run",
+        "a command": "suite run",
         "a fault": "isolate",
         "an anomaly": "lost-write",
-        "a key of a plan": "min_insync",
+        "a verdict": "unknown",
+        "a key of a plan or a suite": "min_insync",
         "an exit code": "2",
         "a term": "'high watermark'",
     }
@@ -129,31 +124,28 @@ def listed(group: click.Group) -> str:
     )
 
 
-def subjects(group: click.Group) -> tuple[Topic, ...]:
+def subjects() -> tuple[Topic, ...]:
     """Return the topics on general subjects, such as `verdicts` and `faults`."""
     return tuple(
         Topic(name=name, kind="", brief=brief, text=text)
         for name, brief, text in (
             ("verdicts", "what valid, invalid and unknown mean, and exit codes", _verdicts),
-            (
-                "judges",
-                "the judges of a run, and what each judge allows",
-                lambda: _rows(_JUDGES.items()),
-            ),
+            ("judges", "the judges of a run, and what each allows", lambda: _rows(_JUDGES.items())),
             ("checks", "the anomalies that the checks look for", _checks),
-            ("plans", "the keys of a plan", lambda: _plans(group)),
+            ("plans", "the keys of a plan", partial(_file, "plan")),
+            ("suites", "the keys of a suite or a hunt", partial(_file, "suite")),
             ("faults", "families and kinds of faults", _faults),
             ("levels", "the difficulty of faults", _levels),
             ("workloads", "what clients do", _workloads),
             ("hosts", "where brokers run", lambda: _rows(_HOSTS.items())),
             ("systems", "the systems that can be tested", lambda: _wrapped(f"--system: {FORMS}.")),
             ("scenarios", "scripted runs", _scenarios),
-            ("terms", "terms of Kafka and of Logquake", lambda: _rows(GLOSSARY.items())),
+            ("terms", "terms of Kafka and of Logquake", lambda: _rows(TERMS.items())),
         )
     )
 
 
-def _named(group: click.Group) -> Iterator[Topic]:
+def _named() -> Iterator[Topic]:
     """Yield a topic for each name of a fault, anomaly, plan key, workload, scenario and so on."""
     for family in (*NEMESIS_KINDS,):
         brief = f"faults: {', '.join(_kinds(family))}"
@@ -163,82 +155,57 @@ def _named(group: click.Group) -> Iterator[Topic]:
     for check in CHECKERS:
         text = partial(_anomaly, check)
         yield Topic(name=check.name, kind="anomaly", brief=check.looks_for, text=text)
-    for key, (says, default) in plan_keys(group).items():
-        text = partial(_key, key, says, default)
-        yield Topic(name=key, kind="key of a plan", brief=says.partition("\n")[0], text=text)
+    yield from _keys()
+    for kind, words in (("judge", _JUDGES), ("kind of hosts", _HOSTS), ("term", TERMS)):
+        for name, means in words.items():
+            said = f"{name} ({kind}): {means}"
+            yield Topic(name=name, kind=kind, brief=means, text=partial(_wrapped, said))
     for name, workload in WORKLOADS.items():
         text = partial(_workload, name)
         yield Topic(name=name, kind="workload", brief=workload.brief, text=text)
     for story in SCENARIOS:
-        said = f"{story.name} (scenario): {story.title}\n\nlogquake scenario run {story.name}"
-        yield Topic(name=story.name, kind="scenario", brief=story.title, text=partial(str, said))
+        text = partial(_scenario, story.name, story.title)
+        yield Topic(name=story.name, kind="scenario", brief=story.title, text=text)
     for code, means in MEANINGS.items():
         said = f"exit code {code}: {means}"
         yield Topic(name=str(code), kind="exit code", brief=means, text=partial(_wrapped, said))
-    for term, means in GLOSSARY.items():
-        said = f"{term}: {means}"
-        yield Topic(name=term, kind="term", brief=means, text=partial(_wrapped, said))
+    for verdict, code in BY_VALIDITY.items():
+        said = f"{MEANINGS[code]} (exit code {code})"
+        text = partial(_wrapped, said)
+        yield Topic(name=verdict.value, kind="verdict", brief=MEANINGS[code], text=text)
 
 
-def _context(group: click.Group) -> click.Context:
-    return click.Context(group, info_name="logquake", **group.context_settings)
+def _keys() -> Iterator[Topic]:
+    """Yield the keys of plans and of suites, and the tables that they stand in."""
+    for file, top in _FILES.items():
+        tables = {title.strip("[]") for title, _ in models(top)}
+        for title, model in models(top):
+            table, said = title.strip("[]"), texts(model)
+            if table:
+                text = partial(_table, file, title, model)
+                brief = model.__doc__ or ""
+                yield Topic(name=table, kind=f"table of a {file}", brief=brief, text=text)
+            for key, info in model.model_fields.items():
+                name = f"{table}.{key}".lstrip(".")
+                text = partial(_key, file, name, said[key], info)
+                brief = said[key].partition("\n")[0]
+                if key not in tables:
+                    yield Topic(name=name, kind=f"key of a {file}", brief=brief, text=text)
 
 
-def _commands(group: click.Group) -> Iterator[Topic]:
-    context = _context(group)
-    for name in group.list_commands(context):
-        if name != "help":
-            text = partial(_command, group, name)
-            yield Topic(name=name, kind="command", brief=f"logquake {name}", text=text)
-
-
-def _command(group: click.Group, name: str) -> str:
-    context = _context(group)
-    command = group.get_command(context, name)
-    assert command is not None, name
-    return command.get_help(click.Context(command, parent=context, info_name=name))
-
-
-def plan_keys(group: click.Group) -> dict[str, tuple[str, object]]:
-    """Return each plan key with its meaning and its default.
-
-    The meaning of a key is its docstring, followed by the help of the option of `run` that sets the
-    key.
-    """
-    found: dict[str, tuple[str, object]] = {}
-    options = _options_of_run(group)
-    for prefix, table in _TABLES:
-        says = docstrings(table)
-        for key, field in table.model_fields.items():
-            default = None if field.is_required() else field.get_default(call_default_factory=True)
-            told = (says.get(key, ""), "" if prefix else options.get(key, ""))
-            found[prefix + key] = ("\n".join(filter(None, told)), default)
-    return found
-
-
-def _options_of_run(group: click.Group) -> dict[str, str]:
-    run = group.get_command(_context(group), "run")
-    assert run is not None
-    return {
-        each.name: f"{each.opts[-1]}: {each.help}"
-        for each in run.params
-        if isinstance(each, click.Option) and each.name
-    }
-
-
-def docstrings(table: type[BaseModel]) -> dict[str, str]:
-    """Return the docstring of each field of a model, read from the class's source."""
-    body = ast.parse(inspect.getsource(sys.modules[table.__module__])).body
-    (node,) = (
-        each for each in body if isinstance(each, ast.ClassDef) and each.name == table.__name__
-    )
-    found = {}
-    for field, text in zip(node.body, node.body[1:], strict=False):
-        if not isinstance(field, ast.AnnAssign):
-            continue
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-            found[ast.unparse(field.target)] = inspect.cleandoc(str(text.value.value))
-    return found
+def _commands() -> Iterator[Topic]:
+    """Yield the commands, with those of groups: `run`, `suite`, `suite run`."""
+    top = click.Context(logquake, info_name="logquake", **logquake.context_settings)
+    waiting: list[tuple[str, click.Group, click.Context]] = [("", logquake, top)]
+    for before, within, context in waiting:
+        for name in within.list_commands(context):
+            command = within.get_command(context, name)
+            assert command is not None, name
+            inner = click.Context(command, parent=context, info_name=name)
+            text, full = partial(command.get_help, inner), f"{before}{name}"
+            yield Topic(name=full, kind="command", brief=f"logquake {full}", text=text)
+            if isinstance(command, click.Group):
+                waiting.append((f"{full} ", command, inner))
 
 
 def _kinds(family: str) -> tuple[str, ...]:
@@ -246,31 +213,55 @@ def _kinds(family: str) -> tuple[str, ...]:
 
 
 def says_of(kind: str) -> InWords:
-    """Return the description of a fault kind, from the kind's module."""
-    found: InWords = import_module(KINDS[kind].make.__module__).SAYS[kind]
+    """Return what the module of a kind of fault says of it."""
+    found: InWords = sys.modules[KINDS[kind].make.__module__].SAYS[kind]
     return found
+
+
+def module_of(checker: Checker) -> ModuleType:
+    """Return the module that holds a check's kernel, and whose docstring defines its anomaly."""
+    kernel = checker.check
+    while isinstance(kernel, partial):
+        kernel = kernel.func
+    return sys.modules[kernel.__module__]
+
+
+def _width() -> int:
+    return min(_MOST_COLUMNS, get_terminal_size((_MOST_COLUMNS, 0)).columns)
 
 
 def _rows(rows: Iterable[tuple[str, str]]) -> str:
     """Return names and their meanings as text in two columns."""
     told = [*rows]
-    width = max(len(name) for name, _ in told) + 4
+    width = min(max(len(name) for name, _ in told) + 4, _width() // 2)
     return "\n".join(
-        fill(
-            means,
-            width=_WIDTH,
-            initial_indent=f"  {name}".ljust(width),
-            subsequent_indent=" " * width,
-            break_on_hyphens=False,
-        )
-        if means
-        else f"  {name}"
+        _wrapped(means, f"  {name}  ".ljust(width), " " * width) if means else f"  {name}"
         for name, means in told
     )
 
 
-def _wrapped(text: str) -> str:
-    return fill(text, width=_WIDTH, break_on_hyphens=False)
+def _wrapped(text: str, first: str = "", then: str = "") -> str:
+    """Return one paragraph that fits the terminal, with what its lines begin with."""
+    return fill(
+        text,
+        width=_width(),
+        initial_indent=first,
+        subsequent_indent=then,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def _paragraphs(text: str) -> str:
+    """Return paragraphs and items of lists that fit the terminal, indented."""
+    items = re.split(rf"\n(?=\n|{_ITEM.pattern})", text)
+    return "\n".join(map(_item, items))
+
+
+def _item(text: str) -> str:
+    between = "\n" if text.startswith("\n") else ""
+    words = " ".join(text.split())
+    return between + _wrapped(words, "  ", "    " if _ITEM.match(words) else "  ")
 
 
 def _verdicts() -> str:
@@ -280,31 +271,40 @@ def _verdicts() -> str:
 
 def _checks() -> str:
     rows = {each.name: each.looks_for for each in CHECKERS}
-    more = "logquake help NAME explains what proves the anomaly, and what does not."
-    return f"{_rows(rows.items())}\n\n{more}"
+    more = "logquake help NAME says what proves it, and what does not."
+    return f"{_rows(rows.items())}\n\n{_wrapped(more)}"
 
 
-def _plans(group: click.Group) -> str:
-    # The help of the key's option has the same content in other words.
-    told = ((key, says.partition("\n--")[0]) for key, (says, _) in plan_keys(group).items())
-    rows = ((key, re.sub(r"^--[a-z-]+: ", "", says).replace("\n", " ")) for key, says in told)
-    begin = "A plan is a TOML file; logquake init writes one. Its keys:"
-    return f"{begin}\n\n{_rows(rows)}"
+def _file(file: str) -> str:
+    """Return the keys of a file, table by table."""
+    begin = _wrapped(f"A {file} is a TOML file. logquake help KEY says more. Its keys:")
+    tables = (_key_rows(title, model) for title, model in models(_FILES[file]))
+    return "\n\n".join([begin, *tables])
+
+
+def _key_rows(title: str, model: type[BaseModel]) -> str:
+    said, table = texts(model), title.strip("[]")
+    rows = [(f"{table}.{key}".lstrip("."), said[key]) for key in written(model)]
+    return "\n\n".join(filter(None, (title, _rows(rows))))
+
+
+def _table(file: str, title: str, model: type[BaseModel]) -> str:
+    says = _wrapped(" ".join((model.__doc__ or "").split()))
+    return f"{title.strip('[]')} (table of a {file})\n\n{says}\n\n{_key_rows(title, model)}"
 
 
 def _faults() -> str:
     rows = ((family, ", ".join(_kinds(family))) for family in NEMESIS_KINDS)
-    begin = "--nemesis accepts these families, separated by commas; each family has these faults:"
-    more = (
-        "logquake help NAME explains a family or a fault; logquake doctor shows which faults"
-        " work on this machine."
-    )
-    return f"{begin}\n\n{_rows([*rows, (ALL, 'all that work on these hosts')])}\n\n{more}"
+    begin = "--nemesis takes these families, with commas between them; each deals these faults:"
+    more = "logquake help NAME explains a family or a fault; logquake doctor tells what works here."
+    listed = _rows([*rows, (ALL, "all that work here")])
+    return f"{_wrapped(begin)}\n\n{listed}\n\n{_wrapped(more)}"
 
 
 def _family(family: str) -> str:
     rows = ((kind, says_of(kind).does) for kind in _kinds(family))
-    return f"{family} (family of faults): logquake run --nemesis {family}\n\n{_rows(rows)}"
+    begin = _wrapped(f"{family} (family of faults): logquake run --nemesis {family}")
+    return f"{begin}\n\n{_rows(rows)}"
 
 
 def _fault(name: str) -> str:
@@ -318,21 +318,27 @@ def _fault(name: str) -> str:
         ("families", ", ".join(kind.families) or "none: only if written by hand"),
         ("needs of hosts", ", ".join(sorted(kind.needs - OF_SYSTEMS)) or "nothing"),
     )
-    return f"{name} (fault)\n\n{_rows(rows)}\n\n{_modulesays_of(kind.make.__module__)}"
+    return f"{name} (fault)\n\n{_rows(rows)}\n\n{_definition(sys.modules[kind.make.__module__])}"
 
 
 def _anomaly(check: Checker) -> str:
     looks = f"{check.name} (anomaly): looks for {check.looks_for or check.compares}"
-    return f"{_wrapped(looks)}\n\n{_modulesays_of(check.check.__module__)}"
+    return f"{_wrapped(looks)}\n\n{_definition(module_of(check))}"
 
 
-def _modulesays_of(module: str) -> str:
-    return indent(inspect.getdoc(import_module(module)) or "", "  ")
+def _definition(module: ModuleType) -> str:
+    return _paragraphs(inspect.getdoc(module) or "")
 
 
-def _key(key: str, says: str, default: object) -> str:
-    given = "" if default is None else f" (default: {default!r})"
-    return f"{key} (key of a plan){given}\n\n{indent(says, '  ')}".rstrip()
+def _key(file: str, key: str, says: str, info: FieldInfo) -> str:
+    value, option = default(info), options_of_run().get(key) if file == "plan" else None
+    rows = {
+        "takes": takes(info).replace("`", ""),
+        "default": "none: the key is needed" if value is None else value or "none",
+        "option": f"logquake run {option.opts[-1]}" if option else "",
+    }
+    told = _rows((name, each) for name, each in rows.items() if each)
+    return f"{key} (key of a {file})\n\n{_paragraphs(says)}\n\n{told}"
 
 
 def _levels() -> str:
@@ -346,9 +352,15 @@ def _workloads() -> str:
 def _workload(name: str) -> str:
     workload = WORKLOADS[name]
     rows = (("does", workload.does), ("can find", workload.finds), ("an op is", workload.ops))
-    return f"{name} (workload): logquake run --workload {name}\n\n{_rows(rows)}"
+    begin = _wrapped(f"{name} (workload): logquake run --workload {name}")
+    return f"{begin}\n\n{_rows(rows)}"
 
 
 def _scenarios() -> str:
     rows = ((each.name, each.title) for each in SCENARIOS)
-    return f"{_rows(rows)}\n\nlogquake scenario list has their choices and systems."
+    more = _wrapped("logquake scenario list has their choices and systems.")
+    return f"{_rows(rows)}\n\n{more}"
+
+
+def _scenario(name: str, title: str) -> str:
+    return f"{_wrapped(f'{name} (scenario): {title}')}\n\nlogquake scenario run {name}"

@@ -1,12 +1,11 @@
 """Write the page of anomalies. Each definition comes from the module of the anomaly's check."""
 
-import sys
-from functools import partial
 from types import ModuleType
 
 from checkers.contract import REASONS
 from checkers.protocol import Chapter, Checker
 from checkers.registry import CHECKERS
+from harness.cli.topics import module_of
 from harness.documentation.includes import PROMISES
 from harness.documentation.markdown_tables import code, table
 from harness.documentation.prose import labelled, parsed
@@ -37,14 +36,6 @@ def page() -> str:
         names = dict.fromkeys(each.name for each in CHECKERS if each.chapter is chapter)
         parts += (_section(name) for name in names)
     return "\n".join(parts)
-
-
-def module_of(checker: Checker) -> ModuleType:
-    """Return the module with a check's function. The module's docstring defines the anomaly."""
-    kernel = checker.check
-    while isinstance(kernel, partial):
-        kernel = kernel.func
-    return sys.modules[kernel.__module__]
 
 
 def definition(module: ModuleType) -> str:

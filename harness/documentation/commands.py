@@ -1,12 +1,14 @@
 """Write the page of commands, each with its help, its arguments and options, and its exit codes."""
 
+import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
 from harness.cli import logquake
+from harness.cli.exits import exit_codes
 from harness.documentation.markdown_tables import code, table
-from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, INVALID, NOT_HEALED, UNKNOWN, VALID
 
 _PROGRAM = "logquake"
 _TOP = """\
@@ -14,31 +16,12 @@ _TOP = """\
 
 Each command of `logquake`, as `--help` prints it. [Commands](../commands.md) has an overview.
 """
-_OF_A_VERDICT = (
-    (VALID, "The verdict is `valid`; of several runs, each one is."),
-    (INVALID, "The verdict is `invalid`; of several runs, the worst one is."),
-    (UNKNOWN, "The verdict is `unknown`, or Ctrl-C came before there was one."),
-)
-_OF_OTHERS = ((VALID, "The command succeeded."), (UNKNOWN, "Ctrl-C ended it."))
-_OF_HEAL = (
-    (VALID, "Everything is undone."),
-    (NOT_HEALED, "Something could not be undone now. Run the command again."),
-    (UNKNOWN, "Ctrl-C ended it."),
-)
-_OF_ALL = (
-    (BAD_ARGUMENTS, "You can fix the error. One sentence names it."),
-    (INTERNAL_ERROR, "A bug of Logquake."),
-)
-JUDGING = frozenset({
-    "check", "hunt", "repro", "report", "run", "scenario run", "suite run", "suite status",
-})  # fmt: skip
-"""The commands whose exit code is the code of a verdict."""
 
 
 def page() -> str:
     """Return the page of all commands."""
     sections = (_section(name, command) for name, command in all_commands())
-    return "\n".join([_TOP, *sections])
+    return "\n".join([_TOP, *_described(_PROGRAM, logquake), *sections])
 
 
 def all_commands() -> Iterator[tuple[str, click.Command]]:
@@ -58,25 +41,31 @@ def _within(group: click.Group, before: str) -> Iterator[tuple[str, click.Comman
 
 
 def _section(name: str, command: click.Command) -> str:
-    context = click.Context(command, info_name=f"{_PROGRAM} {name}")
-    usage = f"{_PROGRAM} {name} {' '.join(command.collect_usage_pieces(context))}"
-    options = [each for each in command.params if isinstance(each, click.Option)]
-    parts = [
-        f"## `{_PROGRAM} {name}`\n",
-        f"```sh\n{usage}\n```\n",
-        f"{_help(command)}\n",
-        table(("Option", "Takes", "Default", "What it does"), map(_option, options))
-        if options
-        else "It has no options.\n",
+    codes = ((str(at), said) for at, said in exit_codes(command))
+    return "\n".join([
+        *_described(f"{_PROGRAM} {name}", command),
         f"Exit codes of `{name}`:\n",
-        table(("Exit code", "Meaning"), ((str(at), said) for at, said in exit_codes(name))),
-    ]
-    return "\n".join(parts)
+        table(("Exit code", "Meaning"), codes),
+    ])  # fmt: skip
+
+
+def _described(name: str, command: click.Command) -> Iterator[str]:
+    """Yield the usage of a command, its help, its arguments and its options."""
+    context = click.Context(command, info_name=name, help_option_names=["-h", "--help"])
+    params = command.get_params(context)
+    arguments = [each for each in params if isinstance(each, click.Argument)]
+    options = [each for each in params if isinstance(each, click.Option)]
+    yield f"## `{name}`\n"
+    yield f"```sh\n{name} {' '.join(command.collect_usage_pieces(context))}\n```\n"
+    yield f"{_help(command)}\n"
+    if arguments:
+        yield table(("Argument", "Takes", "If left out"), map(_argument, arguments))
+    yield table(("Option", "Takes", "Default", "What it does"), map(_option, options))
 
 
 def _help(command: click.Command) -> str:
     """Return a command's help as Markdown. A paragraph with click's mark is a code block."""
-    text = (command.help or "").partition("\f")[0]
+    text = inspect.cleandoc((command.help or "").partition("\f")[0])
     parts = []
     for block in text.split("\n\n"):
         lines = block.strip().splitlines()
@@ -85,32 +74,40 @@ def _help(command: click.Command) -> str:
     return "\n\n".join(parts)
 
 
+def _argument(argument: click.Argument) -> tuple[str, str, str]:
+    name = argument.human_readable_name.strip("[]").removesuffix("...").removeprefix("-- ")
+    takes = f"{_type(argument)}; several are possible" if argument.nargs == -1 else _type(argument)
+    default = argument.default if isinstance(argument.default, str | Path) else ""
+    return code(name), takes, "it is needed" if argument.required else code(default)
+
+
 def _option(option: click.Option) -> tuple[str, str, str, str]:
     names = ", ".join(code(each) for each in (*option.opts, *option.secondary_opts))
     return names, _takes(option), _default(option), option.help or ""
 
 
 def _takes(option: click.Option) -> str:
-    if option.is_flag:
+    if option.is_flag or option.count:
         return "nothing"
-    if option.metavar:
-        return code(option.metavar)
-    if isinstance(option.type, click.Choice):
-        return ", ".join(code(getattr(each, "value", each)) for each in option.type.choices)
-    if isinstance(option.type, click.IntRange | click.FloatRange):
-        return code(option.type._describe_range())  # noqa: SLF001 - as click's own help has it
+    return code(option.metavar) if option.metavar else _type(option)
+
+
+def _type(param: click.Parameter) -> str:
+    if isinstance(param.type, click.Choice):
+        return ", ".join(code(getattr(each, "value", each)) for each in param.type.choices)
+    if isinstance(param.type, click.IntRange | click.FloatRange):
+        return _range(param.type)
     return {"integer": "a number", "float": "a number", "text": "a text"}.get(
-        option.type.name, f"a {option.type.name}"
+        param.type.name, f"a {param.type.name}"
     )
+
+
+def _range(bounds: click.IntRange | click.FloatRange) -> str:
+    """Return which numbers an option takes. No option has an open bound or no lower one."""
+    assert bounds.min is not None
+    assert not bounds.min_open, bounds
+    return f"at least {bounds.min}" if bounds.max is None else f"{bounds.min} to {bounds.max}"
 
 
 def _default(option: click.Option) -> str:
     return code(option.default) if option.show_default else ""
-
-
-def exit_codes(name: str) -> tuple[tuple[int, str], ...]:
-    """Return the exit codes of a command, each with its meaning."""
-    own: tuple[tuple[int, str], ...] = _OF_A_VERDICT if name in JUDGING else _OF_OTHERS
-    if name == "heal":
-        own = _OF_HEAL
-    return (*own, *_OF_ALL)

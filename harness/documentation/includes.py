@@ -19,6 +19,7 @@ from nemesis.levels import LEVELS
 from nemesis.registry import KINDS
 from results.record.declared import IN_WORDS
 from results.record.transitions import ASKED, ERRORS, TRANSITIONS, area_of
+from results.wording.glossary import TERMS
 from workloads.registry import WORKLOADS
 
 _PLACE = re.compile(r"^<!-- generated: (\S+) -->$", re.MULTILINE)
@@ -168,7 +169,14 @@ def refused() -> str:
     )
 
 
+def glossary() -> str:
+    """Return all terms, by the alphabet."""
+    rows = sorted(TERMS.items(), key=lambda term: term[0].lower())
+    return table(("Word", "Meaning"), rows)
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
+    "glossary": glossary,
     "workloads": workloads,
     "workloads/ops": ops,
     "faults": faults,

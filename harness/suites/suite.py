@@ -156,15 +156,13 @@ class Hunt(Table):
     """How often the first run of a failure is rerun, and its plan is played on the
     control system."""
     main: float | None = Field(default=None, gt=0)
-    """The total time of main phases without reruns, in seconds; written as `4h`. None: the budget
-    decides."""
-
+    """The total time of main phases without reruns, in seconds; written as `4h`. If left out, the
+    budget decides."""
     until_failure: bool | str = False
     """True: the hunt ends with the first failure. A name: the hunt ends with the first failure of
     that anomaly."""
     seed: int | None = Field(default=None, ge=0)
-    """The seed of all random choices; None: the part's id, so that each part
-    chooses differently."""
+    """The seed of all random choices. If left out, the part's id is the seed, so parts differ."""
 
     @field_validator("main", mode="before")
     @classmethod

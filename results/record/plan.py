@@ -71,6 +71,7 @@ class Plan(Part):
     """The plan of a run."""
 
     schema_version: Literal[1] = 1
+    """Version of the format of plans."""
     name: str = Field(default="log", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")
     system: str = "kafka:4.3.1"
     """The system under test, in a form of `results.record.systems`."""
@@ -114,7 +115,7 @@ class Plan(Part):
     """Number of operating system processes that run the logical processes."""
     acks: Literal["0", "1", "all"] = "all"
     idempotence: bool | None = None
-    """None: on with acks=all, as in Kafka's clients, if the message format permits; else off."""
+    """If left out: on with acks=all, as in Kafka's clients, if the message format permits."""
     retries: int | None = Field(default=None, ge=0)
     """None means the client's default (no limit until the delivery timeout)."""
     client_version: str | None = Field(default=None, pattern=r"^\d+\.\d+\.\d+$")

@@ -40,6 +40,50 @@ GLOSSARY = {
     "fault": "A disturbance that Logquake causes in the cluster. A fault is confirmed when a"
     " measurement shows its effect, not when its command is given.",
 }
+TERMS = {
+    **GLOSSARY,
+    "anomaly": "One kind of broken promise, such as `lost-write`. A run lists all anomalies that "
+    "it found.",
+    "attached": "A cluster that already runs, and that Logquake did not start.",
+    "budget": "A limit of time: for a recovery, a night or a hunt.",
+    "bundle": "A file with a whole run, for another person or machine.",
+    "checker": "A checker searches a run's record for one anomaly, or for a few related "
+    "anomalies. A check is one use of a checker.",
+    "confirm": "A fault is confirmed when Logquake has measured its effect.",
+    "contract": "The judge that demands only what the configuration promises. It is the default.",
+    "control": "A system without the bug. Logquake runs the same plans on it for comparison.",
+    "coordinator": "The broker that manages a consumer group or a transactional id.",
+    "fault family": "Faults of one kind, such as `partition`. `--nemesis` takes families.",
+    "final read": "The read of every partition from start to end, after all faults are healed.",
+    "heal": "To undo a fault.",
+    "history": "The list of operations of a run, in the order in which they happened.",
+    "hosts": "Where brokers run: network namespaces, processes, containers, or ssh machines.",
+    "hunt": "A series of random runs that searches for failures.",
+    "judge": "The part of Logquake that checks a run's record and gives the verdict. Also the set "
+    "of rules that the judge uses: `contract`, `strict` or `jepsen`.",
+    "main phase": "The part of a run in which faults are injected.",
+    "nemesis": "The part of Logquake that injects faults.",
+    "night": "One execution of a suite. Usually a night is a nightly run, but you can start one "
+    "at any time.",
+    "node": "A host for one broker, or for one controller.",
+    "plan": "The description of a run, as a TOML file.",
+    "record": "All data that a run stored: operations, faults, observations, the replicas' logs. "
+    "Also called the run's record. Kafka's own records are called messages or records of a log.",
+    "run": "One execution of a plan, with one verdict. Also the folder of this execution in the "
+    "store.",
+    "sample": "A stored run that comes with Logquake, such as `sample:loss-acks-1`.",
+    "scenario": "A scripted run that reproduces a known bug step by step.",
+    "seed": "A number from which all random choices of a run follow.",
+    "signature": "A short description of a failure. Two failures with equal signatures count as "
+    "the same failure.",
+    "store": "The folder that contains all runs. The default is `runs`.",
+    "suite": "A file that names many combinations to run.",
+    "swarm": "Random settings for brokers, topics and clients, chosen from the seed.",
+    "verdict": "The result of a run: `valid`, `invalid` or `unknown`.",
+    "witness": "The message or operation that a failure report explains in detail.",
+    "workload": "What the clients do, such as `log`, `txn` or `groups`.",
+}
+"""All terms, also those of the documentation alone. Reports print only `GLOSSARY`."""
 
 _FORMS = {
     "leader": r"leader\b(?! epoch| replica)|\bled\b",

@@ -2,6 +2,9 @@
 
 import queue
 import re
+import shutil
+import subprocess
+import sys
 import threading
 import webbrowser
 from collections import Counter
@@ -11,17 +14,22 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+import click
 import pytest
 
 from cluster.protocol import UserError
 from harness import manual
 from harness.cli import exit_code, serving
+from harness.cli.exits import exit_codes
+from harness.documentation import commands
 from harness.documentation.generated import PAGES
 from harness.documentation.includes import TABLES, filled
 from harness.documentation.navigation import expanded
 from harness.documentation.outside import with_links
 from harness.examples import about, example_plans, example_suites
+from harness.exit_codes import BISECT_BAD, BISECT_INTERRUPTED, BISECT_SKIP, INVALID, VALID
 from harness.manual import build_site, built_site, fingerprint, outside_pages
+from results.wording.glossary import GLOSSARY, TERMS
 from tests.results.browser import NARROW, WIDE, Reader
 from tests.results.serving import listening
 
@@ -52,6 +60,42 @@ def test_each_page_is_in_the_menu_once(site: Path) -> None:
 def test_no_page_asks_another_machine(site: Path) -> None:
     pages = [*site.rglob("*.html"), *site.rglob("*.css")]
     assert not [page for page in pages if _STRANGE.search(page.read_text(encoding="utf-8"))]
+
+
+def test_each_table_is_shown_as_one(site: Path) -> None:
+    """An empty line ends a table: the rows behind it become a paragraph."""
+    pages = site.rglob("*.html")
+    split = [page for page in pages if re.search(r"<p>\s*\|", page.read_text(encoding="utf-8"))]
+    assert not split
+
+
+def test_the_overview_has_each_command() -> None:
+    overview = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    names = {name.partition(" ")[0] for name, _ in commands.all_commands()}
+    assert not [name for name in names if f"`logquake {name}" not in overview]
+
+
+def test_the_glossary_has_the_terms_of_reports() -> None:
+    page = filled((ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"))
+    rows = dict(re.findall(r"^\| (.+?) \| (.+) \|$", page, re.MULTILINE)[1:])
+    assert rows == TERMS
+    assert GLOSSARY.items() <= TERMS.items()
+
+
+def test_a_wheel_has_the_pages_that_git_tracks(tmp_path: Path) -> None:
+    for name in ("mkdocs.yml", "docs/a.md", "docs/draft.md", "harness/__init__.py",
+                 "harness/deep/README.md", "tests/README.md"):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    project = '[project]\nname = "a"\nversion = "1"\n[tool.setuptools]\npackages = ["harness"]\n'
+    (tmp_path / "pyproject.toml").write_text(project)
+    shutil.copy(ROOT / "setup.py", tmp_path)
+    for words in (["git", "init", "-q"], ["git", "add", "docs/a.md"],
+                  [sys.executable, "setup.py", "-q", "build_py"]):  # fmt: skip
+        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    shipped = tmp_path / "build" / "lib" / "harness" / "shipped"
+    found = {path.relative_to(shipped).as_posix() for path in shipped.rglob("*.*")}
+    assert found == {"mkdocs.yml", "docs/a.md", "harness/deep/README.md", "tests/README.md"}
 
 
 def test_each_generated_page_has_content(site: Path) -> None:
@@ -109,6 +153,29 @@ def test_links_lead_to_pages_of_the_site_and_code_becomes_text() -> None:
     assert with_links("```\n[c](a.py)\n```", page="a.md", origin="docs/a.md", pages=pages) == (
         "```\n[c](a.py)\n```"
     )
+
+
+def test_the_program_its_arguments_and_ranges_are_described() -> None:
+    page = commands.page()
+    assert page.index("## `logquake`\n") < page.index("`--version`") < page.index("## `logquake ch")
+    for name, command in commands.all_commands():
+        section = page.partition(f"## `logquake {name}`\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| `([^`]+)`", section.partition("| Option |")[0], re.MULTILINE)
+        assert len(rows) == sum(isinstance(each, click.Argument) for each in command.params), name
+    assert "| `--port` | 0 to 65535 | `8420` |" in page
+    assert "<=" not in page
+    assert not re.search(r"^    \w", page, re.MULTILINE), "a paragraph that is shown as code"
+
+
+def test_exit_codes_are_those_of_the_command(tmp_path: Path) -> None:
+    codes = {name: dict(exit_codes(command)) for name, command in commands.all_commands()}
+    page = str(tmp_path / "page.html")
+    for words in (["report", "sample:loss-acks-1", "--output", page], ["help", "verdicts"]):
+        assert exit_code(words) == VALID
+        assert INVALID not in codes[words[0]]
+    assert {BISECT_BAD, BISECT_SKIP, BISECT_INTERRUPTED} <= codes["repro"].keys()
+    with pytest.raises(AttributeError):
+        exit_codes(click.Command("new", callback=lambda: None))
 
 
 def test_examples_are_called_by_their_names(

@@ -14,6 +14,7 @@ from checkers.errors import EngineError
 from cluster.protocol import UserError
 from harness import cli
 from harness.cli import exit_code
+from harness.cli.completing import stored
 from harness.errors import InternalError
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
@@ -127,6 +128,14 @@ def test_a_store_that_may_not_be_read_is_no_empty_one(
 def test_without_a_command_the_help_comes(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code([]) == 254
     assert capsys.readouterr().err.startswith("Usage: logquake")
+
+
+def test_a_command_that_is_not_stored_yet_is_listed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(stored()["commands"], "reindex")
+    assert exit_code(["-h"]) == 0
+    assert "reindex     Rebuild the index" in capsys.readouterr().out
 
 
 def test_help_names_every_command_and_describes_every_option(

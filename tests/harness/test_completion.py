@@ -66,6 +66,16 @@ def test_the_file_has_the_commands_as_they_are() -> None:
         ("logquake run --time", {"--time-limit"}, {"--topics"}),
         ("logquake help lost-w", {"lost-write"}, {"isolate"}),
         ("logquake run la", {"file,la"}, {"latest"}),
+        ("logquake run ", {"file,"}, {"acks-1"}),
+        ("logquake run exa", {"file,exa", "example:acks-1"}, {"example:half-hour"}),
+        ("logquake suite run example:h", {"half-hour"}, set()),
+        ("logquake show --store ~/runs lo", {RUN}, set()),
+        ("logquake show ./ru", {"dir,./ru"}, {RUN}),
+        ("logquake scenario run late-leader-and-isr --late ", {"new-leader", "old-leader"}, set()),
+        ("logquake scenario run late-leader-and-isr --hosts p", {"process"}, set()),
+        ("logquake run --client-kind ", {"java", "librdkafka"}, set()),
+        ("logquake help high wa", {"watermark"}, {"warmup_s"}),
+        ("logquake help suite r", {"run"}, {"rate"}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -133,11 +143,23 @@ def test_settings_stay_as_they_are_before_the_line(name: str, home: Path) -> Non
     assert script not in done.stderr
 
 
-def test_fish_finds_the_script_by_itself(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@needs("fish")
+def test_fish_completes_with_the_script_that_it_finds_by_itself(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert exit_code(["completion", "fish", "--install"]) == 0
     script = home / ".config" / "fish" / "completions" / "logquake.fish"
-    assert "complete --no-files --command logquake" in script.read_text()
     assert f"wrote {script}" in capsys.readouterr().out
+    for line, word in (
+        ("logquake show log/2026112", RUN),
+        ("logquake run --nemesis kill,pa", "kill,pause"),
+        (f"{BIN}/logquake hel", "help"),
+    ):
+        done = subprocess.run(
+            ["fish", "-c", f"complete --do-complete '{line}'"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert word in [each.partition("\t")[0] for each in done.stdout.splitlines()], done
 
 
 def test_a_script_is_printed_and_nothing_is_written(

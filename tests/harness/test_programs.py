@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import logquake
+from harness import manual
 from logquake import PlanError, StoreError, UserError, Validity, judge, run
 from logquake_pytest import PACKAGES
 
@@ -134,4 +135,4 @@ def test_handlers_of_the_program_are_as_before(tmp_path: Path) -> None:
 def test_all_packages_are_in_the_wheel() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     included = project["tool"]["setuptools"]["packages"]["find"]["include"]
-    assert {each.rstrip("*") for each in included} == set(PACKAGES)
+    assert {each.rstrip("*") for each in included} == set(PACKAGES) == set(manual.PACKAGES)

@@ -1,0 +1,135 @@
+"""Keys of plans and suites, from their models: for `logquake help` and for the reference."""
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from types import UnionType
+from typing import Literal, Union, get_args, get_origin
+
+import click
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from harness.cli import logquake
+from results.record.plan import Plan
+
+MADE_BY_LOGQUAKE = frozenset({"schema_version", "version", "prefix", "drawn", "swarmed"})
+"""Keys of stored plans, which Logquake writes."""
+_TYPES = {
+    str: "text", int: "integer", float: "number", bool: "`true` or `false`", type(None): "",
+}  # fmt: skip
+
+
+def models(top: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    """Yield a model and those of its tables, each with its name in the file; empty: the top."""
+    yield "", top
+    for key, info in top.model_fields.items():
+        for each in _models_in(info.annotation):
+            many = get_origin(_without_none(info.annotation)) is tuple
+            yield (f"[[{key}]]" if many else f"[{key}]"), each
+
+
+def written(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the keys of a table that you may write and that are no tables of their own."""
+    return {
+        key: info
+        for key, info in model.model_fields.items()
+        if key not in MADE_BY_LOGQUAKE and not [*_models_in(info.annotation)]
+    }
+
+
+def texts(model: type[BaseModel]) -> dict[str, str]:
+    """Return what each key of a model does: its docstring, or its option's help if longer."""
+    options = options_of_run() if issubclass(model, Plan) else {}
+    own: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base.model_fields:
+            own |= _docstrings(base)
+    helps = {key: option.help or "" for key, option in options.items()}
+    return {key: max(own.get(key, ""), helps.get(key, ""), key=len) for key in model.model_fields}
+
+
+def options_of_run() -> Mapping[str, click.Option]:
+    """Return the options of `logquake run`, by the key of a plan that each sets."""
+    run = logquake.get_command(click.Context(logquake), "run")
+    assert run is not None
+    return {str(each.name): each for each in run.params if isinstance(each, click.Option)}
+
+
+def takes(info: FieldInfo) -> str:
+    """Return which values a key takes, as Markdown."""
+    bounds = [
+        f"{word} {getattr(each, name)}"
+        for each in info.metadata
+        for name, word in (("ge", "at least"), ("gt", "more than"), ("le", "at most"))
+        if getattr(each, name, None) is not None
+    ]
+    return ", ".join([_type(info.annotation), *bounds])
+
+
+def default(info: FieldInfo) -> str | None:
+    """Return the value of a key that is left out, as TOML; empty: none; None: it is needed."""
+    value = info.get_default(call_default_factory=True, validated_data={})
+    if value is PydanticUndefined:
+        return None
+    return "" if value is None else _toml(value)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _docstrings(table: type[BaseModel]) -> dict[str, str]:
+    """Return the text that follows each field in the class's source."""
+    body = ast.parse(inspect.getsource(sys.modules[table.__module__])).body
+    (node,) = (
+        each for each in body if isinstance(each, ast.ClassDef) and each.name == table.__name__
+    )
+    found = {}
+    for field, text in zip(node.body, node.body[1:], strict=False):
+        if not isinstance(field, ast.AnnAssign):
+            continue
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            found[ast.unparse(field.target)] = inspect.cleandoc(str(text.value.value))
+    return found
+
+
+def _type(annotation: object) -> str:
+    origin, inside = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return ", ".join(f"`{each}`" for each in inside)
+    if origin in (Union, UnionType):
+        return " or ".join(filter(None, map(_type, inside)))
+    if origin is tuple:
+        return f"list of {_plural(inside[0])}"
+    if origin is dict:
+        return f"table of {_plural(inside[1])}"
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return ", ".join(f"`{each.value}`" for each in annotation)
+    return next((said for kind, said in _TYPES.items() if annotation is kind), "any value")
+
+
+def _plural(annotation: object) -> str:
+    said = _type(annotation)
+    return {"text": "texts", "integer": "integers", "number": "numbers"}.get(said, said)
+
+
+def _without_none(annotation: object) -> object:
+    inside = [each for each in get_args(annotation) if each is not type(None)]
+    return inside[0] if get_origin(annotation) in (Union, UnionType) and inside else annotation
+
+
+def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _models_in(each)
