@@ -31,7 +31,8 @@ from urllib.request import urlopen
 
 import tomli_w
 
-from harness.documentation.commands import JUDGING, all_commands
+from harness.cli.exits import OF_A_VERDICT, exit_codes
+from harness.documentation.commands import all_commands
 from harness.exit_codes import INVALID, VALID
 from results.record.clock import stopwatch_s, wait_until
 
@@ -96,7 +97,9 @@ class Played:
     @property
     def fine(self) -> bool:
         """Whether it did what it is for: a command that judges may find something."""
-        return self.code in ((VALID, INVALID) if name_of(self.step.text) in JUDGING else (VALID,))
+        command = dict(all_commands()).get(name_of(self.step.text))
+        judges = command is not None and set(OF_A_VERDICT) <= set(exit_codes(command))
+        return self.code in ((VALID, INVALID) if judges else (VALID,))
 
     def __str__(self) -> str:
         """Return the command's line of the report."""

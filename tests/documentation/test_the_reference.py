@@ -18,6 +18,7 @@ from checkers.protocol import Chapter, Checker, Findings
 from checkers.registry import CHECKERS
 from harness.cli import logquake as program
 from harness.cli import running
+from harness.cli.exits import DONE, exits
 from harness.cli.lazy import LazyGroup
 from harness.cli.topics import says_of
 from harness.documentation import anomalies, commands, faults, plan_keys, programs, record
@@ -148,7 +149,8 @@ def bare_key(monkeypatch: Patch) -> str:
 def bare_command(monkeypatch: Patch) -> str:
     assert isinstance(program, LazyGroup)
     monkeypatch.setattr(program, "modules", {**program.modules, BARE: "running"})
-    monkeypatch.setattr(running, BARE, click.Command(BARE), raising=False)
+    command = click.Command(BARE, callback=exits(DONE)(lambda: None))
+    monkeypatch.setattr(running, BARE, command, raising=False)
     return commands.page()
 
 
