@@ -20,6 +20,7 @@ MAX_FUNCTION_LINES = 70
 MEDIAN_FUNCTION_LINES = 14
 THREADED = {
     "cluster/kafka/fetch.py",  # Downloads, before any run.
+    "harness/cli/serving.py",  # Opens a browser, beside the server of the documentation.
     "harness/ahead.py",  # Spark's start, in the command, which is no part of the life.
     "harness/interrupt.py",  # Signals, which the machine sends.
     "harness/progress.py",  # Draws in the user's time; not for simulated runs.
