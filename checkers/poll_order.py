@@ -20,8 +20,7 @@ anomaly is allowed. A member that goes back is also allowed if an unclean electi
 removed the last record that it had read. It is allowed, too, if its position was beyond the end of
 the remaining log. Its client then continues at the current begin or end of the log.
 
-If a reader skips only lost records, that is a consequence of their loss. `lost-write` reports it
-instead.
+If a reader skips only lost records, `lost-write` reports it instead.
 """
 
 from collections.abc import Callable

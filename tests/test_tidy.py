@@ -20,6 +20,7 @@ MAX_FUNCTION_LINES = 70
 MEDIAN_FUNCTION_LINES = 14
 THREADED = {
     "cluster/kafka/fetch.py",  # It downloads before any run.
+    "harness/cli/serving.py",  # A browser opens beside the server of the documentation.
     "harness/ahead.py",  # Spark starts in the command, outside of the run's phases.
     "harness/interrupt.py",  # It handles signals of the real machine.
     "harness/progress.py",  # It shows progress in real time, not for simulated runs.

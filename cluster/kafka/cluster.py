@@ -56,7 +56,7 @@ SESSION_GRACE_S = 15.0
 class KafkaCluster:
     """A running Kafka cluster with the protocols `Cluster`, `CanKill` and `CanPause`.
 
-    In docstrings, "node" means a broker or a separate controller; "broker" means only a broker.
+    In docstrings, "node" means a broker or a controller; "broker" means only a broker.
 
     Args:
         plan: The run's plan.

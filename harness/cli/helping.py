@@ -16,8 +16,8 @@ from harness.cli.exits import DONE, INTERRUPTED, exits
 def help_(*, topic: tuple[str, ...]) -> int:
     """Explain a topic; without one, list the topics.
 
-    TOPIC is a subject such as `verdicts`, or the name of a command, fault, anomaly, key of a plan
-    or suite, workload, scenario, kind of hosts, judge, verdict, exit code or term.
+    TOPIC is a subject such as `verdicts`, or a name: of a command, fault, anomaly, key, workload,
+    scenario, kind of hosts, judge, verdict, exit code or term.
     """
     from harness.cli.topics import explained, listed  # noqa: PLC0415 - completion does without
 

@@ -8,7 +8,7 @@ _SECONDS_BELOW_S = 10 * _MINUTE_S
 
 def size(size_bytes: float) -> str:
     """Return a size: `512 B`, `1.2 MB`, `25.3 GB`."""
-    amount, digits = round(size_bytes), 0
+    amount, digits = float(size_bytes), 0
     for unit in ("B", "kB", "MB", "GB"):
         if round(amount, digits) < _KILO:
             return f"{amount:.{digits}f} {unit}"
