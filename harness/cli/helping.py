@@ -16,8 +16,9 @@ from harness.cli.exits import DONE, INTERRUPTED, exits
 def help_(*, topic: tuple[str, ...]) -> int:
     """Explain a topic; without one, list the topics.
 
-    TOPIC is a subject as `verdicts`, or the name of a command, fault, anomaly, key of a plan or a
-    suite, workload, scenario, kind of hosts, judge, verdict, exit code or term.
+    TOPIC is a subject as `verdicts`, or a name: of a command, fault, anomaly, workload or scenario.
+    It may also be a key of a plan or a suite, a kind of hosts, a judge, a verdict, an exit code or
+    a term.
     """
     from harness.cli.topics import explained, listed  # noqa: PLC0415 - completion does without
 
