@@ -69,9 +69,8 @@ class KafkaCluster:
         controllers: The separate controllers `n101`, ...; empty in other modes.
         mode: Where the metadata are kept.
         reads_all_at_start: Whether servers read all their logs when they start.
-        sees: What can be observed of the servers.
-        zookeeper: `host:port` of ZooKeeper, or None.
-        endpoints: The addresses of brokers and separate controllers.
+        sees: The observable facts about the servers.
+        zookeeper, endpoints: `host:port` of ZooKeeper or None; the addresses of nodes.
         logs: Reads the nodes' log files.
         by_hand: Sends single topic requests.
     """
