@@ -176,7 +176,10 @@ def _why(group: Group, found: Anomaly) -> str:
     why_not = doubt(group, offset, mine.sent_ns if mine else NONE)
     if stood < 0 or why_not:
         also = f"; {why_not}" if why_not else ""
-        return f"{failed}, and no log that was read holds it: {who} or the client returned it{also}"
+        return (
+            f"{failed}, and no log that was read holds the record: {who} or the client"
+            f" returned it{also}"
+        )
     right = others(reads_of(group, offset, [stood]), NONE, what="that").replace("other ", "")
     return Proved(
         f"{who} or the client returned it to {to}: the logs hold {group.facts.name_of(stood)} at"

@@ -192,7 +192,7 @@ CHECKER = Checker(
         one="write is at another offset than acknowledged",
         many="writes are at other offsets than acknowledged",
         means="The acknowledged offset does not hold the value, and another offset does.",
-        promise="A record is at the offset that its acknowledgement names.",
+        promise="A record is at the offset that its acknowledgement reports.",
         explains={
             "inconsistent-offsets": "the acknowledged offset holds another value",
             **dict.fromkeys(

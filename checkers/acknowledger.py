@@ -487,7 +487,7 @@ def led_between(group: Group, from_ns: int, until_ns: int) -> tuple[Acknowledger
 
 def named(found: Sequence[Acknowledger]) -> str:
     """Return leaders as text for a report: `n2, leader of epoch 1, or n3, leader of epoch 2`."""
-    return ", or ".join(each.text for each in found) or "no leader was seen"
+    return ", or ".join(each.text for each in found) or "no leader was observed"
 
 
 def evidence_of(found: Sequence[Acknowledger]) -> Evidence:

@@ -99,7 +99,7 @@ class Edge:
         who = f"the leader of {self.place}"
         if self.server >= 0:
             who = f"n{self.server}, leader of {self.place} in epoch {self.server_epoch},"
-        rest = f" without {self.rest} of the same transaction" if self.rest >= 0 else ""
+        rest = f" without offset {self.rest} of the same transaction" if self.rest >= 0 else ""
         return f"{who} returned offset {self.offset} to op {self.target}{rest}"
 
     @property

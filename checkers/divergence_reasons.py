@@ -91,7 +91,10 @@ def why_it_kept(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
     stale, fresh = sorted(epochs, key=lambda node: epochs[node])
     newer = [node for side in sides(logs, first) if side.epoch == epochs[fresh]
              for node in side.nodes]  # fmt: skip
-    held = f"{verb(newer or [fresh], 'holds', 'hold')} what {leader_text(group, epochs[fresh])}"
+    held = (
+        f"{verb(newer or [fresh], 'holds', 'hold')} the record that"
+        f" {leader_text(group, epochs[fresh])}"
+    )
     held = f"{held} wrote there"
     if found.evidence.get("snapshot") != FINAL:
         return Proved(f"{held}; {stale} still had the older record of epoch {epochs[stale]} then")

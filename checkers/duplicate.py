@@ -419,7 +419,7 @@ def _went_back(group: Group, value: int, offset: int) -> str:
 def _only_read(group: Group, value: int, offsets: list[int]) -> str:
     """Explain why a value was read at offsets where no log holds it."""
     if not offsets:
-        return "no replica's log shows who wrote it twice"
+        return "no replica's log shows which broker wrote the value twice"
     offset, mine = offsets[0], sent(group, value)
     reads = reads_of(group, offset, [value])
     instead = held_at(group, offset)

@@ -166,7 +166,7 @@ def _why(group: Group, found: Anomaly) -> str:
         if read_ns < 0:
             return f"{wrote} wrote at this offset after the read, or the answer had a wrong epoch"
         since_ns = fetched_after_ns(group, value, number_in(found, "op_id"), read_ns)
-        when = "it was read:" if since_ns >= first_ns else (
+        when = "the record was read:" if since_ns >= first_ns else (
             "that read ended, but clients fetch ahead: this leader wrote at this offset after the"
             " fetch, or"
         )  # fmt: skip

@@ -149,6 +149,6 @@ def goes_back(group: Group, log: ReplicaLog | None, offset: int) -> str:
     named = [each.leader for each in undisputed(group) if each.epoch == epoch]
     nobody = ", which has no leader in the controllers' log," * (max(named, default=0) < 0)
     return (
-        f"in {log.node}'s log {what} epoch {epoch}{nobody} but epoch {older} comes after it: the"
-        " epoch there may be wrong, and no record may be missing"
+        f"in {log.node}'s log {what} epoch {epoch}{nobody} but epoch {older} comes after it:"
+        f" epoch {epoch} may be wrong there, and possibly no record is missing"
     )

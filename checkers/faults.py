@@ -99,7 +99,7 @@ def _describe(group: Group, item: tuple[str, int, int]) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"{what} confirmed, {of}; at least {least} must be",
+        sentence=f"{what} confirmed, {of}; at least {least} must be confirmed",
         evidence={"kind": kind, "confirmed": confirmed, "minimum": least, "started": started},
     )
 

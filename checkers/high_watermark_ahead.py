@@ -264,7 +264,7 @@ def _told_before(group: Group, node: str, told_at: int) -> list[str]:
         return []
     return [
         (
-            f"{first.node} had also reported a too high one, {first.mark}, at"
+            f"{first.node} had also reported a high watermark that was too high, {first.mark}, at"
             f" {seconds(first.told_ns)}"
         )
     ]
@@ -289,8 +289,8 @@ def _of_the_others(group: Group, found: Anomaly, end: int, reached: Announcement
     if f"n{later}" in kept:
         return (
             f"{verb(kept, 'holds', 'hold')} all records below {mark} at the end, so nothing was"
-            f" lost: {node} reported them as committed too early, or n{later} announced a too low"
-            " high watermark"
+            f" lost: {node} reported them as committed too early, or n{later} announced a high"
+            " watermark that was too low"
         )
     starts = [each.offset for each in group.view(epoch_starts) if each.epoch == epoch]
     if earlier and starts and starts[0] < mark:

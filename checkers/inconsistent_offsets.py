@@ -263,7 +263,7 @@ def _stray(group: Group, found: Anomaly, value: int, stray: int) -> str:
     if reads:
         by = server(group, stray, reads)
         who = f"op {min(reads)}" if len(reads) == 1 else f"{len(reads)} reads"
-        told.append(f"{by} or the client returned it to {who} alone")
+        told.append(f"{by} or the client returned it only to {who}")
     holders = f"{hold(nodes_at(group, offset, value))} {group.facts.name_of(value)} there"
     elsewhere, home = offset_of(group, stray), group.facts.home_of(stray)
     nowhere = f", which belongs to {home}, nowhere" if home not in {"", group.place} else " nowhere"

@@ -289,7 +289,7 @@ def _read_streams(unit: Unit, problems: list[Problem]) -> Tables:
                     continue
                 # A cast would turn words into nulls, and the loss would go unnoticed.
                 if not batch.schema.equals(as_recorded(LIVE[name], batch.schema)):
-                    raise ValueError("its columns are not those of its table")
+                    raise ValueError("its columns differ from the columns of its table")
                 batches.append(_coded(batch))
         except BROKEN as broken:
             problems.append(broken_stream(unit, path, broken, at))

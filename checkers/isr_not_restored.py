@@ -236,8 +236,8 @@ def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
         few = f"{len(compared)} of {len(looks)} observations"
         every = "every observation" if len(compared) == len(looks) else few
         return (
-            f"{node}'s log was behind in {every}: it ended at {end} at {seconds(at)}, but the log"
-            f" of {leader}, its leader, had reached {had} {seconds(_BEFORE_NS)} earlier"
+            f"{node}'s log was behind in {every}: it ended at {end} at {seconds(at)}, but"
+            f" {seconds(_BEFORE_NS)} earlier the log of {leader}, its leader, had reached {had}"
         )
     return (
         f"{node} had caught up with {leader}, its leader, at {seconds(level[0])} and in"

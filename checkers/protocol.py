@@ -112,9 +112,9 @@ class Proof(StrEnum):
 class Waits(StrEnum):
     """Common reasons why a check must wait for the run's end."""
 
-    BUDGET = "its time budget starts at the last heal"
-    BEFORE = "it compares with rows that have left the window"
-    STOPPED = "it needs the files of stopped nodes"
+    BUDGET = "the time budget starts at the last heal"
+    BEFORE = "the check compares with rows that have left the window"
+    STOPPED = "the check needs the files of stopped nodes"
     LATER = "a later answer may still excuse the anomaly"
     CYCLES = "a cycle may involve all partitions and the whole run"
 

@@ -493,6 +493,6 @@ INT_SKIP_CHECKER = _checker(
     ),
     name=INT_SKIP,
     looks_for="neighbouring sends of one op",
-    waits="it is always allowed",
+    waits="this anomaly is always allowed",
 )
 CHECKERS = (NONMONOTONIC_CHECKER, INT_NONMONOTONIC_CHECKER, INT_SKIP_CHECKER)

@@ -303,11 +303,11 @@ def _why(group: Group, found: Anomaly) -> str:
     agree = f"{by_log}, and " if brokers == [chosen] else f"{by_log}, but " if chosen else ""
     if down == brokers:
         return (
-            f"{agree}brokers reported {who} as the leader, which was down during the whole"
-            f" time{more}"
+            f"{agree}brokers reported {who} as the leader, but {who} was down during the"
+            f" whole time{more}"
         )
     return (
-        f"{agree}brokers reported {who} as the leader, which did not answer as the"
+        f"{agree}brokers reported {who} as the leader, but {who} did not answer as the"
         f" leader{_answered(group, brokers, span)}{_refused(group, span)}{more}"
     )
 

@@ -143,7 +143,7 @@ def in_force(facts: RunFacts, found: Anomaly) -> str:
         if found
     ]
     if not faults:
-        return f" (no fault known {what} {seconds(at_ns)})"
+        return f" (no known fault {what} {seconds(at_ns)})"
     return f" ({what} {seconds(at_ns)} {'; '.join(faults)})"
 
 
@@ -184,7 +184,7 @@ def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) 
                 "" if found.cause in {"", UNEXPLAINED} else f"; the cause of {name}: {found.cause}"
             )
             at = f" at offset {found.offset}" if found.offset >= 0 else ""
-            return f"it may follow from {name}{at}: {first}{whence}"
+            return f"this anomaly may follow from {name}{at}: {first}{whence}"
     return ""
 
 

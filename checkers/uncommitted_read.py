@@ -216,16 +216,16 @@ def _why(group: Group, found: Anomaly) -> str:
     if had and (instead := _written_instead(group, found)):
         acked = f"; the record had been acknowledged at {seconds(mine.acked_ns)}" if mine else ""
         return (
-            f"{in_words(had)} served it{_beyond_own(group, found, had)}{acked}; {it} led without"
-            f" the record, and wrote {instead} there"
+            f"{in_words(had)} served the record{_beyond_own(group, found, had)}{acked}; {it} led"
+            f" without the record, and wrote {instead} there"
         )
     if mine and mine.acked_ns < number_in(found, "announced_asked_ns"):
         by = answerer(group, mine.sent_ns, mine.acked_ns)
         acked = f"{by} had acknowledged it (acks=all) at {seconds(mine.acked_ns)}"
         if by != it:
             return (
-                f"{acked}: the acknowledgement and the read came too early, or {it} announced"
-                " a too low high watermark"
+                f"{acked}: the acknowledgement and the read came too early, or {it} announced a"
+                " high watermark that was too low"
             )
         mark = number_in(found, "announced_high_watermark")
         alone = {(each.broker, each.epoch) for each in led} == {announcer}
@@ -239,8 +239,8 @@ def _why(group: Group, found: Anomaly) -> str:
             " acknowledged, and no log holds it there at the end"
         )
     return (
-        f"{in_words(led)} served the record above the high watermark, or {it} announced a too"
-        " low high watermark"
+        f"{in_words(led)} served the record above the high watermark, or {it} announced a high"
+        " watermark that was too low"
     )
 
 

@@ -51,7 +51,7 @@ class Cut:
         self._before = self._network.probe([*self.links, *self._kept])
         stalled = self._network.stalled_links()
         if not any(self._before[link] or link in stalled for link in self.links):
-            raise ClusterError("every link of this cut was already dead before the fault")
+            raise ClusterError("every link of this cut had already failed before the fault")
         self._started_s = stopwatch_s()
         self._network.cut(self._cut_id, self.links)
 

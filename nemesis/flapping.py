@@ -61,7 +61,7 @@ class Flapping:
         """Probe the links, and then start to cut and join them."""
         self._before, stalled = self._network.probe(self.links), self._network.stalled_links()
         if not any(self._before[link] or link in stalled for link in self.links):
-            raise ClusterError("every link of this cut was already dead before the fault")
+            raise ClusterError("every link of this cut had already failed before the fault")
         self._started_s = stopwatch_s()
         self._background.start(self._flap, f"{self._cut_id}-flapping")
 

@@ -89,7 +89,7 @@ class BadLinks:
         """Measure the links, and then degrade them."""
         self._before = self._steady()
         if not any(each.arrived for each in self._before.values()):
-            raise ClusterError("every link of this fault was already dead before the fault")
+            raise ClusterError("every link of this fault had already failed before the fault")
         self._started_s = stopwatch_s()
         self._hosts.shape(self._shape_id, self.links, self.quality)
 

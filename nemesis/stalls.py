@@ -142,7 +142,7 @@ class StalledLinks:
             if all(_is_good(self._before[link]) for link in self._open(watched)):
                 break
         if not any(self._before[link].arrived for link in self.links):
-            raise ClusterError("every link of this fault was already dead before the fault")
+            raise ClusterError("every link of this fault had already failed before the fault")
         self._started_s = stopwatch_s()
         self._note(self.links)
         self._in_force = True

@@ -361,8 +361,8 @@ def _slow_disks(effect: Json) -> str:
 
 
 def _quick_disks(effect: Json) -> str:
-    took = [f"{node} up for {seconds:.3f} s" for node, seconds in effect["flushes_s"].items()]
-    return f"a flush holds {', '.join(took) or 'no broker up: none runs there'}"
+    took = [f"{seconds:.3f} s on {node}" for node, seconds in effect["flushes_s"].items()]
+    return f"a flush takes {', '.join(took)}" if took else "no flush measured: no broker runs there"
 
 
 def _back(effect: Json) -> str:

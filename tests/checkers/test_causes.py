@@ -119,7 +119,7 @@ def test_it_names_what_befell_the_leader_last_and_whether_the_next_one_came_from
         " and n2, from outside of the in-sync replicas, was elected in epoch 5 without it"
     )
     doubt = "; that election may have come before n1 was killed"
-    early = "by a fault asked for before the send"
+    early = "by a fault that was requested before the send"
     asked = [replace(each, begun_ns=2 * S) for each in faults]
     for hits, knew, words in (
         (faults, [], (told + doubt).format(early)),
@@ -315,8 +315,10 @@ def test_what_the_record_lacks_is_named() -> None:
         "n1 acknowledged it (acks=1); these brokers report no epochs, so the reason for the loss"
         " is unknown"
     )
-    assert cause(lost(epochs=False)).startswith("no leader was seen, so the record does not show")
-    assert cause(lost()).startswith("an unknown leader acknowledged it (acks=1); the record")
+    assert cause(lost(epochs=False)).startswith(
+        "no leader was observed, so the run's record does not show"
+    )
+    assert cause(lost()).startswith("an unknown leader acknowledged it (acks=1); the run's")
 
 
 def test_a_retry_may_have_been_answered_by_a_later_leader_than_the_one_that_wrote_it() -> None:

@@ -185,11 +185,11 @@ def test_a_listed_kind_without_a_confirmed_fault_is_without_effect() -> None:
     about = facts(plan={"nemesis": "partition,kill"})
     (sentence,) = lacks(about, fault(1, "halves"), fault(2, "kill", confirmed=False))
     assert sentence == (
-        "no fault of kind kill was confirmed, of 1 that was started; at least 1 must be"
+        "no fault of kind kill was confirmed, of 1 that was started; at least 1 must be confirmed"
     )
     (unstarted,) = lacks(about, fault(1, "halves"), fault(2, "isolate"))
     assert unstarted == (
-        "no fault of kind kill was confirmed, and none was started; at least 1 must be"
+        "no fault of kind kill was confirmed, and none was started; at least 1 must be confirmed"
     )
     (uncut,) = lacks(about, fault(1, "kill"), fault(2, "isolate", confirmed=False))
     assert uncut.startswith("no fault of kind partition was confirmed, of 1 that was started")
@@ -217,8 +217,8 @@ def test_a_fault_counts_for_the_family_that_its_row_names() -> None:
     ]
     assert lacks(about, *told) == []
     (sentence,) = lacks(about, told[0], {**told[1], "confirmed_ns": None})
-    assert (
-        sentence == "no fault of kind disk was confirmed, of 1 that was started; at least 1 must be"
+    assert sentence == (
+        "no fault of kind disk was confirmed, of 1 that was started; at least 1 must be confirmed"
     )
     for spec in ("", "{", "[]", '{"family": 3}', "[" * 100_000, None):
         (unnamed,) = lacks(facts(plan={"nemesis": "disk"}), {**told[1], "spec": spec})
@@ -240,7 +240,7 @@ def test_a_plan_without_faults_promises_none() -> None:
 def test_faults_written_in_the_plan_count_as_scheduled_though_they_never_started() -> None:
     planned = [{"at_s": at, "kind": "kill"} for at in range(4)]
     (few,) = lacks(facts(plan={"faults": planned}), fault(1, "kill"))
-    assert few == "1 fault was confirmed, of 1 that was started; at least 2 must be"
+    assert few == "1 fault was confirmed, of 1 that was started; at least 2 must be confirmed"
 
 
 def test_hosts_without_links_owe_no_partition() -> None:

@@ -61,7 +61,7 @@ def test_a_run_that_died_before_its_audit_is_unknown_and_one_of_before_there_was
         assert verdict.valid is validity
         if validity is Validity.UNKNOWN:
             (why,) = verdict.unknown_because
-            assert "before its hosts were compared with their" in why
+            assert "before its hosts were compared with their earlier state" in why
 
 
 def test_a_faithful_run_whose_host_was_not_restored_is_unknown(tmp_path: Path) -> None:

@@ -87,9 +87,9 @@ def test_what_was_read_there_stood_there() -> None:
     said = reason(ack_mismatch.CHECKER, group(READ, **SLOW, **rows, truncations=[cut]))
     assert said.startswith(f"op 9 read value {A} at offset 0: the message was truncated there")
     head = (
-        "n2, leader of epoch 0, or the client's library named offset 0, and op 9 also read the"
-        f" message at this offset, although {ALL} value {A} at 1 and value {B} (acknowledged"
-        " before this message was sent) at 0"
+        "n2, leader of epoch 0, or the client's library reported offset 0, and op 9 also read the"
+        f" message there, although {ALL} value {A} at offset 1 and value {B} (acknowledged before"
+        " this message was sent) at offset 0"
     )
     once = reason(ack_mismatch.CHECKER, group(READ, **WRONG, **rows, truncations=[cut]))
     assert once == f"{head}; it was sent only once, within 1 ms"
@@ -119,7 +119,7 @@ def test_the_offset_of_a_marker_is_named_as_such() -> None:
     )
     rows = written(of(A, 0), marker(producer=2))
     on = group(READ, sends=[ack(A, 1, at=S)], leadership=LED, **rows)
-    assert "and a transaction's marker at 1" in reason(ack_mismatch.CHECKER, on)
+    assert "and a transaction's marker at offset 1" in reason(ack_mismatch.CHECKER, on)
 
 
 @pytest.mark.parametrize(("took_ns", "once"), [(99_000_000, True), (100_000_000, False)])
@@ -195,7 +195,7 @@ def test_both_answers_are_right_if_the_logs_hold_both(lower: Row, upper: Row, sa
             ("the client's library assigned their sequence numbers in that order (7, 8)"),
             True,
         ),
-        (of(B, -1, producer=-1), of(A, -1, producer=-1), "library sent them", False),
+        (of(B, -1, producer=-1), of(A, -1, producer=-1), "library sent them in that order", False),
     ],
 )
 def test_in_one_op_the_client_may_have_put_them_in_that_order(
@@ -211,7 +211,7 @@ def test_in_one_op_the_client_may_have_put_them_in_that_order(
 def test_an_answer_that_named_a_wrong_offset_puts_it_out_of_order() -> None:
     sends = [ack(A, 5, at=S), ack(B, 1, op=2, at=2 * S)]
     on = group(READ, sends=sends, leadership=LED, **logs((0, A), (0, B)))
-    assert "offset 5 wrongly: " in reason(OFFSET_ORDER, on)
+    assert "reported offset 5 wrongly: " in reason(OFFSET_ORDER, on)
 
 
 def test_an_earlier_record_that_was_cut_off_names_the_cut_and_who_wrote_after_it() -> None:
@@ -230,7 +230,7 @@ def test_an_earlier_record_that_was_cut_off_names_the_cut_and_who_wrote_after_it
     )
     unread = reason(OFFSET_ORDER, group(facts(collected_nodes=frozenset({"n3"})), **rows))
     assert unread.startswith(
-        f"value {A} is not in the log of n3, the last leader: it was cut off, or"
+        f"value {A} is not in the log of n3, the last leader: it was truncated or never"
     )
 
 
@@ -250,7 +250,7 @@ def test_without_logs_what_readers_got_bears_the_answers_out() -> None:
     both = reason(OFFSET_ORDER, group(sends=LATER, polls=[told(A, 1), told(B, 0)]))
     assert both.startswith("readers got both messages at these offsets")
     one = reason(OFFSET_ORDER, group(sends=LATER, polls=[told(A, 1)]))
-    assert one.endswith("without the last leader's log the record does not show which")
+    assert one.endswith("without the last leader's log, the run's record does not show which")
 
 
 def test_messages_that_came_between_are_those_of_named_processes() -> None:
@@ -259,7 +259,7 @@ def test_messages_that_came_between_are_those_of_named_processes() -> None:
     assert said.startswith("messages of process 4 are in between")
     unread = [ack(A, 0), {**ack(B, 2), "mop": 1}]
     said = reason(send_order.INT_SKIP_CHECKER, group(sends=unread, polls=[told(C, 1)]))
-    assert said.startswith("other writers' messages came between")
+    assert said.startswith("messages of other writers are in between")
 
 
 # What readers were given.
@@ -302,7 +302,7 @@ def test_what_an_op_returned_out_of_place_it_did_not_leave_out() -> None:
     assert inner == said
     polls = [*got(0, op=1), *got(3, 1, 4, op=2, at=9 * S)]  # Of two, one was left out.
     partly = reason(poll_order.SKIP_CHECKER, group(READ, **HELD, polls=polls))
-    assert "left it out" in partly
+    assert "omitted it" in partly
     assert "itself returned" not in partly
 
 
@@ -358,7 +358,7 @@ def test_a_skip_inside_of_an_op_says_nothing_of_assignments() -> None:
     assert said.startswith("n2, leader of epoch 0, or the client omitted it")
     assert "assigned" not in said
     two = reason(poll_order.INT_SKIP_CHECKER, group(READ, **HELD, polls=got(0, 3, op=1)))
-    assert "left them out" in two
+    assert "omitted them" in two
 
 
 def test_followers_that_may_answer_are_not_excluded() -> None:
@@ -399,7 +399,7 @@ def test_a_reader_of_what_is_committed_may_have_taken_it_for_aborted(
         poll_order.INT_SKIP_CHECKER,
         group(TXN, sends=sends, leadership=LED, polls=polls, **rows),
     )
-    assert ("it or treated its transaction as aborted" in said) is aborted
+    assert ("omitted it or treated its transaction as aborted" in said) is aborted
     assert "its transaction's marker is at offset 2" in said
 
 

@@ -57,11 +57,11 @@ def mismatch(
 
 
 def test_an_answer_named_an_epoch_that_was_not_there() -> None:
-    head = "n1, n2 and n3 hold the same value there, of epoch 0, and"
+    head = "n1, n2 and n3 hold the same value there, with epoch 0, and"
     none = cause(epoch_mismatch.CHECKER, mismatch(0, polled(1)))
     assert none == (
         f"{head} no leader and no record of epoch 1 is known: n2, leader of epoch 0, or the"
-        " client named a wrong epoch"
+        " client reported a wrong epoch"
     )
     later = [row for node in NODES for row in log(node, (0, A), (1, B))]
     on = mismatch(0, polled(1), leads(3, 1, at=S // 2), records=later)
@@ -70,7 +70,8 @@ def test_an_answer_named_an_epoch_that_was_not_there() -> None:
     led = [leads(2, 0, at=at * S) for at in (1, 5)] + [metadata("n3", 2, 0, 5)]
     on = mismatch(0, polled(1, at_s=3), *led, leads(3, 1, at=20 * S), records=later)
     assert cause(epoch_mismatch.CHECKER, on).endswith(
-        "epoch 1 only begins at offset 1: n2, leader of epoch 0, or the client named a wrong epoch"
+        "epoch 1 only begins at offset 1: n2, leader of epoch 0, or the client reported a wrong"
+        " epoch"
     )
 
 
@@ -95,7 +96,10 @@ def test_an_epoch_that_may_have_been_there_excludes_nothing() -> None:
         " is in no log that was read, or the answer had a wrong epoch"
     )
     held = "n1 and n2 hold a record of epoch 0 there, and n3 holds"
-    for value, told in ((A, "the one of epoch 1 that was read"), (C, "another one of epoch 1")):
+    for value, told in (
+        (A, "the record of epoch 1 that was read"),
+        (C, "another record of epoch 1"),
+    ):
         kept = [row for node in ("n1", "n2") for row in log(node, (0, B))]
         on = mismatch(0, polled(1), leads(2, 2), records=[*kept, *log("n3", (1, value))])
         assert cause(epoch_mismatch.CHECKER, on) == f"{held} {told}"
@@ -135,15 +139,15 @@ def test_a_later_leader_wrote_over_what_was_read() -> None:
             "wrote the same value there again: n3 had a record of epoch 0 there and truncated it"
             f" ({reason}); that epoch" in told
         ) is decided
-        assert ("the answer named" in told) is not decided
+        assert ("the answer had" in told) is not decided
 
 
 def test_a_leader_led_already_if_the_read_cannot_have_been_fetched_before() -> None:
     on = mismatch(3, polled(0, at_s=1.5), leads(1, 0))
     row = group(sends=[{**ack(A, 0, at=S + S // 5), "complete_ns": 90 * S}])
-    ends = "the answer named an older epoch, or came from a replica that still had an older record"
+    ends = "the answer had an older epoch, or came from a replica that still had an older record"
     assert cause(epoch_mismatch.CHECKER, on) == (
-        "n2, leader of epoch 3, led already when that read ended, but clients fetch ahead: this"
+        "n2, leader of epoch 3, already led when that read ended, but clients fetch ahead: this"
         f" leader wrote at this offset after the fetch, or {ends}"
     )
     moved = {"process": 9, "kind": "assign", "time_ns": S + S // 5}
@@ -151,7 +155,7 @@ def test_a_leader_led_already_if_the_read_cannot_have_been_fetched_before() -> N
                  {"assignments": group(assignments=[moved]).table("assignments")}):  # fmt: skip
         known = replace(on, tables={**on.tables, **late}, derived={})
         assert cause(epoch_mismatch.CHECKER, known) == (
-            f"n2, leader of epoch 3, led already when it was read: {ends}"
+            f"n2, leader of epoch 3, already led when the record was read: {ends}"
         )
 
 
@@ -309,7 +313,7 @@ def test_a_mark_beyond_its_own_log_is_wrong() -> None:
     other = [look("n3", 6, 1.5, mark=7), look("n3", 6, 1.8)]
     first = group(leadership=led, replica_states=[told, look("n2", 7, 3), *other])
     assert causes(high_watermark_ahead.CHECKER, first)[0].endswith(
-        "at 1.000 s; n3 had also reported a too high one, 7, at 1.500 s"
+        "at 1.000 s; n3 had also reported a high watermark that was too high, 7, at 1.500 s"
     )
     # The end is asked for before the mark: it may have passed it in between.
     for more in ([], [look("n2", 9, 2.5)], [{**look("n2", 7, 3), "incarnation": 2}]):
@@ -322,7 +326,7 @@ def test_a_mark_beyond_its_own_log_is_wrong() -> None:
     )  # fmt: skip
     assert cause(high_watermark_ahead.CHECKER, within) == (
         "n1 holds all records below 8 at the end, so nothing was lost: n2 reported them as"
-        " committed too early, or n1 announced a too low high watermark"
+        " committed too early, or n1 announced a high watermark that was too low"
     )
     first = replace(within, tables={**within.tables, "leadership": group(
         leadership=[{**later, "leader_epoch": 3}]).table("leadership"),
@@ -403,7 +407,7 @@ def test_an_answer_that_was_too_low_lost_nothing() -> None:
     again = cause(high_watermark_regression.CHECKER, regressed(*TOLD, truncations=[cut]))
     assert "nothing was cut" not in again
     later = {**cut, "observed_ns": 4 * S}
-    assert "nothing was" in cause(
+    assert "nothing was truncated" in cause(
         high_watermark_regression.CHECKER, regressed(*TOLD, truncations=[later])
     )
 

@@ -146,7 +146,7 @@ def state_of(node: str, role: str, *, voted: int | None = None) -> Row:
 def test_a_second_vote_is_not_forgotten_where_no_fault_hit_the_voter() -> None:
     states = [state_of("n2", "leader"), state_of("n3", "voted", voted=2),
               state_of("n3", "voted", voted=1)]  # fmt: skip
-    head = "n2 led that epoch; no log shows a candidacy of n1; "
+    head = "n2 led in that epoch; no log shows a candidacy of n1; "
     assert cause(double_vote.CHECKER, whole_run(quorum_states=states)) == (
         f"{head}no fault hit n3, so it did not forget a vote in a restart: it ignored its first"
         " vote"
@@ -163,7 +163,7 @@ def test_a_second_vote_is_not_forgotten_where_no_fault_hit_the_voter() -> None:
     other = whole_run(facts(disturbances=(elsewhere,)), quorum_states=states)
     assert "no fault hit n3" in cause(double_vote.CHECKER, other)
     stood = [*states, state_of("n1", "candidate", voted=1)]
-    assert "n2 led that epoch; n1 stood in it; no fault" in cause(
+    assert "n2 led in that epoch; n1 was a candidate in that epoch; no fault" in cause(
         double_vote.CHECKER, whole_run(quorum_states=stood)
     )
 
@@ -208,7 +208,7 @@ def test_where_an_earlier_epoch_goes_on_behind_no_leader_need_have_begun() -> No
     assert "epoch 1, which has no leader in the controllers' log, but epoch 0" in nobody
     head, why = told((0, A), (1, B), (1, C))
     assert "began without offsets 1 to 2" in head
-    assert why.startswith("which broker began that epoch is not recorded")
+    assert why.startswith("the run's record does not show which broker began that epoch")
 
 
 def test_an_unclean_election_that_a_fault_ordered() -> None:
@@ -248,7 +248,9 @@ def test_what_the_elected_held_before() -> None:
     assert cause(incomplete_leader.CHECKER, later) == (
         "no observation of its log in that time shows whether it had them"
     )
-    assert cause(incomplete_leader.CHECKER, begun(knew)).startswith("the record shows neither how")
+    assert cause(incomplete_leader.CHECKER, begun(knew)).startswith(
+        "the run's record shows neither how"
+    )
 
 
 def test_who_was_short_after_the_announcement_in_one_life_had_not_got_them() -> None:
@@ -305,7 +307,7 @@ def test_a_tail_of_its_own_that_reaches_as_far_is_not_what_was_committed() -> No
         " had them; the log of n3 had reached that offset, perhaps with other records"
     )
     assert cut_off(heard, states=(look("n2", 20, 3),)) == (
-        f"{head} had ended at 20 at 3.000 s, perhaps with other records; n1 had them"
+        f"{head} end offset had been 20 at 3.000 s, perhaps with other records; n1 had them"
     )
     # It knew the epoch, and may not have cut its tail off yet; one that grew since has.
     knew = (metadata("n2", 1, 4, 4), heard)
@@ -337,7 +339,7 @@ def test_votes_for_a_controller_that_lacked_what_was_committed() -> None:
     records = [{**each, **QUORUM_PLACE} for each in log("n1", (1, A), (2, B))]
     for told, head in (
         (quorum, "n2 and n3 voted for n2 in epoch 2 although the log of n2 lacked"),
-        (replace(quorum, votes=frozenset()), "n2 led in epoch 2 though its log lacked"),
+        (replace(quorum, votes=frozenset()), "n2 led in epoch 2 although the log of n2 lacked"),
         (
             replace(quorum, leaders={}),
             ("the run's record does not show which controller led in epoch 2"),
@@ -371,11 +373,13 @@ def test_an_unclean_election_of_a_member_of_the_isr() -> None:
 
 def test_a_leader_that_was_taken_out_of_its_isr() -> None:
     rows = (written(3, 0, 5, 3, 1, 2), written(3, 0, 6, 1, 2), metadata("n1", 3, 0, 2, 1, 2, 3))
-    head = "the controllers took n3 out of the ISR [3, 1, 2] (offset 5) and left it the leader"
+    head = "the controllers took n3 out of the ISR [3, 1, 2] (offset 5) but kept it as the leader"
     assert forbidden(*rows) == f"{head}; no broker reported the ISR [1, 2] in epoch 0"
     assert forbidden(*rows, metadata("n2", 3, 0, 2, 2, 1)) == head
     other = (written(2, 0, 5, 3, 1, 2), *rows[1:2])
-    assert forbidden(*other).startswith("the controllers named a leader outside of the ISR")
+    assert forbidden(*other).startswith(
+        "the controllers wrote a record with a leader that is not in the ISR"
+    )
 
 
 def accepted(
@@ -451,8 +455,8 @@ def test_a_replica_that_had_caught_up_was_not_taken_back() -> None:
         " add it to the ISR again, or brokers still reported an old ISR"
     )
     assert not_restored(look("n1", 5, 4), look("n2", 4, 6.5)) == (
-        "n2's log was behind in every observation: it ended at 4 at 6.500 s, but the log of n1, its"
-        " leader, had reached 5 2.500 s earlier"
+        "n2's log was behind in every observation: it ended at 4 at 6.500 s, but 2.500 s earlier"
+        " the log of n1, its leader, had reached 5"
     )
     assert not_restored(look("n1", 5, 4)).endswith("does not show how far the others had caught up")
 
@@ -487,8 +491,8 @@ def test_a_follower_that_keeps_up_with_a_growing_log_is_not_behind() -> None:
     stuck = [look("n2", 98, at) for at in range(5, 10)]
     behind = not_restored(look("n1", 0, 3.9), *stuck, sends=sends)
     assert behind == (
-        "n2's log was behind in 2 of 5 observations: it ended at 98 at 9.000 s, but the log of n1,"
-        " its leader, had reached 251 2.500 s earlier"
+        "n2's log was behind in 2 of 5 observations: it ended at 98 at 9.000 s, but 2.500 s"
+        " earlier the log of n1, its leader, had reached 251"
     )
 
 
@@ -513,7 +517,7 @@ def test_the_controllers_log_shows_whether_it_was_taken_back() -> None:
     late = (written(1, 1, 5, 1, 3), written(1, 1, 6, 1, 2), written(1, 1, 7, 1))
     assert "has it again from offset 6 on, but the time" in not_restored(*looks, more=late)
     twice = (*late, written(1, 1, 8, 1, 3))
-    assert "went on reporting an old ISR" in not_restored(*looks, more=twice)
+    assert "reported an old ISR" in not_restored(*looks, more=twice)
 
 
 def test_when_the_controllers_log_had_it_again_decides_who_was_late() -> None:
@@ -526,13 +530,13 @@ def test_when_the_controllers_log_had_it_again_decides_who_was_late() -> None:
         return not_restored(*looks, more=isrs, quorum=QuorumFacts(commits=spans))
 
     small = ((6, 2, 4), (9, 400, 500))
-    late = "has it again from offset 6 on, committed between 200.000 s and 203.000 s: n1 asked late"
-    assert f"{late}, or the controllers did not grant it before" in told(
+    late = "has it again from offset 6 on, committed between 200.000 s and 203.000 s: n1 requested"
+    assert f"{late} this ISR late, or the controllers approved it late" in told(
         small[0], (7, 200, 203), small[1]
     )
-    assert "offset 6 on, whose time is not recorded" in told(small[0], (7, 2, 203), small[1])
+    assert "offset 6 on, but the time is not recorded" in told(small[0], (7, 2, 203), small[1])
     # Which of two such ISRs was in force is not known.
-    unknown = "did not take it back, or brokers went on reporting an old ISR;"
+    unknown = "did not add it to the ISR again, or brokers still reported an old ISR;"
     assert unknown in told()
     assert unknown in told((6, 2, 400), (9, 400, 500))
 

@@ -104,9 +104,11 @@ def test_a_copy_with_its_producers_number_was_copied_and_changed() -> None:
     )
     # A retry of the send has its number, too, and its value.
     again = copies(leads(2, 0), sends=(ack(A, 0),), sequence=0, value=A)
-    assert cause(two_leaders.CHECKER, again).endswith("or n1 wrote it without leading")
+    assert cause(two_leaders.CHECKER, again).endswith("or n1 wrote it without being the leader")
     unnumbered = copies(leads(2, 0), sequence=-1)
-    assert cause(two_leaders.CHECKER, unnumbered).endswith("or n1 wrote it without leading")
+    assert cause(two_leaders.CHECKER, unnumbered).endswith(
+        "or n1 wrote it without being the leader"
+    )
 
 
 def test_two_that_were_named_as_leaders_may_both_have_written() -> None:
@@ -154,7 +156,8 @@ def test_the_leader_that_wrote_a_record_cannot_have_left_it_out() -> None:
 def test_who_was_cut_once_may_have_fetched_less_again() -> None:
     rows = {"leadership": [leads(2, 0)], "replica_states": PASSED}
     on = diverged(GAP, **rows, truncations=[cut("n1", 1)])
-    head, tail = "only n1 lacks it, and n2 and n3 hold it;", "and what it fetched since lacks it"
+    head = "only n1 lacks it, and n2 and n3 hold it;"
+    tail = "and its later fetches did not bring the record back"
     assert causes(log_divergence.CHECKER, on)[0] == (
         f"{head} n1 truncated its log from offset 1 on (told to), {tail}"
     )
@@ -207,7 +210,8 @@ def test_who_keeps_an_older_record_did_not_cut_it_or_has_it_back() -> None:
         seen = diverged(OLDER, leadership=rows, replica_states=[look("n3", 0, at_s)])
         told = causes(log_divergence.CHECKER, seen)[0]
         assert ("came back, or never left the disk" in told) is back
-    assert f"{head} knew of that epoch by 2.500 s, and its log ended at or before 0 at 4.500 s" in (
+    assert (f"{head} knew of that epoch by 2.500 s, and its log end offset was at most 0 at 4.500"
+           " s") in (
         causes(log_divergence.CHECKER, diverged(
             OLDER, leadership=knew, replica_states=[look("n3", 0, 4.5)]))[0]
     )  # fmt: skip
@@ -221,10 +225,11 @@ def test_what_a_log_did_not_reach_when_the_epoch_was_known_it_did_not_keep() -> 
         )
         why = causes(log_divergence.CHECKER, seen)[0]
         assert ("kept the older record" in why) is kept
-        later = "n3's log ended at 0 at 4.000 s, after that epoch had been told, and yet holds a"
-        assert (f"{later} record of epoch 0 at 0: it was written later, or came back" in why) is (
-            not kept
+        later = "n3's log end offset was 0 at 4.000 s, after that epoch had been reported, but its"
+        back = (
+            " log holds a record of epoch 0 at offset 0: the record was written later, or came back"
         )
+        assert (f"{later}{back}" in why) is (not kept)
 
 
 def test_what_is_damaged_in_one_of_two_copies_is_named() -> None:
@@ -275,7 +280,7 @@ def test_the_quorums_leader_and_the_other_copies_show_which_controller_is_wrong(
     told = {"ISR of log-0-0": {"n1": "[1, 3]", "n2": "[1]", "n3": "[1, 3]"}}
     on = replace(on, facts=replace(on.facts, quorum=replace(on.facts.quorum, disputed={0: told})))
     assert causes(metadata_divergence.CHECKER, on)[0].endswith(
-        "wrote it without leading; the ISR of log-0-0 is [1, 3] on n1, and [1] on n2"
+        "wrote it without being the leader; the ISR of log-0-0 is [1, 3] on n1, and [1] on n2"
     )
     unknown = causes(metadata_divergence.CHECKER, of_quorum(other, {2: ("n1",)}))[0]
     assert unknown.startswith(
@@ -316,19 +321,20 @@ ALL_SEEN: tuple[Row, ...] = tuple({**each, "snapshot": "noted"} for each in SEEN
 
 
 def test_what_was_there_at_the_last_look_went_in_the_stop() -> None:
-    told = "n2 and n3 reported a log beyond it at 61.000 s, at the last look,"
+    told = "n2 and n3 reported a log end offset above it in the last observation, at 61.000 s,"
     assert cause(under_replicated.CHECKER, scarce(*ALL_SEEN)) == (
-        f"{told} and no truncation is recorded, so the record went in the clean stop, or afterwards"
+        f"{told} and no truncation is recorded, so the record was lost in the clean stop, or"
+        " afterwards"
     )
     logged = cause(under_replicated.CHECKER, scarce(*ALL_SEEN, truncations=(cut("n2", 1),)))
-    assert logged == f"{told} so the record went in the clean stop, or afterwards"
+    assert logged == f"{told} so the record was lost in the clean stop, or afterwards"
 
 
 def test_what_was_there_long_before_the_stop_may_have_gone_before_it() -> None:
-    told = "n2 and n3 reported a log beyond it at 60.000 s, at the last look, and no truncation of"
+    told = "n2 and n3 reported a log end offset above it in the last observation, at 60.000 s, and"
     for seen in (SEEN, (ALL_SEEN[0], SEEN[1])):
         assert cause(under_replicated.CHECKER, scarce(*seen)) == (
-            f"{told} it is recorded, so the record went after that"
+            f"{told} no truncation is recorded, so the record was lost after that"
         )
 
 
@@ -601,7 +607,7 @@ def test_who_lost_an_end_in_its_stop_is_named_and_who_has_it_still() -> None:
     assert told.startswith(
         "n3's log end offset was still 2 at 91.000 s, and no truncation of it was"
     )
-    assert told.endswith("; n1 and n2 still reach 2")
+    assert told.endswith("; n1 and n2 still reach offset 2")
     assert isinstance(told, Proved)
 
 
@@ -718,7 +724,7 @@ def test_a_leader_that_took_its_start_over_did_not_delete_what_lay_below() -> No
     went_on = [*led, *(leads(1, 1, at=at * S) for at in (13, 14, 15))]
     assert cause(
         log_start_moved.CHECKER, group(replica_states=later, leadership=went_on)
-    ).startswith("n1 led in epoch 1 and deleted them between 13.200 s and 13.900 s")
+    ).startswith("n1 led in epoch 1 and deleted the records between 13.200 s and 13.900 s")
 
 
 def test_a_follower_that_was_seen_before_its_leader_is_not_blamed() -> None:

@@ -147,7 +147,7 @@ def test_who_kept_an_ended_transaction_open_while_it_led() -> None:
     )
     # Before the marker was committed, the transaction was rightly open; once may be too early.
     early = [look(65, 1, mark=2), *more[1:]]
-    assert "; n2, leader of epoch 1, from" in hanging(ended, looks=early, led=led)
+    assert "n2, leader of epoch 1, from" in hanging(ended, looks=early, led=led)
 
 
 def test_without_a_marker_its_coordinator_did_not_get_one_written() -> None:
@@ -200,10 +200,10 @@ def test_a_coordinator_that_is_not_known_is_not_named() -> None:
 
 
 def test_a_marker_that_not_all_logs_have_shows_nothing_for_certain() -> None:
-    assert "do not show " in hanging(copies("n1", "n2", marked=("n2",)))
+    assert "do not show whether" in hanging(copies("n1", "n2", marked=("n2",)))
     behind = [*copies("n1"), marker("n1", 4)]
-    assert "do not show for certain" in hanging(behind), "not below the high watermark"
-    assert "do not show for certain" in hanging(copies("n1")[:3]), "its end was not read"
+    assert "do not show whether" in hanging(behind), "not below the high watermark"
+    assert "do not show whether" in hanging(copies("n1")[:3]), "its end was not read"
 
 
 def test_logs_without_the_record_show_nothing() -> None:
@@ -316,7 +316,7 @@ def test_a_marker_that_is_the_same_elsewhere_commits() -> None:
         " log-0-1: both commit; final reads skipped the record at offset 0"
     )
     other = torn(records, elsewhere(78), **hidden)
-    assert "the record does not keep whether a marker commits or aborts" in other
+    assert "the run's record does not show whether a marker commits or aborts" in other
     assert "both commit" not in other
 
 
@@ -337,8 +337,8 @@ def test_a_part_without_a_marker_of_its_own_before_the_next_transaction() -> Non
 @pytest.mark.parametrize(
     ("coordinator", "told"),
     [
-        (3, ("n3, leader of __transaction_state-0 in epoch 4, sent none, or n1, leader of log-0-0"
-             " in epoch 0, appended none")),
+        (3, ("n3, leader of __transaction_state-0 in epoch 4, sent no marker, or n1, leader of"
+             " log-0-0 in epoch 0, appended none")),
         (1, ("n1, leader of __transaction_state-0 in epoch 4 and leader of log-0-0 in epoch 0,"
              " wrote no marker")),
     ],
@@ -499,11 +499,11 @@ def test_a_reader_whose_own_marker_stands_before_that_of_what_it_read_was_early(
     assert isinstance(told, Proved)
     assert told == (
         "op 1 read offset 2 of log-0-0 before op 2 committed: the marker of op 2, at offset 3,"
-        " comes after the marker of its reader, at offset 1; n1, its leader in epoch 0, served"
-        " the record"
+        " comes after the marker of its reader, at offset 1; n1, its leader in epoch 0, served the"
+        " record"
     )
     follower = reason(g1c, circle(in_a_row(3), plan={**OF_TXNS, **ELSEWHERE}))
-    assert follower == told.removesuffix("; n1, its leader in epoch 0, served it")
+    assert follower == told.removesuffix("; n1, its leader in epoch 0, served the record")
 
 
 def test_without_both_markers_no_read_is_called_early() -> None:
@@ -519,7 +519,10 @@ def test_a_leader_is_named_only_if_it_led_all_the_while_and_what_it_left_out() -
     (g1c,) = (each for each in CYCLES if each.name == "G1c")
     rows = [*in_a_row(0), *by(2, log("n1", (0, C), start=3))]
     on = circle(rows, more=[in_txn(C, 3, op=2)])
-    first = "n1, leader of log-0-0 in epoch 0, gave op 1 offset 2 without 3 of the same transaction"
+    first = (
+        "n1, leader of log-0-0 in epoch 0, returned offset 2 to op 1 without offset 3 of the same"
+        " transaction"
+    )
     assert f"committed: {first}; or" in reason(g1c, on)
     for led in (
         [leads(1, 0, at=S), leads(2, 1, at=30 * S)],  # Before it or after it.
@@ -528,7 +531,7 @@ def test_a_leader_is_named_only_if_it_led_all_the_while_and_what_it_left_out() -
         REIGN[:2],
     ):
         told = reason(g1c, circle(in_a_row(0), led=led))
-        assert "the leader of log-0-0 gave op 2 offset 0" in told
+        assert "the leader of log-0-0 returned offset 0 to op 2" in told
     late = leads(2, 1, at=31 * S, source="metadata")  # It would have been told of earlier.
     assert "n1, leader" in reason(g1c, circle(in_a_row(0), led=[*REIGN, late]))
 

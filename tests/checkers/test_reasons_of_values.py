@@ -68,7 +68,7 @@ def test_a_value_that_one_reader_got_alone_was_not_in_the_log() -> None:
     said = reason(inconsistent_offsets.CHECKER, group(READ, **HELD, polls=polls))
     assert isinstance(said, Proved)
     assert said == (
-        f"n2, leader of epoch 0, or the client returned it to op 5 alone: {ALL} value {A} there,"
+        f"n2, leader of epoch 0, or the client returned it only to op 5: {ALL} value {A} there,"
         f" which 2 reads returned, and value {B} at 1; no log was truncated there"
     )
     unread = reason(
@@ -207,7 +207,7 @@ def test_a_client_without_a_known_reason_to_send_again_is_told_as_that() -> None
 
     elected = [*TWO, leads(3, 1, at=S, source="metadata")]
     goes_on, unlike = of(B, 1, epoch=1), (of(B, 2, epoch=1), of(B, 1, epoch=2))
-    asleep = "though no fault and no election is known that could have cost the client its answer"
+    asleep = "although no known fault or election can have caused the client to miss its answer"
     assert told(LED, goes_on).endswith(
         f": the client sent the message again and continued with sequence 1 at offset 2, {asleep}"
     )
@@ -216,9 +216,9 @@ def test_a_client_without_a_known_reason_to_send_again_is_told_as_that() -> None
         " it got no answer"
     )
     for other in unlike:
-        copied = ": the client sent the message again, or n2, leader of epoch 0, made the copy at 1"
-        assert told(LED, other).endswith(f"{copied}, {asleep}")
-        assert told(elected, other).endswith(copied)
+        copied = ": the client sent the message again, or n2, leader of epoch 0, made the copy at"
+        assert told(LED, other).endswith(f"{copied} offset 1, {asleep}")
+        assert told(elected, other).endswith(f"{copied} offset 1")
     # A client would stay in its new epoch, and a broker refuses the older one behind it.
     assert told(elected, of(B, 8)).endswith(
         "; at offset 2 the producer continues in epoch 0, which its epoch 1 fences: n2, leader of"
@@ -266,10 +266,10 @@ STRANGE = C + 100
 @pytest.mark.parametrize(
     ("record", "said"),
     [
-        (of(STRANGE, 0), "stored it under producer 1's sequence 0, which the record at 0 has"),
+        (of(STRANGE, 0), "stored it under sequence 0 of producer 1, which the record at offset 0"),
         (of(STRANGE, 5), "stored it as sequence 5 of producer 1, whose other records this run's"),
-        (of(STRANGE, 5, producer=8), "stored it; a client that the record does not know, or the"),
-        (of(STRANGE, -1, producer=-1), "stored it; a client that the record does not know, or the"),
+        (of(STRANGE, 5, producer=8), "stored it; an unrecorded client or the broker created it"),
+        (of(STRANGE, -1, producer=-1), "stored it; an unrecorded client or the broker created it"),
     ],
 )
 def test_who_stored_a_phantom_and_under_whose_name(record: Row, said: str) -> None:
@@ -316,29 +316,32 @@ def test_which_logs_are_spoilt_says_who_may_have_spoilt_them() -> None:
         " n2, leader of epoch 0, or by the client's library before the library computed the"
         " batch's checksum"
     )
-    copied = ": it was changed in one of them, or on its way to this node, and copied from there"
+    copied = (
+        ": it was changed on one of these nodes, or on its way to that node, and then copied from"
+        " that node"
+    )
     assert spoilt("n1", "n2") == (
-        "the logs of n1 and n2 hold it so behind a right sum; the log of n3 holds it intact"
-        f"{copied}"
+        "the logs of n1 and n2 hold the changed record with a correct checksum; the log of n3 holds"
+        f" it intact{copied}"
     )
     assert spoilt("n1", "n3") == (
-        "the logs of n1 and n3 hold it so behind a right sum; the log of n2 holds it intact"
-        f"{copied}"
+        "the logs of n1 and n3 hold the changed record with a correct checksum; the log of n2 holds"
+        f" it intact{copied}"
     ), "n2, which led, wrote it intact"
     assert spoilt(*NODES, intact=1) == (
         f"{ALL} the changed record with a correct checksum, and one read returned it intact{copied}"
     )
     assert spoilt("n1", "n3", kept=("n1", "n3")).endswith(
-        "right sum: it was changed before replication, or on one replica and then copied from"
-        " that replica"
+        "correct checksum: it was changed before replication, or on one replica and then copied"
+        " from that replica"
     )
     assert spoilt("n2") == (
-        "the copy of n2, which led when the record was written, was changed there, behind a right"
-        " sum; the logs of n1 and n3 hold it intact"
+        "the copy of n2, which led when the record was written, was changed on this node, and has a"
+        " correct checksum; the logs of n1 and n3 hold it intact"
     )
     assert spoilt("n3").startswith(
-        "the copy of n3, a follower when the record was written, was changed there, or on its"
-        " way to this node,"
+        "the copy of n3, a follower when the record was written, was changed on this node, or"
+        " on its way to this node,"
     )
 
 
@@ -386,7 +389,7 @@ def test_what_nobody_was_given_names_who_answered_the_reads_that_went_past() -> 
         " omitted it"
     )
     short = group(READ, **HELD, polls=[final(A, 0)], final_reads=[final_read(2)])
-    assert "and final reads ended at offset 2, and no read returned anything from 1" in (
+    assert "and final reads ended at offset 2, and no read returned anything from offset 1" in (
         reason(unseen.UNSEEN_CHECKER, short)
     )
     three = {**logs((0, A), (0, B), (0, C)), "leadership": LED}
@@ -455,7 +458,7 @@ def test_a_missing_marker_is_the_reason_that_a_reader_passed_over() -> None:
         f"{torn}, or the marker was lost: n2 may have lost its log from offset 1 on"
     )
     later = (records[0], of(B, 1, led=1), *records[2:])
-    assert "or it was lost: n1" in why(*later, truncations=[{**line, "node": "n1"}])
+    assert "or the marker was lost: n1" in why(*later, truncations=[{**line, "node": "n1"}])
     whole = why(of(A, 0), of(B, 1, producer=2), marker(), of(C, 2))
     assert "and its transaction's marker is at offset 2" in whole
     sends[0] = {**sends[0], "offset": None}
@@ -538,13 +541,16 @@ def test_an_acknowledgement_before_the_answer_leaves_two_ways() -> None:
         " high watermark did not advance"
     )
     selector = {"broker": {"replica.selector.class": "a.Selector"}}
-    assert "it acknowledged what was not committed, or its high watermark stood still" in early(
-        *marks, send=ack(A, 0, at=S), about=facts(plan=selector)
+    assert (
+        ": it acknowledged an uncommitted record, or its high watermark did not advance"
+        in early(*marks, send=ack(A, 0, at=S), about=facts(plan=selector))
     ), "a follower may have served it"
     for send in (ack(A, 0, at=S, acks="1"), ack(A, 0, at=5 * S), ack(A, None, at=S)):
         said = early(*marks, send=send)
         assert "acknowledged" not in said
-        assert said.startswith("n2, leader of epoch 0, served it above the high watermark, or n2,")
+        assert said.startswith(
+            "n2, leader of epoch 0, served the record above the high watermark, or n2,"
+        )
 
 
 def test_where_the_whole_isr_has_it_the_high_watermark_stood_still() -> None:
@@ -558,7 +564,9 @@ def test_where_the_whole_isr_has_it_the_high_watermark_stood_still() -> None:
             " high watermark 0 until 7.000 s"
         )
 
-    both = ": it acknowledged and served what was not committed, or its high watermark stood still"
+    both = (
+        ": it acknowledged and served an uncommitted record, or its high watermark did not advance"
+    )
     had = (look("n1", 0, 0.9), look("n1", 1, 6))
     assert said(*had) == (
         ", although n1 had a log end offset above it by 6.000 s, so the whole ISR had the record:"
@@ -569,7 +577,8 @@ def test_where_the_whole_isr_has_it_the_high_watermark_stood_still() -> None:
     assert said(*had, told=isrs[:1]) == both
     assert said(*had, told=[*isrs, metadata("n2", 2, 0, 4, 1, 2, 3)]) == both
     assert said(had[0], look("n1", 0, 5)) == (
-        "; n1, in the ISR, still ended at 0 at 5.000 s: it was not committed before n1 had it, too"
+        "; the log end offset of n1, in the ISR, was still 0 at 5.000 s: the record was not"
+        " committed before n1 also had it"
     )
     assert said(had[0], look("n1", 0, 3)) == both  # A look may be as old as the read.
 
@@ -602,7 +611,7 @@ def test_a_record_that_is_gone_and_was_never_promised_was_served_too_early() -> 
         " acknowledged, and no log holds it there at the end"
     )
     kept = early(announced(0, at=3 * S), send=never)
-    assert kept.endswith("or n2, leader of epoch 0, announced a too low high watermark")
+    assert kept.endswith("or n2, leader of epoch 0, announced a high watermark that was too low")
 
 
 def test_a_later_leader_that_wrote_another_record_there_led_without_it() -> None:
@@ -699,13 +708,13 @@ def test_readers_that_were_not_shown_an_aborted_record_set_the_others_apart() ->
     knew = {**rows, "sends": left, **gone}
     told_both = [own[0], *shown, own[1], *past]
     itself = reason(aborted_read.CHECKER, group(TXN, **knew, polls=told_both))
-    assert itself.endswith(" it, and op 4 itself skipped the aborted record at offset 2")
+    assert itself.endswith("skipped it, and op 4 itself skipped the aborted record at offset 2")
     everyone = reason(aborted_read.CHECKER, group(TXN, **rows, polls=[*shown, past[0]]))
     assert everyone.startswith("its producer never asked for a commit, and no read_committed read")
-    assert "without it: a coordinator ended it as committed" in everyone
+    assert ": a coordinator ended the transaction as committed" in everyone
     named = [{**sends[0], "transactional_id": "t-0"}, *sends[1:]]
     led = replace(TXN, reigns=(reign(3, 0, 0, 20, topic=TRANSACTIONS),))
     known = group(led, **{**rows, "sends": named}, polls=[*shown, past[0]])
     assert (
-        ": its coordinator, n3, leader of __transaction_state-0 in epoch 0, ended it as committed"
+        ": its coordinator, n3, leader of __transaction_state-0 in epoch 0, ended the transaction"
     ) in reason(aborted_read.CHECKER, known)

@@ -38,7 +38,7 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("final-read-incomplete", {"isolation": "read_committed"}, "the record does not show what"),
     ("final-read-incomplete", {"target_end": 9}, "its leader held readers up there"),
     ("final-read-incomplete", {"target_end": -1}, "no final read was made"),
-    ("duplicate", {}, "no replica's log shows who wrote it twice"),
+    ("duplicate", {}, "no replica's log shows which broker wrote the value twice"),
     ("phantom", {"belongs_to": "log-0-1"}, "its sender sent it to log-0-1 only"),
     ("phantom", {"belongs_to": None}, "no recorded client sent it"),
     ("corrupt-record", {"logs_of": []}, "changed on its way to the reader"),
@@ -230,9 +230,9 @@ def test_a_symptom_at_or_above_its_roots_offset_may_follow() -> None:
     below, at, above = told["inconsistent-offsets"]
     assert below == "own"
     assert at.startswith(
-        "own; it may follow from lost-write at offset 7: an offset that was cut off"
+        "own; this anomaly may follow from lost-write at offset 7: an offset that was cut off"
     )
-    assert above.startswith("own; it may follow from lost-write at offset 7")
+    assert above.startswith("own; this anomaly may follow from lost-write at offset 7")
     assert at.endswith("; as to that, only n2 had it")
 
 
@@ -292,7 +292,7 @@ def test_what_began_later_explains_nothing() -> None:
         ({"time_ns": 8 * SECOND}, {"time_ns": -1}),
     ]
     for root, symptom in pairs:
-        assert "it may follow from slow-election at offset 7" in at_times(root, symptom)
+        assert "this anomaly may follow from slow-election at offset 7" in at_times(root, symptom)
     assert at_times({"time_ns": 7 * SECOND + 1}, {"time_ns": 2 * SECOND}) == "own"
 
 
@@ -301,8 +301,8 @@ def test_of_two_without_offsets_the_times_must_overlap() -> None:
     for begun, ended in ((10, 20), (25, 26), (30, 40)):
         told = at_times({"from_ns": begun, "to_ns": ended}, symptom, offsets=(-1, -1))
         assert told == (
-            "own; it may follow from slow-election: a partition without a leader accepts no"
-            " messages; as to that, n3 was down"
+            "own; this anomaly may follow from slow-election: a partition without a leader"
+            " accepts no messages; as to that, n3 was down"
         )
     for begun, ended in ((10, 19), (31, 40)):
         told = at_times({"from_ns": begun, "to_ns": ended}, symptom, offsets=(-1, -1))

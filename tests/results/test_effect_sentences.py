@@ -368,11 +368,11 @@ HEALS: list[tuple[Any, str]] = [
     ),
     (
         QuickDiskEffect(took_s=1, flushes_s={"n1": 0.001}),
-        "a flush holds n1 up for 0.001 s",
+        "a flush takes 0.001 s on n1",
     ),
     (
         QuickDiskEffect(took_s=1, flushes_s={}),
-        "a flush holds no broker up: none runs there",
+        "no flush measured: no broker runs there",
     ),
 ]
 OF_OLD = {

@@ -205,7 +205,7 @@ class Member:
 
     def become_follower(self, leader: int, epoch: int) -> None:
         """Become a follower, which fetches from the leader."""
-        assert leader != self.node, "nobody follows itself"
+        assert leader != self.node, "a node cannot follow itself"
         self._enter(Role.FOLLOWER, self.state.in_epoch(epoch).led_by(leader))
         self.lost_elections = 0
         self.set_fetch_timeout()
