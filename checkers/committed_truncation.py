@@ -411,7 +411,7 @@ def _why(group: Group, found: Anomaly) -> str:
         return Proved(words) if not cuts or (sure and len(cuts) == 1) else words
     return (
         f"no truncation of {node}'s log was recorded at these offsets, and no fault hit its disk"
-        " after it had the records, so the run's record does not show why they were dropped"
+        " after it had the records: the reason for the loss is unknown"
     )
 
 
