@@ -416,8 +416,8 @@ def _why(group: Group, found: Anomaly) -> str:
         words = "; ".join(told)
         return Proved(words) if not cuts or (sure and len(cuts) == 1) else words
     return (
-        f"the reason is unknown: no truncation of {node}'s log was recorded at these offsets, and"
-        " no fault hit its disk after it had the records"
+        f"no truncation of {node}'s log was recorded at these offsets, and no fault hit its disk"
+        " after it had the records: the reason for the loss is unknown"
     )
 
 

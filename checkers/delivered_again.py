@@ -104,9 +104,9 @@ def _why(group: Group, found: Anomaly) -> str:
     first = served_by(group, (number_in(found, "asked_ns"), confirmed_ns))
     then = served_by(group, (number_in(found, "acquired_after_ns"), given_ns))
     return (
-        f"{f'{first},' if first else 'a broker'} confirmed this, and {then or 'a broker'}"
-        " delivered the record again; the run's record does not show what the share coordinator"
-        " stored"
+        f"{f'{first},' if first else 'a broker'} confirmed this, and"
+        f" {f'{then},' if then else 'a broker'} delivered the record again; the run's"
+        " record does not show what the share coordinator stored"
     )
 
 

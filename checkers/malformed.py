@@ -173,8 +173,9 @@ OPS_CHECKER = Checker(
     scope=Scope.RUN,
     compares="operations",
     chapter=Chapter.HARNESS,
-    looks_for="a repeated op id; two open ops in one process; an op of a process after its `info`;"
-    " an op that ends before it begins, or never begins; a value that was sent twice",
+    looks_for="a repeated op id; two open ops in one process; an op of a process after its"
+    " `info`; an op that ends before it begins, or that never begins; a value that was"
+    " sent twice",
 )
 VALUES_CHECKER = Checker(
     name=NAME,
@@ -186,7 +187,7 @@ VALUES_CHECKER = Checker(
     premises=(),
     compares="sends",
     chapter=Chapter.HARNESS,
-    looks_for="a repeated op id, two open ops in one process, an op of a process after its"
-    " `info`, an op that ends before it begins or that never begins, a value that was"
+    looks_for="a repeated op id; two open ops in one process; an op of a process after its"
+    " `info`; an op that ends before it begins, or that never begins; a value that was"
     " sent twice",
 )

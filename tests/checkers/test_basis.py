@@ -62,7 +62,7 @@ def test_each_guarantee_has_its_checks_with_how_many_and_when() -> None:
     assert {"lost-write", "unseen", "under-replicated"} <= told.keys()
     lost, copies = told["lost-write"], told["under-replicated"]
     assert (lost.rows, lost.from_ns, lost.to_ns) == (15, S, 60 * S)
-    assert lost.what.startswith("committed sends, looked for in the last leader's log")
+    assert lost.what.startswith("committed sends, searched for in the last leader's log")
     assert (copies.from_ns, copies.to_ns) == (70 * S, 70 * S)
     back = {each.check: each for each in of(verdict, "after the last fault").compared}
     assert (back["unavailable"].from_ns, back["unavailable"].to_ns) == (50 * S, 60 * S)

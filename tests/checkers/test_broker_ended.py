@@ -251,7 +251,7 @@ def test_an_end_above_a_file_system_that_had_ended_is_none_of_the_brokers_doing(
     end.detail["disk"] = "gone"
     assert said_of(BY_ITSELF, WATCHED, end) == []
     (sentence,) = said_of(OUTSIDE, WATCHED, end)
-    assert "n2 ended with exit code 1 after Logquake's file system below its data" in sentence
+    assert "n2 ended with exit code 1 after Logquake's file system under its data" in sentence
 
 
 def test_a_disk_explains_an_end_that_nobody_saw() -> None:

@@ -108,7 +108,7 @@ def test_a_record_below_all_log_starts_went_with_what_lay_below_them() -> None:
     )
     follower = seen(("n2", 0, 8), ("n2", 5, 9), ("n1", 5, 9.7))
     assert "the log of n2 was the first" in follower
-    assert "begin above it now" not in seen()  # No look shows which was first.
+    assert "begin above this offset" not in seen()  # No look shows which was first.
 
 
 def test_a_leader_whose_log_lost_its_end_while_it_led_may_have_had_it() -> None:

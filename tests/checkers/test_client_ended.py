@@ -19,8 +19,8 @@ CHECKER, NAME = client_ended.CHECKER, client_ended.NAME
 WATCHED = Milestone(name=STOPPING, at_ns=80 * S, detail={"workers": "2"})
 ASSERTION = "*** rdkafka_fetcher.c:681:rd_kafka_fetch_reply_handle_partition: assert: tver ***"
 WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
-    (NAME, {"said": [ASSERTION]}, "its last words are librdkafka's own"),
-    (NAME, {"said": []}, "librdkafka, or other native code in it, failed, and no broker did"),
+    (NAME, {"said": [ASSERTION]}, "its last output comes from librdkafka"),
+    (NAME, {"said": []}, "librdkafka, or other native code in it, failed, not a broker"),
 ]
 ROWS_OF = [
     (CHECKER, group(facts(milestones=())), "", group(facts(milestones=(WATCHED,))), 2),
@@ -57,7 +57,7 @@ def test_whose_clients_they_were(plan: dict[str, object], whose: str) -> None:
     (sentence,) = sentences(CHECKER, group(about))
     assert sentence.startswith("worker 1, ")
     assert whose in sentence
-    assert sentence.endswith("was ended by SIGSEGV (found at 60.000 s)")
+    assert sentence.endswith("was ended by SIGSEGV (detected at 60.000 s)")
 
 
 def test_the_reason_of_another_kind_of_client_does_not_name_librdkafka() -> None:
@@ -72,8 +72,8 @@ def test_the_reason_of_another_kind_of_client_does_not_name_librdkafka() -> None
 def test_last_words_of_librdkafka_are_the_reason() -> None:
     on = group(facts(milestones=(crash(ASSERTION), crash("Segmentation fault", worker="1"))))
     own, others = (CHECKER.why(on, each) for each in found(CHECKER, on).anomalies)
-    assert own.startswith("its last words are librdkafka's own")
-    assert others.startswith("a crash raises that signal: librdkafka, or other native code")
+    assert own.startswith("its last output comes from librdkafka")
+    assert others.startswith("such a signal comes from a crash: librdkafka, or other native code")
 
 
 def test_other_milestones_are_no_crashes() -> None:

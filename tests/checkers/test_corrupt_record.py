@@ -71,16 +71,17 @@ def test_a_copy_in_one_log_is_seen_without_a_reader() -> None:
     assert sentences(CHECKER, of(records=records)) == [
         (
             f"value {A} at offset 0 of log-0-0 does not have the time stamp that its writer sent:"
-            " the log of n3 holds it so"
+            " the log of n3 holds the changed record"
         ),
         (
             f"value {B} at offset 1 of log-0-0 does not have the headers and time stamp that its"
-            " writer sent: the logs of n2, n3 hold it so"
+            " writer sent: the logs of n2, n3 hold the changed record"
         ),
     ]
     both = of(polled(B, 1, HEADERS), records=records[:4])
     (sentence,) = sentences(CHECKER, both)
-    assert sentence.endswith("read it so at 3.000 s, and the log of n2 holds it so")
+    read = "op 9 read the changed record at 3.000 s"
+    assert sentence.endswith(f"{read}, and the log of n2 holds the changed record")
 
 
 def test_the_logs_of_a_run_that_died_are_looked_at_and_copies_of_steps_are_not() -> None:

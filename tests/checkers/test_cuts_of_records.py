@@ -78,8 +78,8 @@ def test_of_a_node_whose_files_were_not_all_read_nothing_follows() -> None:
 def test_the_cut_of_the_node_that_acknowledged_it_is_told_though_another_one_led_last() -> None:
     said = reason(OFFSET_ORDER, group(READ, **rows(*BOTH)))
     assert said.startswith(
-        f"value {A} was cut off: n2 truncated all that it had from offset 0 on (epoch 0 ends at"
-        " offset 0 there); n3, leader of epoch 2, wrote"
+        f"value {A} was truncated: n2 truncated all that it had from offset 0 on (epoch 0 ends at"
+        " offset 0 there); n3, leader of epoch 2, wrote the"
     )
 
 
@@ -91,7 +91,9 @@ def test_where_nobody_is_known_to_have_had_it_all_that_may_have_are_named() -> N
     assert cut_off(group(READ, **rows(cut("n1"))), RECORD).startswith(
         "may have been truncated: n1 "
     )
-    assert cut_off(group(READ, **rows(cut("n1"), cut("n2"))), RECORD).startswith("was cut off: n2 ")
+    assert cut_off(group(READ, **rows(cut("n1"), cut("n2"))), RECORD).startswith(
+        "was truncated: n2 "
+    )
 
 
 def test_a_loss_with_acks_1_names_the_cut_of_its_own_leader() -> None:

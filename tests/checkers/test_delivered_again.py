@@ -30,7 +30,7 @@ WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
         NAME,
         {"asked_ns": 5 * S, "confirmed_ns": 6 * S, "acquired_after_ns": 7 * S,
          "delivered_ns": 8 * S},
-        "the record does not have what the share coordinator kept",
+        "the run's record does not show what the share coordinator stored",
     )
 ]  # fmt: skip
 EXCUSED_BY = [(NAME, {"unclean-election", "power-loss", "wipe", "bit-flip"})]
@@ -41,7 +41,7 @@ ROWS_OF = [
     (
         CHECKER,
         shared(about(), [delivery(0), says(0, outcome="info")]),
-        "delivered again could not show",
+        "a repeated delivery could not be detected",
         shared(about(), [delivery(0), says(0), says(1, "release"), LATER]),
         1,
     )
@@ -195,8 +195,8 @@ def test_the_first_confirmation_of_each_record_counts() -> None:
     assert told.rows == 2
     (anomaly,) = told.anomalies
     assert anomaly.evidence["confirmed_ns"] == 6 * S
-    assert "confirmed at 6.000 s that it accepted offset 0 of log-0-0" in anomaly.sentence
-    assert "acquired it after 7.000 s, was delivered it again at 8.000 s" in anomaly.sentence
+    assert "at 6.000 s that it had accepted offset 0 of log-0-0" in anomaly.sentence
+    assert "acquired the record after 7.000 s, got it again at 8.000 s" in anomaly.sentence
 
 
 def test_the_reason_names_who_led_the_partition() -> None:
@@ -204,8 +204,8 @@ def test_the_reason_names_who_led_the_partition() -> None:
     on = shared(about(), rows)
     (told,) = found(CHECKER, on).anomalies
     nobody = shared(about(reigns=()), rows, leadership=[])
-    assert "a broker confirmed it, and a broker gave" in CHECKER.why(nobody, told)
-    assert CHECKER.why(on, told).startswith("n1, its leader in epoch 3, confirmed it")
+    assert "a broker confirmed this, and a broker delivered" in CHECKER.why(nobody, told)
+    assert CHECKER.why(on, told).startswith("n1, its leader in epoch 3, confirmed this")
 
 
 @pytest.mark.parametrize(

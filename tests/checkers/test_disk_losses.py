@@ -564,5 +564,5 @@ def test_a_run_that_an_unconfirmed_fault_may_have_robbed_is_unknown(tmp_path: Pa
         (verdict,) = judge_runs([run.write(tmp_path / "t" / name)], engine="local")
         assert verdict.anomalies["lost-write"].count == 1
         assert verdict.valid is validity
-        told_why = "unknown what it took" in " ".join(verdict.unknown_because)
+        told_why = "so the removed records are unknown" in " ".join(verdict.unknown_because)
         assert told_why is (validity is Validity.UNKNOWN)

@@ -44,7 +44,7 @@ def test_what_is_promised_of_the_recovery_is_told() -> None:
         " messages within 7 s, and has all of its 3 replicas in sync within 90 s"
     )
     alone = guarantees(facts(plan={**plan, "replication": 1, "min_insync": 1}))
-    assert alone[-1].endswith("takes messages within 7 s")
+    assert alone[-1].endswith("accepts messages within 7 s")
     story = {"workload": "script", "partitions": 1, "scenario": {"name": "by-hand"}}
     assert not any("healed" in each for each in guarantees(facts(plan=story)))
 

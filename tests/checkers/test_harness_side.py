@@ -62,7 +62,7 @@ def test_the_op_that_none_may_follow_is_named_and_what_is_wrong_with_it() -> Non
         f" timeout is 30 s: Logquake recorded that outcome wrongly{tail}"
     )
     head = "op 1, a send, has an unknown outcome (_TIMED_OUT), since 30.000 s: Logquake recorded"
-    wrong = " that wrongly, or went on with its process"
+    wrong = " that outcome wrongly, or continued with its process"
     assert why(op(1, 0, 30 * S, **timed), after) == f"{head}{wrong}{tail}"
     assert wrong in why(op(1, 0, S // 100, f="poll", **timed), after)
     assert wrong in why(op(1, 0, S // 100, outcome="info", error="_TRANSPORT"), after)

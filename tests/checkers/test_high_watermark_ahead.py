@@ -61,8 +61,8 @@ def test_a_follower_ahead_of_its_leader_is_told_with_the_first_mark() -> None:
             announced(6, 0, 5))  # fmt: skip
     (anomaly,) = found(CHECKER, on).anomalies
     assert anomaly.sentence == (
-        "n2's high watermark of log-0-0 is 7 (told at 2.000 s) (2 of its reports are too high),"
-        " and later broker 1 announced the high watermark 5 of epoch 0 at 4.000 s"
+        "n2's high watermark of log-0-0 is 7 (reported at 2.000 s) (2 of its reports are too"
+        " high), and later broker 1 announced the high watermark 5 of epoch 0 at 4.000 s"
     )
     assert (anomaly.offset, anomaly.excuses) == (5, ())
     assert anomaly.evidence == {

@@ -85,7 +85,7 @@ def test_a_story_that_broke_off_is_unknown_whatever_was_found_and_however_it_bro
         assert lost.valid is Validity.UNKNOWN, kind
         assert lost.anomalies["lost-write"].trusted == 0
         assert "the run failed: step 4 of 6" in lost.unknown_because
-        assert any("the story's run did not reach its end" in why for why in lost.unknown_because)
+        assert any("the scenario did not reach its end" in why for why in lost.unknown_because)
         assert verdict(about=broken_off).valid is Validity.UNKNOWN, kind
 
 

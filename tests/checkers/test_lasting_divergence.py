@@ -68,7 +68,7 @@ def test_a_divergence_that_lasts_counts_once_and_is_told_by_the_final_logs_in_th
     (anomaly,) = result.anomalies
     assert result.rows == 2 + 2 + 2
     assert seen_in(anomaly) == ["step-05", "step-06", "final"]
-    assert "both in the ISR" in anomaly.sentence
+    assert "because both replicas are in the ISR" in anomaly.sentence
     assert anomaly.sentence.endswith("; they also differ at the end of step-05 and step-06")
 
 

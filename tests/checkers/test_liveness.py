@@ -402,8 +402,10 @@ def test_an_isr_that_was_full_too_late() -> None:
 
 def test_an_isr_that_was_never_full_again() -> None:
     (sentence,) = late(isr(-9, 1, 2, 3), isr(-5, 1, 2), belief(61, 1))
-    told = "as n1 told, it was [1, 2] from 95.000 s on, and not full until 161.000 s, when it was"
-    assert f"{told} looked at last" in sentence
+    told = (
+        "as n1 reported, it was [1, 2] from 95.000 s on, and not yet full at the last observation,"
+    )
+    assert f"{told} at 161.000 s" in sentence
     # It began when it was told first without a break, and not when it was told last in time.
     (again,) = late(isr(-9, 1, 2), isr(-7, 1, 2, 3), isr(-5, 1, 2), isr(20, 2, 1), belief(61, 1))
     assert "it was [2, 1] from 95.000 s on" in again

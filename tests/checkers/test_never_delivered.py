@@ -31,7 +31,7 @@ from tests.checkers.sharing import (
 
 CHECKER, NAME = never_delivered.CHECKER, never_delivered.NAME
 WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
-    (NAME, {"sent_ns": S, "drained_ns": 9 * S}, "the record does not show which"),
+    (NAME, {"sent_ns": S, "drained_ns": 9 * S}, "the run's record does not show which"),
 ]
 EXCUSED_BY = [(NAME, {"unclean-election", "power-loss", "wipe", "bit-flip"})]
 LOST = [delivery(0), delivery(2)]
@@ -41,7 +41,7 @@ ROWS_OF = [
     (
         CHECKER,
         shared(about(), LOST, assignments=BUSY),
-        "left out could not show",
+        "a skipped record could not be detected",
         shared(about(), LOST),
         3,
     )
@@ -186,11 +186,11 @@ def test_the_reason_names_who_led_or_that_nobody_knows() -> None:
     on = shared(about(), rows)
     (told,) = found(CHECKER, on).anomalies
     assert "sent at 79.999 s, was never delivered to any member" in told.sentence
-    assert f"done with all records at {DONE_NS // S}.000 s" in told.sentence
+    assert f"had finished all records at {DONE_NS // S}.000 s" in told.sentence
     behind = "members got 2 records after it; "
-    assert CHECKER.why(on, told).startswith(f"{behind}n1, its leader in epoch 3, left it out")
+    assert CHECKER.why(on, told).startswith(f"{behind}n1, its leader in epoch 3, skipped it")
     nobody = shared(about(reigns=()), rows, leadership=[])
-    assert CHECKER.why(nobody, told).startswith(f"{behind}a broker left it out")
+    assert CHECKER.why(nobody, told).startswith(f"{behind}a broker skipped it")
     # Who led after a record behind it was delivered left nothing out.
     succeeded = about(reigns=(reign(3, 0, 90), replace(reign(4, 92, 200), leader=2)))
     led = [leads(1, 3), leads(1, 3, at=86 * S), leads(2, 4, at=92 * S)]
@@ -203,7 +203,7 @@ def test_the_reason_names_who_led_or_that_nobody_knows() -> None:
         )
     last = shared(about(reigns=()), [delivery(0), delivery(1)], leadership=[])
     (told,) = found(CHECKER, last).anomalies
-    assert CHECKER.why(last, told).startswith("a broker left it out")
+    assert CHECKER.why(last, told).startswith("a broker skipped it")
 
 
 def test_a_record_that_is_cut_proves_nothing() -> None:

@@ -34,7 +34,11 @@ Numbers = tuple[tuple[int, int, int], ...]
 """Producer id, producer epoch and sequence of each record, by offset."""
 WHYS_OF: list[tuple[str, Evidence, str]] = [
     (NAME, {"sequence": 7, "sequence_before": 4}, "its log lacks sequences 5 to 6"),
-    (NAME, {"sequence": 2, "sequence_before": 4}, "took a number below one that its log has"),
+    (
+        NAME,
+        {"sequence": 2, "sequence_before": 4},
+        "accepted a sequence below one that its log already has",
+    ),
 ]
 IN_ORDER: Numbers = ((1, 0, 0), (1, 0, 1))
 EXCUSED_BY = [(NAME, {"reused-epoch"})]

@@ -104,8 +104,8 @@ DEEP = "[" * 100_000
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("plan.toml", f"nodes = {DEEP}", "what was asked of the system is not known"),
-        ("plan.toml", f"nodes = {'9' * 5000}", "what was asked of the system is not known"),
+        ("plan.toml", f"nodes = {DEEP}", "the plan cannot be read"),
+        ("plan.toml", f"nodes = {'9' * 5000}", "the plan cannot be read"),
         ("milestones.jsonl", DEEP, "the milestones cannot be read"),
         ("record/ingest.json", DEEP, "the notes of ingest cannot be read"),
         ("record/ingest.json", '{"ingest": Infinity}', "the notes of ingest cannot be read"),

@@ -144,7 +144,7 @@ def test_a_cut_of_the_old_coordinators_copy_is_named() -> None:
     both = lost(of_groups(*two, inner_cuts=more), FORGOTTEN)
     assert both.endswith(f"; n3 truncated its copy from offset 3, or from 27 on{when}")
     for other in (replace(cut, node="n2"), replace(cut, partition=1), replace(cut, topic="t")):
-        assert "cut its copy" not in lost(of_groups(*two, inner_cuts=(other,)), FORGOTTEN)
+        assert "truncated its copy" not in lost(of_groups(*two, inner_cuts=(other,)), FORGOTTEN)
 
 
 def test_an_election_close_to_the_answer_leaves_two() -> None:

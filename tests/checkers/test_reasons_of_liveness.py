@@ -107,7 +107,7 @@ def test_another_partition_that_went_on_shows_that_its_leader_was_up() -> None:
         " for log-0-9 (high watermark 7 to 9) meanwhile"
     )
     for other in (marks("n2"), marks(partition=group(about()).partition), marks(at=150)):
-        assert "took records" not in out(REFUSED, other, leadership=LED)
+        assert "accepted records" not in out(REFUSED, other, leadership=LED)
     same = {"topic": "log-0", "partition": 9, "source": "list-offsets", "leader": 3}
     many = [{**same, "observer": "n3", "observed_ns": at, "high_watermark": at}
             for at in range(9_000)]  # fmt: skip
@@ -525,8 +525,8 @@ def test_a_target_that_had_ended_before_is_named() -> None:
     assert missed(row, stones=gone("n2", 15))[0].endswith(
         " (n2 was found to have ended at 15.000 s, exit code 143)"
     )
-    assert "found ended" not in missed(row, stones=gone("n2", 17))[0]
-    assert "found ended" not in missed(row, stones=gone("n1", 15))[0]
+    assert "found to have ended" not in missed(row, stones=gone("n2", 17))[0]
+    assert "found to have ended" not in missed(row, stones=gone("n1", 15))[0]
 
 
 def test_of_a_target_that_did_not_run_its_answers_are_told() -> None:

@@ -465,7 +465,7 @@ def test_a_short_log_went_in_the_stop_or_stood_still() -> None:
         " leader kept it in the ISR; n1 and n2 hold all of it"
     )
     longer = short(look("n3", 1, 9), look("n3", 2, 10), look("n3", 1, 91))
-    assert "stood at" not in cause(under_replicated.CHECKER, longer)
+    assert "stayed at" not in cause(under_replicated.CHECKER, longer)
     assert cause(under_replicated.CHECKER, short(look("n3", 1, 9))) == (
         "the run's record does not show whether n3 ever had the end of the log; n1 and n2 hold"
         " all of it"

@@ -262,7 +262,7 @@ def test_who_led_after_the_final_reads_did_not_leave_a_record_out() -> None:
 
 def test_a_reader_of_before_that_was_given_it_is_not_denied() -> None:
     before = shown(B, 1, phase="main", op_id=4)
-    assert "ever given it" not in torn([*BOTH, marker("n1", 2)], polls=[shown(A, 0), before])
+    assert "ever got it" not in torn([*BOTH, marker("n1", 2)], polls=[shown(A, 0), before])
     watcher = {**before, "isolation": "read_uncommitted"}
     assert "ever got it" in torn([*BOTH, marker("n1", 2)], polls=[shown(A, 0), watcher])
 

@@ -17,14 +17,14 @@ from tests.checkers.pipelines import DONE, PIPELINE, drawn, effect, handles, pip
 
 CHECKER, NAME = repeated_input.CHECKER, repeated_input.NAME
 WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
-    (NAME, {"op_ids": []}, "a member that the group had replaced"),
+    (NAME, {"op_ids": []}, "a member that the group had already replaced"),
 ]
 EXCUSED_BY = [(NAME, {"unclean-election", "power-loss", "wipe", "bit-flip"})]
 ROWS_OF = [
     (
         CHECKER,
         pipeline([handles(0, 2)], [effect(2, "aborted")]),
-        "handled twice could not show",
+        "handled twice could not be detected",
         pipeline([handles(0, 1)], [DONE]),
         1,
     )

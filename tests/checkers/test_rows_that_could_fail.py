@@ -196,7 +196,7 @@ CASES: list[Case] = [
     (corrupt_record.CHECKER, group(sends=[ONE], polls=[read(A, 0)]), "",
      group(sends=[ONE], polls=[{**read(A, 0), "damage": 0}]), 1),
     (high_watermark_ahead.CHECKER, group(leadership=[marked(3)], replica_states=[MARK]),
-     "no leader was asked after a broker",
+     "no leader was asked after another broker",
      group(leadership=[marked(3, at=9 * S)], replica_states=[MARK]), 1),
     (ack_mismatch.CHECKER, group(sends=[ONE], polls=[read(B, 1)]), "",
      group(sends=[ONE], polls=[read(A, 0)]), 1),
@@ -207,21 +207,21 @@ CASES: list[Case] = [
      group(TXN, sends=[{**FAILED, "txn_id": 3}], polls=[committed_read(A, 0)]), 1),
     (precommitted_read.CHECKER,
      group(TXN, sends=[{**TXN_SEND, "mop": 1}], polls=[committed_read(B, 1, op_id=1, mop=0)]),
-     "no transaction got anything",
+     "no transaction read from a partition",
      group(TXN, sends=[TXN_SEND], polls=[committed_read(B, 1, op_id=1, mop=1)]), 1),
-    (torn_transaction.CHECKER, across("shares", share(1, 0), share(2, 1)), "half of one",
+    (torn_transaction.CHECKER, across("shares", share(1, 0), share(2, 1)), "partly read",
      across("shares", share(1, 0), share(2, 1), share(1, 2)), 1),
     *(
-        (checker, group(polls=[read(A, 0)]), "no reader was given",
+        (checker, group(polls=[read(A, 0)]), "no reader got a record",
          group(polls=[read(A, 0), LATER]), 1)
         for checker in (poll_order.SKIP_CHECKER, poll_order.NONMONOTONIC_CHECKER)
     ),
     *(
-        (checker, group(polls=[read(A, 0), LATER]), "no op was given two records",
+        (checker, group(polls=[read(A, 0), LATER]), "no op got two records",
          group(polls=[read(A, 0), read(B, 1)]), 1)
         for checker in (poll_order.INT_SKIP_CHECKER, poll_order.INT_NONMONOTONIC_CHECKER)
     ),
-    (commit_lost.CHECKER, group(GROUPS, commits=[COMMIT, fetched(1)]), "a forgotten one",
+    (commit_lost.CHECKER, group(GROUPS, commits=[COMMIT, fetched(1)]), "a forgotten position",
      group(GROUPS, commits=[COMMIT, fetched(3)]), 1),
     (commit_ahead.CHECKER, group(GROUPS, commits=[COMMIT]), "",
      group(GROUPS, commits=[COMMIT, fetched(1)]), 1),
@@ -278,7 +278,7 @@ CASES: list[Case] = [
      group(polls=[POLLED], leadership=[marked(3, at=9 * S)]), 1),
     *(
         (checker, across("dependencies", depends(WR if checker.name.startswith("G0") else WW)),
-         "so a cycle could not show",
+         "so a cycle could not be detected",
          across("dependencies", depends(WW if checker.name.startswith("G0") else WR)), 1)
         for checker in cycles.CHECKERS
     ),
@@ -301,7 +301,7 @@ CASES: list[Case] = [
      group(GROUPS, sends=[ONE], polls=[{**read(A, 0), "process": 0, "complete_ns": 3 * S}]), 1),
     (jepsens_aborted_read.CHECKER, group(sends=[ONE], polls=[read(A, 0)]), "no send failed",
      group(sends=[ONE, FAILED], polls=[read(A, 0)]), 1),
-    (jepsens_lost_write.CHECKER, group(sends=[TWO], polls=[read(A, 0)]), "no reader came",
+    (jepsens_lost_write.CHECKER, group(sends=[TWO], polls=[read(A, 0)]), "no reader reached",
      group(sends=[ONE], polls=[read(A, 0)]), 1),
     (jepsens_unseen.CHECKER, group(), "", group(sends=[ONE]), 1),
     (jepsens_places.DUPLICATE_CHECKER, group(sends=[ONE], polls=[read(B, 1)]), "reported twice",
@@ -310,13 +310,13 @@ CASES: list[Case] = [
      group(sends=[ONE], polls=[read(A, 0)]), 1),
     *(
         (checker, group(sends=[ONE, TWO], polls=[read(A, 0), read(B, 1, op=8)]),
-         "no two records follow one another",
+         "no process handled two records one after another",
          group(sends=[ONE, {**TWO, "process": 1}], polls=[read(A, 0), LATER]), 1)
         for checker in jepsens_order.CHECKERS if not checker.name.startswith("int-")
     ),
     *(
         (checker, group(sends=[ONE, TWO], polls=[read(A, 0), read(B, 1, op=8)]),
-         "no two records follow one another",
+         "no process handled two records one after another",
          group(sends=[ONE, {**TWO, "op_id": 1, "mop": 1}], polls=[read(A, 0), read(B, 1)]), 1)
         for checker in jepsens_order.CHECKERS if checker.name.startswith("int-")
     ),
@@ -334,7 +334,7 @@ def test_rows_are_what_could_have_failed(case: Case) -> None:
     if why:
         (sentence,) = nothing.unshown
         assert why in sentence
-        assert sentence.endswith("could not show")
+        assert sentence.endswith("could not be detected")
         assert ", so " in sentence
     else:
         assert nothing.unshown == ()
@@ -399,7 +399,10 @@ def test_a_gap_is_no_comparison_and_tells_of_nothing_else() -> None:
 def test_transactions_that_clients_ended_say_nothing_of_the_coordinator() -> None:
     rows: Row = {"leadership": LED, "replica_states": [LOOK]}
     ended = found(hanging_transaction.CHECKER, group(TXN, sends=[TXN_SEND], **rows))
-    assert "one that its coordinator does not abort could not show" in ended.unshown[0]
+    assert (
+        "a transaction that its coordinator does not abort could not be detected"
+        in ended.unshown[0]
+    )
     left = {**TXN_SEND, "outcome": "info"}
     assert found(hanging_transaction.CHECKER, group(TXN, sends=[left], **rows)).unshown == ()
     plain = {**ONE, "outcome": "info"}

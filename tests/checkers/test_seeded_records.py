@@ -16,7 +16,7 @@ def test_a_seeded_record_is_valid_and_each_check_that_applies_has_rows(tmp_path:
     bare = {name for name, rows in looked.items() if not rows}
     assert bare > {"acknowledged-below-min-isr", "log-end-regression", "high-watermark-ahead"}
     told = " ".join(sentence for each in verdict.basis for sentence in each.unshown)
-    assert "no client sent while an ISR was too small" in told
-    assert "no log end was reported after its high watermark" in told
-    assert "no fault ended brokers that others of an ISR could replace" in told
+    assert "no client sent a message while an ISR was too small" in told
+    assert "no log end was reported after a high watermark" in told
+    assert "no fault ended brokers that other members of an ISR could replace" in told
     assert len(bare) == 4

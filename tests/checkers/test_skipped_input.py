@@ -19,14 +19,14 @@ from tests.checkers.pipelines import DONE, PIPELINE, drawn, effect, handles, pip
 
 CHECKER, NAME = skipped_input.CHECKER, skipped_input.NAME
 WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
-    (NAME, {"op_ids": [], "reached": 7}, "whether a broker left it out, or the client"),
+    (NAME, {"op_ids": [], "reached": 7}, "whether a broker or the client skipped it"),
 ]
 EXCUSED_BY = [(NAME, {"unclean-election", "power-loss", "wipe", "bit-flip"})]
 ROWS_OF = [
     (
         CHECKER,
         pipeline([handles(0, 1)], [DONE]),
-        "skipped could not show",
+        "a skipped input could not be detected",
         pipeline([handles(0, 1), handles(1, 1)], [DONE]),
         1,
     )

@@ -37,7 +37,11 @@ def isr(*brokers: int, at: int = 18) -> Row:
 
 
 WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
-    (NAME, {"down": ["n1"], "believed": ["n2 named broker 1"]}, "who was elected is not recorded"),
+    (
+        NAME,
+        {"down": ["n1"], "believed": ["n2 named broker 1"]},
+        "the elected leader is not recorded",
+    ),
 ]
 BEFORE = [leads(1, 0, at=19 * S), isr(1, 2, 3)]
 LAST = {**isr(1, 2, 3, at=60), "leader": -1}
@@ -48,7 +52,7 @@ ROWS_OF = [
     (
         CHECKER,
         group(about(replace(DOWN, kind="pause")), leadership=[*BEFORE, LAST]),
-        "no fault ended brokers that others of an ISR could replace",
+        "no fault ended brokers that other members of an ISR could replace",
         group(about(), leadership=[*BEFORE, LAST]),
         1,
     )
@@ -163,10 +167,13 @@ def reign(leader: int, epoch: int) -> Reign:
 @pytest.mark.parametrize(
     ("reigns", "why"),
     [
-        ((reign(2, 1),), "the controllers elected n2 in epoch 1, and until the end of that time"),
-        ((reign(2, 1), reign(3, 2)), "the controllers elected n3 in epoch 2, and until the end"),
-        ((reign(1, 1),), "the controllers elected no broker in its place"),
-        ((reign(-1, 1),), "the controllers elected no broker in its place"),
+        ((reign(2, 1),), "the controllers elected n2 in epoch 1, but it did not answer"),
+        (
+            (reign(2, 1), reign(3, 2)),
+            "the controllers elected n3 in epoch 2, but it did not answer",
+        ),
+        ((reign(1, 1),), "the controllers elected no other broker"),
+        ((reign(-1, 1),), "the controllers elected no other broker"),
     ],
 )
 def test_the_reason_is_what_the_controllers_decided(reigns: tuple[Reign, ...], why: str) -> None:

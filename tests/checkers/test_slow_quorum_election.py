@@ -21,7 +21,7 @@ WHYS_OF: list[tuple[str, Row, str]] = [
         {"said": ["n2 reported n1 as leader in epoch 3 at 9.000 s"]},
         "no other controller was elected",
     ),
-    (NAME, {"said": []}, "does not have what the others of the quorum were"),
+    (NAME, {"said": []}, "does not show the states of the other quorum members"),
 ]
 
 
@@ -43,7 +43,7 @@ ROWS_OF = [
     (
         CHECKER,
         whole_run(about(DOWN), quorum_states=[told(2, 1, 1)]),
-        "no controller was seen to lead the quorum",
+        "no controller was observed to lead the quorum",
         whole_run(about(DOWN), quorum_states=[told(1, 1, 1), told(1, 2, 1)]),
         2,
     )

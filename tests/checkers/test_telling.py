@@ -33,28 +33,28 @@ NOTHING = replace(
 WHYS: list[tuple[str, Evidence, str]] = [
     ("lost-write", {"found_on": []}, "no log could be read to its end, so"),
     ("inconsistent-offsets", {"truncations": ["n2 cut at 7"]}, "written again: n2 cut at 7"),
-    ("inconsistent-offsets", {"truncations": []}, "none was seen to be cut"),
-    ("unseen", {"found_on": []}, "no log that was read shows whether it is there"),
-    ("final-read-incomplete", {"isolation": "read_committed"}, "the record does not show what"),
-    ("final-read-incomplete", {"target_end": 9}, "its leader held readers up there"),
+    ("inconsistent-offsets", {"truncations": []}, "no truncation was observed"),
+    ("unseen", {"found_on": []}, "no log that was read shows whether it is stored"),
+    ("final-read-incomplete", {"isolation": "read_committed"}, "record does not show why"),
+    ("final-read-incomplete", {"target_end": 9}, "its leader did not let readers continue"),
     ("final-read-incomplete", {"target_end": -1}, "no final read was made"),
     ("duplicate", {}, "no replica's log shows which broker wrote the value twice"),
     ("phantom", {"belongs_to": "log-0-1"}, "its sender sent it to log-0-1 only"),
     ("phantom", {"belongs_to": None}, "no recorded client sent it"),
     ("corrupt-record", {"logs_of": []}, "changed on its way to the reader"),
-    ("ack-mismatch", {"offsets": [3]}, "or value -1 was cut off there"),
+    ("ack-mismatch", {"offsets": [3]}, "or value -1 was truncated there"),
     ("G1a", {"transactional": True}, "never asked for a commit"),
-    ("G1a", {"transactional": False}, "no log that was read holds it"),
+    ("G1a", {"transactional": False}, "no log that was read holds the record"),
     ("precommitted-read", {}, "while its transaction was open"),
-    ("torn-transaction", {"op_id": 4}, "readers were not given all of it"),
+    ("torn-transaction", {"op_id": 4}, "readers did not get all of its records"),
     ("poll-skip", {"across_rebalance": True}, "was rebalanced in between"),
-    ("nonmonotonic-poll", {"previous_op_id": 3}, "no seek or assignment lay between"),
+    ("nonmonotonic-poll", {"previous_op_id": 3}, "no seek or assignment happened in between"),
     ("commit-lost", {"committed_by": 5, "last_op_id": 9, "offset": 3}, "older position of op 5"),
     ("commit-lost", {"last_op_id": 9, "offset": 3}, "op 9, and answered with another position"),
     ("commit-lost", {"last_op_id": 9, "offset": None}, "with no position at all"),
     ("nonmonotonic-send", {}, "without the last leader's log"),
-    ("commit-ahead", {}, "carries no member's mark"),
-    ("int-send-skip", {}, "other writers' messages came between"),
+    ("commit-ahead", {}, "has no member's commit metadata"),
+    ("int-send-skip", {}, "messages of other writers are in between"),
     ("offset-order", {}, "without the last leader's log"),
     (
         "log-divergence",
@@ -69,12 +69,12 @@ WHYS: list[tuple[str, Evidence, str]] = [
     (
         "log-divergence",
         {"nodes": ["n1", "n3"], "records": ["epoch 3, hash 1", "nothing"]},
-        "n3 has no record there",
+        "n3 has no record at this offset",
     ),
     (
         "log-divergence",
         {"nodes": ["n1", "n3"], "records": ["no epoch, hash 1", "no epoch, hash 2"]},
-        "keeps what differs below it (KIP-101)",
+        "keeps different records below it (KIP-101)",
     ),
     (
         "log-divergence",
@@ -82,7 +82,7 @@ WHYS: list[tuple[str, Evidence, str]] = [
         "one record has no leader epoch",
     ),
     ("log-start-moved", {"node": "n2"}, "does not show which replica was first"),
-    ("under-replicated", {"not_on": ["n1"]}, "does not show whether n1 ever had it"),
+    ("under-replicated", {"not_on": ["n1"]}, "does not show whether n1 ever had the record"),
     ("under-replicated", {"node": "n3"}, "does not show whether n3 ever had the end"),
     ("two-leaders-in-epoch", {"source": "replica-records", "leaders": ["n1", "n2"]}, "which copy"),
     ("two-leaders-in-epoch", {"source": "list-offsets", "leaders": ["n1", "n2"]}, "n1 and n2 were"),
@@ -90,44 +90,44 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("epoch-regression", {"source": "log", "node": "n1"}, "n1 has a record of an earlier leader"),
     ("epoch-regression", {"source": "metadata-log"}, "the controllers wrote a smaller epoch"),
     ("epoch-regression", {"source": "metadata", "node": "n1"}, "n1 went back to an older view"),
-    ("forbidden-election", {"isr_before": [2], "leader": 1}, "n2 was in sync, and the controllers"),
+    ("forbidden-election", {"isr_before": [2], "leader": 1}, "n2 was in sync, but the controllers"),
     ("forbidden-election", {"isr_before": []}, "no replica was in sync"),
-    ("forbidden-election", {"isr_before": None}, "a leader outside of the ISR"),
+    ("forbidden-election", {"isr_before": None}, "a leader that is not in the ISR"),
     ("acknowledged-below-min-isr", {"isr": [3]}, "does not show which leader acknowledged them"),
-    ("incomplete-leader", {"leader": -1}, "which broker began that epoch is not recorded"),
-    ("incomplete-leader", {"leader": 2, "announced_by": 2}, "it had announced them itself"),
+    ("incomplete-leader", {"leader": -1}, "does not show which broker began that epoch"),
+    ("incomplete-leader", {"leader": 2, "announced_by": 2}, "announced these records itself"),
     ("incomplete-leader", {"leader": 1, "announced_by": 2}, "neither how that leader was elected"),
     ("high-watermark-regression", {"earlier_by": 3}, "no final log shows whether"),
     ("high-watermark-ahead", {"node": "n1"}, "does not show how far n1's own log reached"),
     ("committed-truncation", {"how": ["n2 lost power"]}, "n2 lost power"),
-    ("committed-truncation", {"how": [], "node": "n2"}, "no truncation of n2 was recorded there"),
+    ("committed-truncation", {"how": [], "node": "n2"}, "no truncation of n2's log was recorded"),
     ("log-end-regression", {"node": "n1"}, "n1 recorded no truncation"),
-    ("epoch-mismatch", {"read_epoch": 1, "log_epoch": 2}, "the leader of epoch 2 wrote there"),
+    ("epoch-mismatch", {"read_epoch": 1, "log_epoch": 2}, "the leader of epoch 2 wrote at this"),
     ("epoch-mismatch", {"read_epoch": 2, "log_epoch": 1, "log_of": "n3"}, "n3 holds a record of"),
     ("uncommitted-read", {"announced_by": 2}, "above the high watermark, or n2,"),
     ("G1c", {"edges": ["write-read", "write-read"]}, "before its transaction was committed"),
-    ("G1c-realtime", {"edges": ["write-read", "realtime"]}, "puts behind its reader"),
-    ("G0", {"edges": ["write-write", "write-write"]}, "into each log as they come"),
-    ("metadata-divergence", {"nodes": ["n1", "n3"]}, "which of n1 and n3 holds what"),
+    ("G1c-realtime", {"edges": ["write-read", "realtime"]}, "comes after its reader"),
+    ("G0", {"edges": ["write-write", "write-write"]}, "in the order in which they arrive"),
+    ("metadata-divergence", {"nodes": ["n1", "n3"]}, "which of n1 and n3 holds the record"),
     ("double-vote", {"node": "n3"}, "no fault hit n3"),
-    ("unavailable", {"errors": ["9 x NOT_ENOUGH_REPLICAS"]}, "refused them with NOT_ENOUGH_REP"),
+    ("unavailable", {"errors": ["9 x NOT_ENOUGH_REPLICAS"]}, "refused the sends with NOT_ENOUGH"),
     ("unavailable", {"errors": ["9 x _MSG_TIMED_OUT"]}, "gave up (_MSG_TIMED_OUT)"),
-    ("unavailable", {"errors": []}, "no broker is known to have answered as its leader"),
-    ("slow-election", {"believed": ["n1 named broker 3"]}, "named n3, which did not answer"),
-    ("slow-election", {"believed": ["n1 named nobody"]}, "no broker named a leader"),
+    ("unavailable", {"errors": []}, "to have answered as the partition's leader"),
+    ("slow-election", {"believed": ["n1 named broker 3"]}, "but n3 did not answer"),
+    ("slow-election", {"believed": ["n1 named no leader"]}, "no broker reported a leader"),
     ("isr-not-restored", {"isr": [1, 3]}, "counted only n1 and n3 as in sync"),
     ("hanging-transaction", {"producers": "producer 7"}, "producer 7: no log that was read"),
     ("hanging-transaction", {"producers": None}, "no log that was read has the record"),
     ("group-stuck", {"assigned_to": 3, "assigned_ns": 2_000_000_000}, "process 3 has been assign"),
     ("group-stuck", {"assigned_to": None}, "assigned the partition to a member"),
     ("broker-ended", {"said": ["a", "Halting"]}, "it halted itself"),
-    ("broker-ended", {"said": []}, "no last words"),
+    ("broker-ended", {"said": []}, "without any output"),
     ("broker-hit-from-outside", {"how": "was ended by SIGKILL"}, "OOM killer did"),
     ("broker-hit-from-outside", {"how": "was stopped (SIGSTOP)"}, "neither the kernel nor a"),
     ("malformed-history", {}, "Logquake recorded it wrongly"),
-    ("not-enough-traffic", {"what": "ok sends in the main phase"}, "nothing that could count"),
-    ("fault-without-effect", {"started": 2}, "the plan asks for more than were begun"),
-    ("fault-without-effect", {"started": 0}, "it was never begun"),
+    ("not-enough-traffic", {"what": "ok sends in the main phase"}, "no operations that could"),
+    ("fault-without-effect", {"started": 2}, "the plan asks for more faults than began"),
+    ("fault-without-effect", {"started": 0}, "it never began"),
     ("host-not-restored", {}, "a bug of Logquake"),
 ]  # fmt: skip
 
@@ -160,7 +160,7 @@ def test_no_anomaly_is_left_out_above() -> None:
     ("name", "evidence", "excuse", "why"),
     [
         ("int-nonmonotonic-send", {}, Excuse.RETRIES, "is not idempotent"),
-        ("nonmonotonic-send", {}, Excuse.NEW_EPOCH, "took another epoch"),
+        ("nonmonotonic-send", {}, Excuse.NEW_EPOCH, "changed to another epoch"),
         ("two-leaders-in-epoch", {}, Excuse.REUSED, "KIP-380"),
         ("log-divergence", {"nodes": ["n1", "n2"], "records": ["epoch 1, a", "epoch 1, b"]},
          Excuse.REUSED, "KIP-380"),
@@ -185,8 +185,8 @@ def test_the_faults_that_were_seen_to_work_at_that_time_are_named() -> None:
     late: Evidence = {"read_ns": 5_000_000}
     told = in_force(facts, found("phantom", {"read_ns": 5_000}))
     assert told.endswith(" in force: kill of n2; begun and not yet confirmed: pause of n2)")
-    assert in_force(facts, found("phantom", late)) == " (no fault known at 0.005 s)"
-    assert "no fault known" in in_force(facts, found("phantom", {"read_ns": 0}))
+    assert in_force(facts, found("phantom", late)) == " (no known fault at 0.005 s)"
+    assert "no known fault" in in_force(facts, found("phantom", {"read_ns": 0}))
     early = in_force(faults(kill), found("phantom", {"read_ns": 1_999}))
     assert early.endswith(" (at 0.000 s begun and not yet confirmed: kill of n2)")
     assert in_force(facts, found("phantom", {"seen_ns": 5_000})) == ""
@@ -194,9 +194,9 @@ def test_the_faults_that_were_seen_to_work_at_that_time_are_named() -> None:
 
 def test_it_is_said_what_the_time_is_where_it_is_an_acknowledgements() -> None:
     told = in_force(faults(), found("lost-write", {"acknowledged_ns": 5}))
-    assert told == " (no fault known when it was acknowledged, at 0.000 s)"
+    assert told == " (no known fault when it was acknowledged, at 0.000 s)"
     both: Evidence = {"acknowledged_ns": 5, "told_ns": 9}
-    assert in_force(faults(), found("commit-lost", both)) == " (no fault known at 0.000 s)"
+    assert in_force(faults(), found("commit-lost", both)) == " (no known fault at 0.000 s)"
 
 
 def summary(*offsets: int, cause: str = "", partition: int = 0) -> AnomalySummary:
@@ -230,10 +230,10 @@ def test_a_symptom_at_or_above_its_roots_offset_may_follow() -> None:
     below, at, above = told["inconsistent-offsets"]
     assert below == "own"
     assert at.startswith(
-        "own; this anomaly may follow from lost-write at offset 7: an offset that was cut off"
+        "own; this anomaly may follow from lost-write at offset 7: a truncated offset"
     )
     assert above.startswith("own; this anomaly may follow from lost-write at offset 7")
-    assert at.endswith("; as to that, only n2 had it")
+    assert at.endswith("; the cause of lost-write: only n2 had it")
 
 
 def test_another_partitions_loss_explains_nothing() -> None:
@@ -302,7 +302,7 @@ def test_of_two_without_offsets_the_times_must_overlap() -> None:
         told = at_times({"from_ns": begun, "to_ns": ended}, symptom, offsets=(-1, -1))
         assert told == (
             "own; this anomaly may follow from slow-election: a partition without a leader"
-            " accepts no messages; as to that, n3 was down"
+            " accepts no messages; the cause of slow-election: n3 was down"
         )
     for begun, ended in ((10, 19), (31, 40)):
         told = at_times({"from_ns": begun, "to_ns": ended}, symptom, offsets=(-1, -1))

@@ -119,7 +119,7 @@ def test_the_guarantees_name_the_order_be_it_written_or_dealt() -> None:
     dealt = (UncleanOrder(topic="log-0", partition=2),)
     for plan, orders in ((by_hand, ()), (Plan(), dealt)):
         about = RunFacts(run_id="r", recorded_id="r", plan=plan, unclean_orders=orders)
-        assert "but for those that faults order" in " ".join(guarantees(about))
+        assert "except those that faults order" in " ".join(guarantees(about))
     none = RunFacts(run_id="r", recorded_id="r", plan=Plan())
     assert "only an in-sync replica becomes the leader" in " ".join(guarantees(none))
 

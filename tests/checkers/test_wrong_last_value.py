@@ -58,7 +58,7 @@ UNHEALED = tuple(
 )
 WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
     (NAME, {"nodes": [], "found_on": [], "offset": 7}, "whether a broker still has it"),
-    (NAME, {"nodes": ["n2"], "found_on": ["n1"], "offset": 7}, "a cleaner took it"),
+    (NAME, {"nodes": ["n2"], "found_on": ["n1"], "offset": 7}, "a log cleaner removed the record"),
     (NAME, {"nodes": ["n2"], "found_on": [], "offset": 7}, "no log that was read holds it"),
 ]
 EXCUSED_BY = [(NAME, {"unclean-election", "power-loss", "wipe", "bit-flip"})]
@@ -554,8 +554,8 @@ def test_the_reason_says_who_has_it_and_what_befell_it() -> None:
         " removed the record, or it was never written"
     )
     read = reason(CHECKER, partition(TWO, {"n1": LAST}, read=[LAST[0], LAST[2]]))
-    assert read.startswith("the log of n1 holds it at 2: ")
-    assert read.endswith("or the client left it out")
+    assert read.startswith("the log of n1 holds it at offset 2: ")
+    assert read.endswith("or the client omitted it")
     assert reason(CHECKER, partition(TWO, {}, read=gone)) == (
         "no log that was read shows whether a broker still has it"
     )

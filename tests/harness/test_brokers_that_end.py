@@ -60,6 +60,6 @@ def test_who_ended_a_broker_decides_the_verdict(
     assert verdict["valid"] == valid, why_not_valid(verdict)
     name = "broker-ended" if valid == "invalid" else "broker-hit-from-outside"
     (example,) = verdict["anomalies"][name]["examples"]
-    assert f"n2 {how}, and no fault had done that" in example["sentence"]
+    assert f"n2 {how}, and no fault had caused this" in example["sentence"]
     if valid == "unknown":
         assert any(why.startswith(name) for why in verdict["unknown_because"])

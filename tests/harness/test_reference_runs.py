@@ -91,7 +91,7 @@ def test_faults_wait_for_a_message_and_the_end_waits_for_one_in_every_partition(
     taken = {row["partition"] for row in acked if row["complete_ns"] >= times["healed"]}
     assert taken == set(range(6)), ended.stdout + ended.stderr[-3000:]
     assert not any(
-        "took no message" in each for each in json.loads(ended.stdout)["unknown_because"]
+        "accepted no message" in each for each in json.loads(ended.stdout)["unknown_because"]
     )
 
 
