@@ -209,7 +209,9 @@ def play_all(folder: Path, *, short: bool) -> Iterator[Played]:
         playing.append(play(steps, folder / reader, short=short, on_kafka=on_kafka))
     if short:
         with ThreadPoolExecutor(len(playing)) as pool:
-            playing = [iter(ended) for ended in pool.map(list, playing)]
+            for ended in pool.map(lambda each: [*each], playing):
+                yield from ended
+        return
     for each in playing:
         yield from each
 
