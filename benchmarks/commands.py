@@ -9,7 +9,8 @@ into the file that the line before it names. Set-up and test commands are left o
 serves pages is asked for one page, and then ended by Ctrl-C. No browser opens.
 
 `--short` uses documented options and keys only. The README's first run plays on Kafka, with a short
-time limit. The others play on the reference cluster in virtual time. Suites get a small budget.
+time limit. The others play on the reference cluster in virtual time. Suites get a small budget, and
+one value of each axis.
 README and tutorial are two readers, each with a folder: with `--short` they play side by side.
 """
 
@@ -42,15 +43,19 @@ PROGRAM = f"{BIN}logquake"
 APART = ("./setup", f"{BIN}pytest")
 """Programs that set up or test Logquake, and that are not played."""
 LIMIT_S, ANSWER_S = 5400.0, 60.0
-BUDGET = "10s"
-ON_KAFKA = (("--time-limit", "8"), ("--warmup", "2"), ("--engine", "local"))
+SUITE = {"budget": "90s", "plan": {"warmup_s": 1, "time_limit_s": 12, "rate": 50}}
+"""Keys that suites get. An entry must fit into the budget as the night estimates it."""
+ON_REFERENCE = {"systems": ["reference"], "hosts": ["simulated"]}
+ON_KAFKA = (
+    ("--time-limit", "15"), ("--warmup", "2"), ("--nemesis", "pause"), ("--engine", "local"),
+)  # fmt: skip
 SHORTER = (
-    ("--system", "reference"), ("--hosts", "simulated"), ("--rate", "20"), ("--engine", "local"),
-    ("--port", "0"),
+    ("--system", "reference"), ("--hosts", "simulated"), ("--rate", "50"), ("--engine", "local"),
+    ("--time-limit", "15"), ("--port", "0"),
 )  # fmt: skip
 """Options that a command gets if it has them, and if the page does not give them."""
-WITHOUT_REFERENCE = ("txn",)
-"""Workloads that the reference cluster refuses."""
+OF_NO_FILE = "--time-limit"
+"""The option that a command with a file does not get: the file's faults need their time."""
 _PART = re.compile(
     r"^ *```(?P<language>\w*)\n(?P<block>.*?)^ *```$|`(?P<code>\.venv/bin/[^`]+)`",
     re.MULTILINE | re.DOTALL,
@@ -173,7 +178,9 @@ def shorter(command: str, more: Sequence[tuple[str, str]] = SHORTER) -> str:
         for parameter in each.params
         for option in parameter.opts
     }
-    given = {word.partition("=")[0] for word in shlex.split(command)}
+    words = shlex.split(command)
+    given = {word.partition("=")[0] for word in words}
+    given |= {OF_NO_FILE} if any(word.endswith(".toml") for word in words) else set()
     added = [word for pair in more if pair[0] in options - given for word in pair]
     return " ".join([command, *added])
 
@@ -185,10 +192,12 @@ def prepare(folder: Path, *, short: bool) -> None:
     for path in (folder / "docs").rglob("*.toml") if short else ():
         values = tomllib.loads(path.read_text(encoding="utf-8"))
         if "budget" in values:
-            values["budget"] = BUDGET
-            if axes := values.get("axes"):
-                works = [each for each in axes["workloads"] if each not in WITHOUT_REFERENCE]
-                axes.update(systems=["reference"], hosts=["simulated"], workloads=works)
+            values |= SUITE
+            axes = {
+                key: each[:1] if isinstance(each, list) else each
+                for key, each in values.get("axes", {}).items()
+            }
+            values |= {"axes": axes | ON_REFERENCE} if axes else {}
             path.write_text(tomli_w.dumps(values), encoding="utf-8")
 
 
@@ -203,7 +212,9 @@ def play_all(folder: Path, *, short: bool) -> Iterator[Played]:
         playing.append(play(steps, folder / reader, short=short, on_kafka=on_kafka))
     if short:
         with ThreadPoolExecutor(len(playing)) as pool:
-            playing = [iter(ended) for ended in pool.map(list, playing)]
+            for ended in pool.map(lambda each: [*each], playing):
+                yield from ended
+        return
     for each in playing:
         yield from each
 
