@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent.parent
 SIMULATED = ("--system", "reference", "--hosts", "simulated")
 LIMIT_S = 300
 
-pytestmark = pytest.mark.everything
+pytestmark = pytest.mark.night
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
