@@ -5,7 +5,7 @@ Definition: any of these three cases.
 - Fewer than 100 ok sends or 100 ok polls in the main phase (the plan's minimums).
 - No ok op before, during or after the faults. A scenario in which no broker serves needs no such
   op.
-- No confirmed acknowledgement of a share group's member in the main phase, if there is a share
+- No confirmed acknowledgement by a share group's member in the main phase, if there is a share
   group.
 
 Why it proves something: it proves that the run cannot prove anything. A cluster that answered no

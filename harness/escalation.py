@@ -58,7 +58,7 @@ def refuse_escalation(plan: Plan) -> None:
         raise UserError(f"--escalate: {why}")
     if not plan.nemesis:
         raise UserError(
-            "--escalate: a run without faults has no levels; remove --escalate or --nemesis"
+            "--escalate needs faults, but the plan has none: add faults, or remove --escalate"
         )
 
 

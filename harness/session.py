@@ -29,7 +29,7 @@ class Session:
         console: The terminal.
         keep: Whether a cluster goes on after the verdict, on copies of the files.
         answer: Prints the answer to a signal; None: the console and the stage print it.
-        began_s: When the command began, in seconds of `stopwatch_s`, if it plays only this run.
+        began_s: When the command began, in seconds by `stopwatch_s`, if it plays only this run.
     """
 
     plan: Plan

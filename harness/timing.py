@@ -12,7 +12,7 @@ from results.record.timings import Timings, write_timings
 
 
 def process_began_s() -> float:
-    """Return this process's start time, in seconds of `stopwatch_s`, so that imports count."""
+    """Return this process's start time, in seconds by `stopwatch_s`, so that imports count."""
     return stopwatch_s() - (unix_s() - psutil.Process().create_time())
 
 
@@ -21,7 +21,7 @@ class Timer:
     """Records the times of a run's command.
 
     Attributes:
-        began_s: When the command began, in seconds of `stopwatch_s`; None: the command is not only
+        began_s: When the command began, in seconds by `stopwatch_s`; None: the command is not only
             for this run.
     """
 

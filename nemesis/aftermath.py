@@ -44,7 +44,7 @@ class Past(Protocol):
 
     @property
     def over_s(self) -> float | None:
-        """Return the end time, in seconds of `stopwatch_s`, or None if the fault has not ended."""
+        """Return the end time, in seconds by `stopwatch_s`, or None if the fault has not ended."""
 
     @property
     def hit(self) -> Collection[str]:
@@ -74,7 +74,7 @@ def struck_by(
         faults: All other faults of the run.
         view: The cluster's metadata. None if no node answers.
         among: The nodes that the fault can hit.
-        now_s: The time in seconds of `stopwatch_s`.
+        now_s: The time in seconds by `stopwatch_s`.
     """
     known = [*faults]
     if strikes is Strikes.STRUCK:

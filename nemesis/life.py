@@ -110,7 +110,7 @@ class Life:
 
     Attributes:
         effect: The measured effect. None while there is none.
-        over_s: The time of the confirmed heal, in seconds of `stopwatch_s`. None before it.
+        over_s: The time of the confirmed heal, in seconds by `stopwatch_s`. None before it.
     """
 
     def __init__(

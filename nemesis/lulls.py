@@ -16,7 +16,7 @@ class Lulls:
         self._began_s: float | None = None
 
     def begin(self, began_s: float) -> None:
-        """Note the start of the main phase, in seconds of `stopwatch_s`."""
+        """Note the start of the main phase, in seconds by `stopwatch_s`."""
         self._began_s = began_s
 
     def is_now(self) -> bool:

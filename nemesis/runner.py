@@ -323,7 +323,7 @@ class Nemesis:
         """Keep trying to heal this lane's active faults, because other lanes may wait for them.
 
         Args:
-            until_s: The end of the attempts, in seconds of `stopwatch_s`.
+            until_s: The end of the attempts, in seconds by `stopwatch_s`.
             lives: The faults of the lane.
             stop: An event that ends the attempts early.
         """

@@ -77,7 +77,7 @@ class Turns:
 
         Args:
             life: The fault.
-            due_s: The due time, in seconds of `stopwatch_s`.
+            due_s: The due time, in seconds by `stopwatch_s`.
             stop: An event that ends the wait early.
 
         Returns:
@@ -98,7 +98,7 @@ class Turns:
 
         Args:
             life: The fault, which is due.
-            latest_s: The latest possible start, in seconds of `stopwatch_s`.
+            latest_s: The latest possible start, in seconds by `stopwatch_s`.
             patience: For a fault that begins alone: the time limit until all replicas are in sync.
                 Time
                 behind other faults does not count, because these have limits of their own.

@@ -91,7 +91,7 @@ def partition_topic_id(text: str) -> str:
 
 
 def properties(text: str, *, separator: str = "=") -> Mapping[str, str]:
-    """Read a properties file such as `meta.properties`: one pair a line, comments begin with `#`.
+    """Read a properties file such as `meta.properties`. Each line is a pair, or a comment with `#`.
 
     `meta.properties` has the keys `cluster.id`, `node.id` and `directory.id`.
 

@@ -201,7 +201,8 @@ class Scenario:
         first: Returns the nodes that start before all others, in order.
         steps: Returns the steps of the story.
         expected: Returns the expected end.
-        systems_of: Returns the systems for some choices; None: all of `systems`.
+        systems_of: A function that returns the systems for given choices. If it is None, all
+            of `systems` are possible.
         of_quorum: Whether the story is about the controllers' quorum. Then conditions check the
             controllers' metadata log, not the brokers' partition.
         transactions: Whether the story writes in transactions.

@@ -75,7 +75,7 @@ class _Lane:
 
 
 class Producer:
-    """A producer's machine. Implements `workloads.protocol.LoneSender`.
+    """The state machine of a producer. Implements `workloads.protocol.LoneSender`.
 
     Args:
         plan: Sets acks, idempotence, retries and limits.

@@ -64,7 +64,7 @@ def pause_until(deadline_s: float, stop: Event | None = None) -> bool:
     """Wait until `stopwatch_s()` reaches the deadline; use it only if no condition can be checked.
 
     Args:
-        deadline_s: The deadline, in seconds of `stopwatch_s`.
+        deadline_s: The deadline, in seconds by `stopwatch_s`.
         stop: An event that ends the wait early.
 
     Returns:

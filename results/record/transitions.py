@@ -72,7 +72,7 @@ ASKED: Mapping[str, str] = MappingProxyType({
     "poll": "a consumer's poll",
     "transaction": "a call of a transactional producer",
     "commit": "a commit or a fetch of a group's offset",
-    "share": "an acknowledgement of a share group's member",
+    "share": "an acknowledgement by a share group's member",
 })  # fmt: skip
 """The requests of clients, by name."""
 _OF_ALL = (

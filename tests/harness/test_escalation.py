@@ -122,7 +122,7 @@ def test_a_level_that_cannot_be_played_leaves_what_was_played(tmp_path: Path) ->
         ({"faults": [{"kind": "kill"}]}, "--escalate: level: faults written by hand have no level"),
         ({"scenario": {"name": "leader-epoch-1"}, "workload": "script"}, "in a scenario the steps"),
         ({"system": "attached:mine.toml"}, "an attached cluster"),
-        ({"nemesis": ""}, "a run without faults has no levels"),
+        ({"nemesis": ""}, "--escalate needs faults, but the plan has none"),
     ],
 )
 def test_what_has_no_levels_is_refused(values: dict[str, object], why: str) -> None:

@@ -38,8 +38,8 @@ DEFINITE_WITHOUT_RETRIES: Mapping[int, str] = MappingProxyType(
         KafkaError.MSG_SIZE_TOO_LARGE: "the batch's size is checked before the append; but a"
         " later attempt may have more records in its batch than an"
         " earlier attempt that was appended without an answer",
-        KafkaError._PURGE_QUEUE: "purged from the client's queue, where it waited for its only"  # noqa: SLF001 - as above
-        " attempt; after a fatal error librdkafka also purges messages that wait there for a retry",
+        KafkaError._PURGE_QUEUE: "purged from the client's queue before it was ever sent; with"  # noqa: SLF001 - as above
+        " retries, it may have been sent before, and may have waited there for a retry",
     }
 )
 """The reasons why errors are definite if there are no retries, by error code."""

@@ -14,7 +14,7 @@ class NodeClock:
     Attributes:
         true_ns: The time that an untouched clock would show at virtual time zero.
         shown_ns: The time that it showed at `since_ns`.
-        since_ns: The virtual time at which its rate last changed.
+        since_ns: The virtual time of the last change of the clock's rate.
         drift_ppm: How much too fast it runs, in millionths.
     """
 

@@ -151,8 +151,8 @@ class Hunter:
     def _parents(self, runs: Sequence[Drawn]) -> list[tuple[Drawn, float]]:
         """Return the runs whose faults may be changed, each with its weight.
 
-        Each time a run's faults are changed, its weight falls. Otherwise the first run would be the
-        parent of most others, because early runs reach much that is new.
+        Each time a run's faults are changed, the run's weight falls. Otherwise the first run would
+        be the parent of most others, because early runs reach much that is new.
         """
         children = Counter(run.item.planned.parent for run in runs)
         return [
