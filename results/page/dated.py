@@ -7,8 +7,10 @@ import re
 
 from results.page.witness import Kind, Told
 
+# Older versions of the checks wrote: with all from 120 on.
 _CUT = re.compile(
-    r"\b(?P<node>n\d+) truncated (?:offset (?P<own>\d+)(?! at)(?: with all from (?P<from>\d+) on)?"
+    r"\b(?P<node>n\d+) truncated (?:offset (?P<own>\d+)(?! at)"
+    r"(?: (?:together )?with all (?:offsets )?from (?P<from>\d+) on)?"
     r"|all that it had from offset (?P<all>\d+) on(?! at))"
 )
 
