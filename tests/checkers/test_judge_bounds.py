@@ -75,7 +75,7 @@ def test_the_harnesss_own_anomalies_are_not_called_untrusted_and_others_are() ->
         f"{HARNESS}: a",
     )
     (untrusted,) = verdict((PARTS[0], odd("phantom", "a", broken=broken))).unknown_because
-    assert untrusted.startswith("phantom cannot be trusted: a stream of the record is cut")
+    assert untrusted.startswith("phantom cannot be trusted: a stream of the run's record is cut")
 
 
 def test_three_of_what_a_check_lacked_are_told_and_the_others_counted() -> None:

@@ -141,7 +141,7 @@ def test_without_the_last_leaders_log_a_loss_behind_the_last_read_cannot_be_excl
     absent = group(**rows, **others, leadership=LED)
     assert found(CHECKER, absent).gaps == ("the log of log-0-0 on n3, its last leader, is missing",)
     unled = group(**rows, **others)
-    assert "no leader of log-0-0 was seen" in found(CHECKER, unled).gaps[0]
+    assert "no leader of log-0-0 was observed" in found(CHECKER, unled).gaps[0]
     whole = group(**rows, **others, leadership=[leads(1, 4)])
     assert found(CHECKER, whole).gaps == ()
     died = group(facts(milestones=()), **rows)
