@@ -32,7 +32,7 @@ def client_jars(version: str, say: Say) -> tuple[Path, ...]:
     try:
         jars = fetch_kafka(version, progress=say).classpath
     except UserError as absent:
-        why, _, _ = str(absent).partition("e.g. --system")
+        why, _, _ = str(absent).partition(", such as --system")
         raise UserError(f"--client-kind java:{version}: {why.rstrip(' ;,')}") from absent
     return tuple(jar for jar in jars if jar.name.startswith(_NEEDED))
 

@@ -125,7 +125,7 @@ def test_the_time_line_lies_beside_the_report(capsys: pytest.CaptureFixture[str]
         (["export", SAMPLE, "--as", "csv", "--with-nodes"], "--with-nodes needs --as bundle"),
         (["export", "nothing", "--as", "csv"], "there is no run"),
         (["import", "nothing.tar.gz"], "there is no file"),
-        (["import", "plain.tar"], "no bundle"),
+        (["import", "plain.tar"], "not a bundle"),
         (["import", "h.edn.gz"], "judge it with logquake check --history h.edn.gz"),
         (["timeline", "nothing"], "there is no run"),
     ],

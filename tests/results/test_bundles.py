@@ -131,7 +131,7 @@ def test_a_bundle_never_takes_the_place_of_a_run(make_run: MakeRun, tmp_path: Pa
     write_bundle(run, tmp_path / "some.tar.gz")
     run.plan.write_text("# mine\n")
     before = everything(tmp_path / "runs")
-    with pytest.raises(StoreError, match="has a run log/20261121T104500Z-7 already"):
+    with pytest.raises(StoreError, match="already has a run log/20261121T104500Z-7"):
         read_bundle(tmp_path / "some.tar.gz", Store(tmp_path / "runs"))
     assert everything(tmp_path / "runs") == before
     assert run.plan.read_text() == "# mine\n"
@@ -155,7 +155,7 @@ def test_a_sound_bundle_made_by_hand_is_taken_in(tmp_path: Path) -> None:
 
 
 HOSTILE: dict[str, tuple[bytes, str]] = {
-    "no archive": (b"PK\x03\x04", "no bundle"),
+    "no archive": (b"PK\x03\x04", "not a bundle"),
     "another archive": (packed([PLAN]), "not bundle.json"),
     "empty": (packed([]), "not bundle.json"),
     "up": (
@@ -217,8 +217,8 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
                              "size_bytes": 1}).encode()), PLAN]),
         "version 9",
     ),
-    "cut": (packed([manifest(), PLAN])[:-20], "no bundle"),
-    "flipped": (packed([manifest(), PLAN])[:-8] + b"\0" * 8, "no bundle"),
+    "cut": (packed([manifest(), PLAN])[:-20], "not a bundle"),
+    "flipped": (packed([manifest(), PLAN])[:-8] + b"\0" * 8, "not a bundle"),
 }  # fmt: skip
 
 

@@ -47,6 +47,6 @@ def test_what_has_no_room_is_refused_before_a_byte_is_copied(
     (tmp_path / "copies").mkdir()
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=50_000))
-    with pytest.raises(StoreError, match=r"takes 1\d\d,\d{3} bytes.*room for 50,000; set TMPDIR"):
+    with pytest.raises(StoreError, match=r"needs 1\d\d,\d{3} bytes.*only 50,000 free; set TMPDIR"):
         copy_plain(paths, tmp_path / "copies")
     assert list((tmp_path / "copies").iterdir()) == []

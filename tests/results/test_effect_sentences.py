@@ -264,7 +264,7 @@ SENTENCES: list[tuple[Any, str]] = [
         ControllerFailoverEffect(
             took_s=1, before="n1", epoch_before=3, after="n2", epoch_after=5, gone=811, asked="n3"
         ),
-        "n1 led the controllers in epoch 3, n2 leads in epoch 5; process 811 is gone",
+        "n1 led the controllers in epoch 3, n2 leads in epoch 5; process 811 has ended",
     ),
     (
         TopicChurnEffect(took_s=1, seen="__churn-0", by="n2"),
@@ -277,7 +277,7 @@ SENTENCES: list[tuple[Any, str]] = [
             rate=1,
             clocks=(ClockShifted(node="n2", before_s=0.0, during_s=(60.01, 59.2)),),
         ),
-        "n2's own log is 59.2 to 60.0 s ahead, 0.0 s before",
+        "n2's own log is 59.2 to 60.0 s ahead, and was 0.0 s ahead before the fault",
     ),
     (
         SlowDiskEffect(took_s=1, flushes_s={"n1": (0.001, 0.046)}),

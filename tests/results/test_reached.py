@@ -163,8 +163,8 @@ def test_the_terminal_says_what_was_new_and_what_never_came(
     never = len(TRANSITIONS) - 3
     text = shown(late)
     assert (
-        f"what was reached\nIt reached 2 of the {len(TRANSITIONS)} transitions of the catalogue,"
-        " and 2 pairs in succession.\nNew in this store:"
+        f"what was reached\nThe run reached 2 of the {len(TRANSITIONS)} transitions of the"
+        " catalogue, and 2 pairs of successive transitions.\nNew in this store:"
         f" election/unclean; and 1 pair.\nNever reached in this store: {never} transitions of the"
         " catalogue."
     ) in text

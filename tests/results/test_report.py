@@ -141,7 +141,7 @@ def test_an_offset_that_clients_were_told_twice_shows_both_values(make_run: Make
     write_rows(paths.table("sends"), TABLES["sends"], rows, paths.run_id)
     words = Page(render_report(paths)).text("witness")
     assert "v1121 gone also v1192" in words
-    assert "also: clients got more than one value at this offset." in words
+    assert "also: clients were told of more than one value at this offset." in words
 
 
 def test_the_legend_explains_only_the_signs_that_are_there(make_run: MakeRun) -> None:
@@ -165,7 +165,7 @@ def test_the_time_line_shows_leaders_epochs_and_the_moment_of_the_loss(make_run:
     for expected in ("main: clients and faults", "isolate", "pause 2", "broker 1, epoch 4",
                      "broker 2 (n2) leads in epoch 5: 23.0 s to 66.0 s",
                      "no leader, epoch 4: 21.6 s to 23.0 s",
-                     "n1 cut its log at offset 120: follower of broker 2 in epoch 5",
+                     "n1 truncated its log at offset 120: follower of broker 2 in epoch 5",
                      "second 20: 80 of 120 attempts succeeded"):  # fmt: skip
         assert expected in words
     shapes = [values.get("class") for _, values in page.tags]

@@ -92,8 +92,8 @@ def test_what_changed_is_said_once_for_all_whom_it_concerns(tmp_path: Path) -> N
     ]
     assert in_words(told_scenes[2], told_scenes[3]) == [
         "A is down",
-        "B leads now, in epoch 1",
-        "the ISR is B now",
+        "B now leads, in epoch 1",
+        "the ISR is now B",
     ]
 
 
@@ -212,7 +212,7 @@ def test_with_nobody_left_to_ask_the_isr_is_not_said_to_be_empty(tmp_path: Path)
     made = [Scene(step=each.step, replicas=(_replica("n1", NO_LOG),)) for each in made]
     assert not any("ISR" in each for each in in_words(made[0], made[1]))
     assert not any("ISR" in each for each in in_words(made[1], made[2]))
-    assert "the ISR is empty now" in in_words(made[0], made[2])
+    assert "the ISR is now empty" in in_words(made[0], made[2])
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_nobody_hears_a_broker_again_that_is_down() -> None:
 
     cut = scene(1, "up", ("A",))
     assert in_words(cut, scene(2, "down", ())) == ["A is down"]
-    assert in_words(cut, scene(2, "up", ())) == ["B hears A again"]
+    assert in_words(cut, scene(2, "up", ())) == ["B receives packets from A again"]
 
 
 def test_where_two_logs_part_is_never_hidden_in_a_joined_column() -> None:

@@ -146,7 +146,7 @@ def test_the_front_page_tells_what_is_new_in_the_last_night_first(client: FlaskC
     assert -1 not in places, words
     assert places == sorted(places)
     for each in (
-        "A partition took no messages for too long, under pause.",
+        "A partition accepted no messages for too long, under pause.",
         "Parts of the run had too little traffic, under kill and partition.",
         LATE[:80].capitalize(),
     ):

@@ -302,7 +302,7 @@ def test_a_story_that_broke_off_says_where(tmp_path: Path) -> None:
         broken.model_copy(update={"failed": "waited 40 s for: n3 leads; saw: leader n1"}),
     )
     text = text_of(render_report(paths))
-    assert "The story ended at this step: Waited 40 s for: n3 leads; saw: leader n1." in text
+    assert "Here the story ended: Waited 40 s for: n3 leads; saw: leader n1." in text
     console = Console(record=True, width=100)
     show_run(paths, console)
     assert "the story ended at this step: waited 40 s for: n3 leads" in console.export_text()

@@ -109,7 +109,7 @@ def test_it_says_who_acknowledged_held_cut_overwrote_and_read(make_run: MakeRun)
     ]  # fmt: skip
     what = (
         "truncated its log at offset 120 (follower of n2 in epoch 5): its log end offset was 123"
-        " at 22.500 s, then 120 at this time"
+        " at 22.500 s, then 120 here"
     )
     assert told_of(told, Kind.CUT) == [("before 27.500 s", "n1", what)]
     assert told_of(told, Kind.READ) == [(
@@ -158,7 +158,7 @@ def test_a_log_that_was_filled_again_before_anybody_looked_was_cut_all_the_same(
     add(paths, "replica_states", [look("n1", 22.5, 160), look("n1", 29.0, 140)])
     (cut,) = told_of(story(paths), Kind.CUT)
     assert cut[0] == "before 29.000 s"
-    assert "its log end offset was 160 at 22.500 s, then 140 at this time" in cut[2]
+    assert "its log end offset was 160 at 22.500 s, then 140 here" in cut[2]
 
 
 def test_a_cut_is_paired_with_the_look_that_it_explains(make_run: MakeRun) -> None:

@@ -152,7 +152,7 @@ def test_the_table_has_all_of_a_failure_and_the_systems_without_one() -> None:
     runs += [Run(valid=INVALID, broken=("lost-write",))] * 6
     runs += [Run(valid=INVALID, broken=("phantom",), why=Why.FRESH_SEED, repeats=run_of(2))]
     text = hunt_markdown(hunt_story(hunted(**CONTROL), [part(runs)], bundles={}))
-    assert "| kafka:3.5.1 | nothing in 2 minutes, 2 runs |" in text
+    assert "| kafka:3.5.1 | no failure in 2 minutes, 2 runs |" in text
     assert f"- seen in: 7 runs: {run_of(2)}, {run_of(8)}, " in text
     assert f"{run_of(11)} and 2 more" in text
     assert "- repeats: 1 of 2 (9 % to 91 %), 1 broke phantom" in text
@@ -361,7 +361,7 @@ def test_the_files_of_failures_are_copied_before_the_journal(
 @pytest.mark.parametrize(
     ("plan", "why"),
     [
-        ({"hosts": "ssh:hosts.toml"}, "by the hosts ssh:hosts.toml its run drawn#1 reaches beyond"),
+        ({"hosts": "ssh:hosts.toml"}, "the hosts ssh:hosts.toml of its run drawn#1 reaches beyond"),
         (
             {"system": "command:made.toml"},
             "names the system command:made.toml, whose file determines",

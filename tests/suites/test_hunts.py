@@ -442,7 +442,7 @@ def test_what_a_control_lost_is_in_its_line() -> None:
 def test_a_control_in_another_mode_is_refused_with_what_to_type() -> None:
     controls = {"reference": "reference:controllers"}
     suite = hunted(systems=["reference"], hosts="simulated", controls=controls)
-    with pytest.raises(SuiteError, match="in the mode combined; type reference:combined"):
+    with pytest.raises(SuiteError, match="has the mode combined; type reference:combined"):
         refuse_unplayable(suite)
 
 

@@ -227,7 +227,7 @@ def test_each_repeat_that_does_not_count_has_its_reason() -> None:
         state,
     )
     told = [
-        "1 of 3 repeats with the same seed got no verdict",
+        "1 of 3 reruns with the same seed got no verdict",
         "1 of 3 reruns with the same seed could not run: no daemon",
         f"2 of 3 reruns with new seeds did not run: {short}",
     ]

@@ -165,7 +165,7 @@ def test_every_place_says_the_same_of_a_night_and_of_two(store: Path) -> None:
     said = everywhere(store, tuesday, first)
     assert_all_say(said, BOTH)
     for place in ("summary", "junit", "status"):
-        assert "1 of 3 repeats with the same seed got no verdict" in said[place]
+        assert "1 of 3 reruns with the same seed got no verdict" in said[place]
         assert f"1 of 5 reruns with new seeds did not run: {SHORT}" in said[place]
     settings = "acks=1"
     assert settings in said["failure"]

@@ -245,7 +245,7 @@ def test_what_is_allowed_is_not_called_or_coloured_as_what_is_valid(tmp_path: Pa
 def test_only_one_process_leads_a_suite(tmp_path: Path) -> None:
     lock = SuiteLock(tmp_path, "made")
     assert is_led(tmp_path, "made")
-    with pytest.raises(StoreError, match=rf"being played .* process {os.getpid()}"):
+    with pytest.raises(StoreError, match=rf"already running .*process {os.getpid()}"):
         SuiteLock(tmp_path, "made")
     with pytest.MonkeyPatch.context() as patch:
         # Somebody only asked, just now, whether the suite is led.
