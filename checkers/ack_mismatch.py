@@ -146,7 +146,7 @@ def _describe(group: Group, places: _Places, row: int) -> Anomaly:
         group,
         NAME,
         sentence=f"{name_of(value)}, sent by op {op_id}, was acknowledged at offset {offset} of"
-        f" {group.place}, {held}; the value is at offset"
+        f" {group.place}, {held}; the value is at offset{'s' if len(there) > 1 else ''}"
         f" {' and '.join(map(str, there))}{same}",
         evidence={
             "value": value,

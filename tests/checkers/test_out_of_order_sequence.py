@@ -88,7 +88,7 @@ def test_a_number_that_is_left_out_was_dropped_or_let_past() -> None:
     (sentence,) = sentences(CHECKER, on)
     assert sentence == (
         "in the log of n1 and n2, log-0-0 has sequence 3 of producer 1 (epoch 0) at offset 2,"
-        " directly after its sequence 1 at 1"
+        " directly after its sequence 1 at offset 1"
     )
     assert reason(CHECKER, on) == (
         "n1, leader of epoch 0, stored the record although its log lacks sequence 2 before it"

@@ -71,7 +71,7 @@ def test_a_reader_that_leaves_out_a_record_skips_it_and_the_evidence_is_whole() 
     (anomaly,) = found(SKIP_CHECKER, on).anomalies
     assert anomaly.sentence == (
         "process 1, which had read offset 1 of log-0-0 in op 1, got offset 4 next, in op 2 at"
-        f" 2.000 s: it jumped over 2 committed records: value {V[2]} at offset 2, value {V[3]} at"
+        f" 2.000 s: it skipped 2 committed records: value {V[2]} at offset 2, value {V[3]} at"
         " offset 3"
     )
     assert anomaly.evidence == {
@@ -87,7 +87,7 @@ def test_a_reader_that_is_given_a_record_again_goes_back() -> None:
     on = group(polls=[*got(0, 1, op=1), *got(1, 2, op=2), *ELSEWHERE])
     (anomaly,) = found(NONMONOTONIC_CHECKER, on).anomalies
     assert (anomaly.offset, anomaly.evidence["after_offset"]) == (1, 1)
-    assert anomaly.sentence.endswith("was given offset 1 next, in op 2 at 2.000 s: 1 back")
+    assert anomaly.sentence.endswith("got offset 1 next, in op 2 at 2.000 s: a step back of 1")
     assert anomalies(on) == {"nonmonotonic-poll": [1]}
 
 
@@ -154,7 +154,7 @@ def test_an_assignment_places_the_reader_at_the_offset_that_it_names() -> None:
     (anomaly,) = found(SKIP_CHECKER, short).anomalies
     assert anomaly.evidence["previous_op_id"] is None
     assert anomaly.evidence["previous_value"] is None
-    assert "process 1, assigned log-0-0 from offset 3 on, was given offset 4" in anomaly.sentence
+    assert "process 1, assigned log-0-0 from offset 3 on, got offset 4 next" in anomaly.sentence
     assert "a committed record: value" in anomaly.sentence
     beyond = group(polls=polls, assignments=[move(op=2, offset=5)])
     assert anomalies(beyond) == {"nonmonotonic-poll": [4]}
@@ -219,7 +219,7 @@ def test_a_member_goes_on_from_where_its_group_had_committed() -> None:
     (anomaly,) = found(SKIP_CHECKER, group(polls=polls, assignments=[dealt(3, op=2)])).anomalies
     assert anomaly.excuses == ()
     assert anomaly.evidence["skipped_offsets"] == [3]
-    assert "process 1, assigned log-0-0 from offset 3 on, was given offset 4" in anomaly.sentence
+    assert "process 1, assigned log-0-0 from offset 3 on, got offset 4 next" in anomaly.sentence
     back = group(polls=polls, assignments=[dealt(5, op=2)])
     assert anomalies(back) == {"nonmonotonic-poll": [4]}
     assert found(NONMONOTONIC_CHECKER, back).anomalies[0].excuses == ()

@@ -398,7 +398,9 @@ def test_followers_with_another_record_or_no_log_are_short() -> None:
     assert (one.offset, one.evidence["lacking"]) == (1, ["n2", "n3"])
     assert "in the logs of n2 and n3, which were in sync" in one.sentence
     told_of = remade.COPIES_CHECKER.why(on, one)
-    assert told_of.endswith("n2's log of the new topic ended at 2 and n3 had no log of it")
+    assert told_of.endswith(
+        "n2's log of the new topic ended at 2 and n3 had no log of the new topic"
+    )
 
 
 def test_who_is_out_of_the_isr_or_was_not_read_may_lack_it() -> None:

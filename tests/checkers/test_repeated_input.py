@@ -71,7 +71,8 @@ def test_the_reason_names_who_coordinated_the_group_meanwhile() -> None:
     led = Reign(topic=GROUPS, partition=0, leader=2, epoch=7, from_ns=0, until_ns=100 * S)
     known = replace(on, facts=replace(on.facts, reigns=(led,)))
     assert CHECKER.why(known, told).startswith(
-        "n2, leader of __consumer_offsets-0 in epoch 7, coordinated group pipeline-0 from"
+        "n2, leader of __consumer_offsets-0 in epoch 7, was the coordinator of group pipeline-0"
+        " from"
     )
     none = replace(told, evidence={**told.evidence, "op_ids": [77]})
     assert CHECKER.why(on, none).startswith(": ")

@@ -62,7 +62,7 @@ def test_a_record_that_only_one_side_has_is_a_divergence_but_not_with_compaction
         "replica_states": [state("n1", 2, 2), state("n2", 2, 2)],
     }
     (anomaly,) = found(log_divergence.CHECKER, group(**rows)).anomalies
-    assert "n2: nothing" in anomaly.sentence
+    assert "n2: no record" in anomaly.sentence
     assert anomaly.broken_premises == ("readable-final-logs",)  # n2's end was noted as 2.
     compacted = facts(plan={"broker": {"log.cleanup.policy": "compact"}})
     assert found(log_divergence.CHECKER, group(compacted, **rows)).anomalies == ()

@@ -256,7 +256,7 @@ CASES: list[Case] = [
      group(leadership=[{**elected(1, 0, 1), "isr": [1]}]), 1),
     (acknowledged_below_min_isr.CHECKER,
      group(sends=[ack(A, 0, at=15 * S)], leadership=[low_isr(at) for at in range(10, 24, 2)]),
-     "no client sent while an ISR was too small for longer than 13 s",
+     "no client sent a message while an ISR was too small for more than 13 s",
      group(sends=[ack(A, 0, at=15 * S)], leadership=[low_isr(at) for at in range(10, 26, 2)]), 1),
     (incomplete_leader.CHECKER, group(leadership=[marked(1)], replica_records=log("n1", (0, A))),
      "no leader began an epoch",

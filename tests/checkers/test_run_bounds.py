@@ -175,7 +175,7 @@ def test_the_first_row_of_all_may_be_where_a_reader_stood() -> None:
     polls = [*polled(5, op_id=1), *polled(3, op_id=2)]
     (anomaly,) = found(NONMONOTONIC_CHECKER, group(polls=polls)).anomalies
     assert anomaly.evidence["previous_value"] == V[5]
-    assert anomaly.sentence.endswith(": 3 back")
+    assert anomaly.sentence.endswith(": a step back of 3")
 
 
 CALM = 100 * S
@@ -338,7 +338,7 @@ def test_a_run_that_was_calm_from_its_first_moment_on_is_told_so(checker: Checke
     vain = [{**timed_out(A), "invoke_ns": at * S, "complete_ns": at * S + S} for at in range(100)]
     (anomaly,) = found(checker, group(about, leadership=looks, sends=vain)).anomalies
     assert anomaly.evidence["calm_from_ns"] == 0
-    assert "which was at 0.000 s" in anomaly.sentence
+    assert "from the last heal, at 0.000 s" in anomaly.sentence
     assert anomaly.broken_premises == ()
     cut = replace(about, cut_streams=True)
     (unsure,) = found(checker, group(cut, leadership=looks, sends=vain)).anomalies

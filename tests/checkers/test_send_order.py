@@ -83,7 +83,7 @@ def test_a_record_that_stands_before_the_writers_earlier_one_is_told_with_both()
     on = group(sends=[*sent((0, 4), (3, 5), op=1), *sent((1, 1), (2, 2), op=2)])
     (anomaly,) = found(NONMONOTONIC_CHECKER, on).anomalies
     assert anomaly.sentence == (
-        f"process 1 sent value {V[3]} in op 1, acknowledged at offset 5 of log-0-0, and after it"
+        f"process 1 sent value {V[3]} in op 1, acknowledged at offset 5 of log-0-0, and then"
         f" value {V[1]} in op 2, acknowledged at offset 1 at 0.000 s"
     )
     assert anomaly.evidence == {
@@ -244,7 +244,7 @@ def test_of_all_that_prove_it_the_last_to_end_is_the_witness() -> None:
     }  # fmt: skip
     assert anomaly.sentence == (
         f"value {V[2]}, sent by op 4 at 0.000 s, got offset 2 of log-0-0, below offset 8 of value"
-        f" {V[8]}, which op 3 had sent, and which had been acknowledged by 0.000 s"
+        f" {V[8]}, which op 3 had sent and which had already been acknowledged at 0.000 s"
     )
 
 
@@ -307,7 +307,7 @@ def test_one_wrong_acknowledgement_is_one_fault_by_whatever_names_it_is_told() -
     on = group(sends=sent((1, 2), op=1), polls=polls, **held(1, 1, 5))
     (anomaly,) = found(ACK_MISMATCH, on).anomalies
     assert anomaly.evidence["also"] == ["inconsistent-offsets", "duplicate"]
-    assert anomaly.sentence.endswith("(the same is told as inconsistent-offsets and duplicate)")
+    assert anomaly.sentence.endswith("(also reported as inconsistent-offsets and duplicate)")
     json.dumps(anomaly.evidence)
 
 
