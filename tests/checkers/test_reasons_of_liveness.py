@@ -319,7 +319,7 @@ def test_who_was_named_was_up_or_down() -> None:
     named = [*names(3, 95), *names(3, 110, node="n3"), *names(3, 131, node="n3")]
     told = vacant(about(ELECTED), *named)
     assert told.endswith(
-        "n3 as the leader, which did not answer as the leader, although n3 was up and answered"
+        "n3 as the leader, but n3 did not answer as the leader, although n3 was up and answered"
         " Metadata requests"
     )
     silent = vacant(about(ELECTED), *names(3, 95), *names(3, 131, node="n1"))

@@ -618,7 +618,7 @@ def test_a_later_leader_that_wrote_another_record_there_led_without_it() -> None
     late = announced(0, at=3 * S, broker=3, epoch=1)
     taken = early(late, send=ack(A, 0, at=S), records=(of(B, 0, led=1),))
     assert taken == (
-        "n2, leader of epoch 0, served it; the record had been acknowledged at 1.000 s; n3,"
+        "n2, leader of epoch 0, served the record; the record had been acknowledged at 1.000 s; n3,"
         f" leader of epoch 1, led without the record, and wrote value {B} there"
     )
     for records in ((of(B, 0, led=0),), (of(A, 0, led=1),)):
@@ -634,7 +634,7 @@ def test_who_served_beyond_its_own_high_watermark_is_told_with_it() -> None:
     own = announced(0, at=3 * S)
     told = served(own, {**own, "asked_ns": 4 * S, "observed_ns": 5 * S}).partition(";")[0]
     assert told == (
-        "n2, leader of epoch 0, served it beyond its own high watermark, which it still reported"
+        "n2, leader of epoch 0, served the record beyond its own high watermark, which it still reported"
         " as 0 at 5.000 s"
     )
     before = {**own, "asked_ns": 2 * S - 1}

@@ -107,7 +107,9 @@ def test_what_cannot_be_seen_stands_with_the_promise_that_it_concerns(tmp_path: 
         "broker-ended could not be detected: the system does not show"
     )
     (once,) = (each for each in verdict.basis if "idempotent" in each.promise)
-    assert once.unshown[0].endswith(" could not show: the system does not show its replica logs")
+    assert once.unshown[0].endswith(
+        " could not be detected: the system does not show its replica logs"
+    )
     assert any("whether a broker ended by itself" in each for each in headline(verdict).more)
 
 

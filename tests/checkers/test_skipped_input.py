@@ -95,7 +95,7 @@ def test_the_reason_names_the_coordinator_or_what_is_not_recorded() -> None:
     on = pipeline([handles(0, 2), handles(1, -1), handles(2, 1)], [DONE, effect(2, "aborted")])
     first, second = found(CHECKER, on).anomalies
     assert "it kept the positions of a transaction" in CHECKER.why(on, first)
-    assert "positions went on to 2" in CHECKER.why(on, second)
+    assert "positions advanced to 2" in CHECKER.why(on, second)
     assert "only by ops 2, which had no effect" in first.sentence
     assert "was handled by nobody" in second.sentence
     assert first.broken_premises == ()

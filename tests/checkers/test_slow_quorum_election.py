@@ -53,7 +53,7 @@ ROWS_OF = [
 def test_two_of_three_elect_nobody() -> None:
     (sentence,) = sentences(CHECKER, whole_run(about(DOWN), quorum_states=STUCK))
     assert sentence == (
-        "the controllers' quorum had no leader from 20.000 s to 50.000 s: faults had taken n1,"
+        "the controllers' quorum had no leader from 20.000 s to 50.000 s: faults had disabled n1,"
         " and n2 and n3 were a majority; the budget is 15 s"
     )
     (why,) = reasons(CHECKER, whole_run(about(DOWN), quorum_states=STUCK))

@@ -58,4 +58,4 @@ def test_page_and_terminal_say_where_it_failed(root: Path, monkeypatch: pytest.M
     assert first == (
         "The reached transitions could not be found everywhere: log-0-1: IndexError: no such step."
     )
-    assert second.startswith("It reached ")
+    assert second.startswith("The run reached ")

@@ -334,7 +334,7 @@ def test_what_is_above_the_end_of_a_replica_is_not_asked_of_it() -> None:
 def test_a_value_may_be_back_from_anywhere_below_its_tombstone() -> None:
     sends = [Sent(value=OTHER), Sent(value=OLD), Sent(value=DEAD)]
     assert wrong(partition(sends, {"n1": [(0, OTHER), (1, OLD)]})) == [(0, 2, 1)]
-    assert "offset 1 is the last one there" in sentences(
+    assert "the last one there is the older value" in sentences(
         CHECKER, partition(sends, {"n1": [(0, OTHER), (1, OLD)]})
     )[0]  # fmt: skip
     assert wrong(partition(sends, {"n1": [(0, OTHER)]})) == []
@@ -391,7 +391,7 @@ def test_a_tombstone_that_nobody_saw_hides_what_it_may_have_deleted_and_says_so(
             each[:2] for each in lacks
         ]
         unshown = "".join(each for each in on.unshown if why in each)
-        assert unshown == ((f"{why} {told}, so that a missing last value could not be detected"
+        assert unshown == ((f"{why} {told}, so a missing last value could not be detected"
                            " there")
                            if told else "")  # fmt: skip
 
@@ -426,7 +426,7 @@ def test_keys_are_counted_that_could_end_otherwise() -> None:
 def test_a_run_in_which_no_cleaner_came_by_says_so() -> None:
     whole = [(at, each.value) for at, each in enumerate(TWO)]
     nothing = found(CHECKER, partition(TWO, {"n1": whole, "n2": whole}, read=whole))
-    why = ("no log cleaner removed a record, so a wrong last value could not show",)
+    why = ("no log cleaner removed a record, so a wrong last value could not be detected",)
     assert (nothing.rows, nothing.unshown) == (0, why)
     assert found(CHECKER, partition(TWO, {})).unshown == ()
     # Without logs nobody knows whether one did; and a read may be wrong without.

@@ -128,7 +128,7 @@ def test_garbage_raises_one_kind_of_error(reader: Callable[[str], object], garba
         (quorum_state, "[]", "not a quorum state"),
         (quorum_state, '{"leaderId":1}', "not a quorum state"),
         (partition_topic_id, "version: 0\n", "no topic_id"),
-        (partition_topic_id, "version: 0\ntopic_id: AAAA", "no id"),
+        (partition_topic_id, "version: 0\ntopic_id: AAAA", "is not a Kafka id"),
     ],
 )
 def test_what_is_wrong_is_said(reader: Callable[[str], object], broken: str, what: str) -> None:

@@ -112,6 +112,6 @@ def test_ssh_hosts_that_will_not_do_are_told(refused: Refusal, lab: Lab, tmp_pat
         ({"folder": "/run/full/here"}, "the disk of /run/full/here on lab1 is full"),
     ):
         assert why in refused("--hosts", f"ssh:{lab.hosts_file('bad.toml', **settings)}")
-    assert "names 2 hosts" in refused("--hosts", f"ssh:{lab.hosts_file('few.toml', count=2)}")
+    assert "has 2 hosts" in refused("--hosts", f"ssh:{lab.hosts_file('few.toml', count=2)}")
     after = [each.run("sh", "-c", "ls -A /root /tmp; nft list tables") for each in lab.machines]
     assert after == before

@@ -115,7 +115,9 @@ def test_where_no_group_hands_on_both_nothing_can_be_limited(
     tmp_path: Path, mounts: str, own: str
 ) -> None:
     handing_on(tmp_path / "cgroup", "pids")
-    with pytest.raises(UserError, match="cannot create control groups with both cpu and memory"):
+    with pytest.raises(
+        UserError, match="this user cannot create control groups with both cpu and memory"
+    ):
         tree(laid_out(tmp_path, mounts, own))
 
 
@@ -437,6 +439,8 @@ def test_who_may_not_make_groups_is_told_so_with_the_remedy(tmp_path: Path) -> N
         as_ordinary_user([sys.executable, "-c", code], tmp_path),
         cwd=REPOSITORY, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    refusals = "control groups cannot be created on this|cannot create control groups with both"
+    refusals = (
+        "control groups cannot be created on this|this user cannot create control groups with both"
+    )
     assert re.match(refusals, done.stdout), done.stderr
     assert "systemd-run --user --scope" in done.stdout

@@ -239,7 +239,7 @@ def test_a_build_that_ends_its_run_is_skipped_and_a_bug_of_ours_ends_the_bisecti
     played(monkeypatch, stored, verdict_of(Validity.VALID), UnplayedError(str(ended)))
     assert bisect(stored, "--times", "3") == 125
     said = capsys.readouterr().out
-    assert "skip: the run did not reach its end (the broker of n1 ended: it refuses" in said
+    assert "skip: the run did not reach its end (the broker of n1 ended: it rejects" in said
     for ends in ([InternalError("a bug")], [verdict_of(Validity.VALID), InternalError("a bug")]):
         played(monkeypatch, stored, *ends)
         assert bisect(stored, "--times", "3") == 255

@@ -157,7 +157,7 @@ def test_a_history_of_nothing_is_unknown(
         (["latest", "--no-ww-deps"], "--ww-deps works only with histories"),
         ([], "name a RUN, or a history with --history FILE"),
         (["latest", "--history", "x"], "judge runs and histories with separate commands"),
-        (["--history", "none.edn"], "the file n does not existone.edn"),
+        (["--history", "none.edn"], "the file none.edn does not exist"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence(

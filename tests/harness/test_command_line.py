@@ -45,7 +45,7 @@ def stored_run(store: Path) -> RunPaths:
         (["bogus"], "No such command 'bogus' (try: logquake -h)"),
         (["run", "--bogus"], "(try: logquake run -h)"),
         (["run", "--seed", "x"], "'x' is not a valid integer"),
-        (["run", "--set", "=x"], "--set takes KEY=VALUE"),
+        (["run", "--set", "=x"], "--set needs KEY=VALUE"),
         (["run", "--name", "../up", *SHORT], "the plan's name cannot be '../up'"),
         (["run", "--time-limit", "inf", "--dry-run"], "the plan's time_limit_s cannot be inf"),
         (["run", "--rate", "nan", "--dry-run"], "the plan's rate cannot be nan"),
@@ -91,7 +91,7 @@ def test_a_misspelt_key_is_answered_with_its_neighbour(
     (here / "plan.toml").write_text('[[faults]]\nat_s = 1\nkind = "kill"\nhold = 3\n')
     assert exit_code(["run", "plan.toml"]) == 254
     said = capsys.readouterr().err
-    assert "a key 'hold' in [[faults]] number 1 that" in said
+    assert "an unknown key 'hold' in [[faults]] number 1" in said
     assert "did you mean 'hold_s'" in said
 
 

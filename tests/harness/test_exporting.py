@@ -120,7 +120,7 @@ def test_the_time_line_lies_beside_the_report(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["export", SAMPLE], "--as bundle, perfetto, csv, jepsen"),
+        (["export", SAMPLE], "--as: bundle, perfetto, csv, jepsen"),
         (["export", SAMPLE, "--as", "svg"], "svg"),
         (["export", SAMPLE, "--as", "csv", "--with-nodes"], "--with-nodes needs --as bundle"),
         (["export", "nothing", "--as", "csv"], "there is no run"),

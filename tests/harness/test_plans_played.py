@@ -109,7 +109,9 @@ def test_the_faults_of_the_commented_plan_can_be_played() -> None:
 def test_disks_of_their_own_are_refused_where_nodes_cannot_have_them() -> None:
     plan = plan_from({"disk_mb": 64, "nemesis": []})
     refuse_impossible(plan, abilities=EVERYTHING)
-    with pytest.raises(UserError, match=r"disk_mb: these hosts cannot .* own \(no mounts\); leave"):
+    with pytest.raises(
+        UserError, match=r"disk_mb: these hosts cannot .* own disk \(no mounts\); remove"
+    ):
         refuse_impossible(
             plan, abilities=EVERYTHING - {Ability.DISK}, why_not={Ability.DISK: "no mounts"}
         )

@@ -90,7 +90,7 @@ def test_changes_win_over_a_file_and_say_again_what_reaches_beyond_the_run(tmp_p
     plan.chmod(0o666)
     with pytest.raises(PlanError, match="to confirm it, add: --hosts"):
         run(plan, store=tmp_path / "runs")
-    with pytest.raises(UserError, match="not on ssh hosts"):
+    with pytest.raises(UserError, match="cannot run on ssh hosts"):
         run(plan, store=tmp_path / "runs", changes={"hosts": "ssh:/nowhere/hosts.toml"})
 
 

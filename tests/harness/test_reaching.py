@@ -155,7 +155,7 @@ def test_a_strangers_suite_reaches_nothing_beyond_its_runs(
 ) -> None:
     text = tomli_w.dumps({"name": "s", "budget": "30m", "entries": [{"name": "e", "plan": values}]})
     suite = strangers(tmp_path / "suite.toml", text)
-    with pytest.raises(SuiteError, match=f"by the {key} .* its entry e#1 reaches beyond"):
+    with pytest.raises(SuiteError, match=f"and the {key} .* its entry e#1 reaches beyond"):
         suite_named(suite)
     suite.chmod(0o644)
     assert suite_named(suite).name == "s"

@@ -134,7 +134,7 @@ def test_choices_have_defaults_and_some_only_go_with_others() -> None:
     )
     assert resolved(scenario, {}) == {"form": "article"}
     assert resolved(scenario, {"form": "clean"}) == {"form": "clean", "way": "restart"}
-    with pytest.raises(PlanError, match="two-forms has --way only with --form clean"):
+    with pytest.raises(PlanError, match="two-forms supports --way only with --form clean"):
         resolved(scenario, {"way": "move"})
     assert list(all_choices(scenario)) == [
         {"form": "article"},
@@ -225,7 +225,7 @@ def test_a_story_is_told_step_by_step_before_it_is_played(tmp_path: Path) -> Non
         (["leader-epoc-1"], "did you mean leader-epoch-1"),
         (["nonsense"], "there is no scenario 'nonsense' (see: logquake scenario list)"),
         (["leader-epoch-1", "--late", "x"], "leader-epoch-1 has no choice --late"),
-        (["leader-epoch-1", "--rule", "x"], "cannot be 'x': high-watermark or leader-epoch or"),
+        (["leader-epoch-1", "--rule", "x"], "cannot be 'x': use high-watermark or leader-epoch or"),
         (
             ["leader-epoch-1", "--rule", "leader-epoch-v0", "--system", "kafka:2.8.2"],
             "it does not support this system",
@@ -241,7 +241,7 @@ def test_a_story_is_told_step_by_step_before_it_is_played(tmp_path: Path) -> Non
         (["late-leader-and-isr", "--system", "reference"], "it does not support this system"),
         (["leader-epoch-1", "--system", "kafka:4.3.1"], "it needs the mode zookeeper"),
         (["leader-epoch-1", "--system", "kafka:4.3.1:zookeeper"], "does not support ZooKeeper"),
-        (["leader-epoch-1", "--set", "x"], "--set takes KEY=VALUE"),
+        (["leader-epoch-1", "--set", "x"], "--set needs KEY=VALUE"),
         (
             ["leader-epoch-1", "--system", "reference", "--set", "truncation=leader-epoch"],
             "the rule of leader-epoch-1-high-watermark is high-watermark; choose another rule",

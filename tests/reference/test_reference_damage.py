@@ -201,7 +201,7 @@ def begun_late(path: Path) -> None:
         ),
         ((f"{METADATA}/quorum-state", spoiled), r"quorum-state is damaged: .*: restore the file"),
         ((f"{METADATA}/quorum-state", emptied), r"quorum-state is damaged: .*: restore the file"),
-        ((SNAPSHOT, emptied), r"snapshot .*\.checkpoint is incomplete: restore the file; or"),
+        ((SNAPSHOT, emptied), r"snapshot .*\.checkpoint is incomplete: restore the file, or"),
         (
             (f"{METADATA}/{SEGMENT}", begun_late),
             r"begins at offset 1, but no snapshot has",
@@ -209,7 +209,7 @@ def begun_late(path: Path) -> None:
         ((f"{METADATA}/{SEGMENT}", torn), r"the disk has lost data: restore the file, or remove"),
         (
             ("replication-offset-checkpoint", spoiled),
-            r"'what\?' is not a number: restore the file; or",
+            r"'what\?' is not a number: restore the file, or",
         ),
         (
             ("t-0/partition.metadata", spoiled),

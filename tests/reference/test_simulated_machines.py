@@ -180,7 +180,7 @@ def test_a_link_has_one_shape_and_the_end_of_another_leaves_it(machines: Simulat
     machines.shape("two", [OTHER], Quality(loss=0.5))
     assert [*machines.unshape("two")] == ["n2"]
     assert machines.unshape("two") == {}
-    with pytest.raises(ClusterError, match="one has shaped"):
+    with pytest.raises(ClusterError, match="one has already shaped"):
         machines.shape("three", [LINK], Quality(loss=0.5))
     machines.unshape("one")
     machines.shape("three", [LINK], Quality(loss=0.5))

@@ -253,7 +253,7 @@ def test_orders_and_what_goes_on_beside_a_story_are_told_in_virtual_time(
         "requested the election of the preferred leader",
         "created other",
         "asked n1 for the topics another, and got them",
-        "told n3 to stop",
+        "asked n3 to stop",
         "started n3, and it is registered",
         "killed n1",
         "killed n3",
