@@ -464,14 +464,14 @@ def test_a_replica_that_had_caught_up_was_not_taken_back() -> None:
 def test_an_old_look_at_the_leader_does_not_show_that_a_replica_had_caught_up() -> None:
     old = (look("n1", 0, 1), look("n2", 5, 10), look("n2", 5, 20))
     assert not_restored(*old).endswith("does not show how far the others had caught up")
-    behind = "n2's log was behind in 1 of 2 observations: it ended at 5 at 20.000 s, but the log of"
-    behind += " n1, its leader, had reached"
-    assert not_restored(*old, sends=(ack(A, 100, at=8 * S),)) == f"{behind} 101 2.500 s earlier"
+    behind = "n2's log was behind in 1 of 2 observations: it ended at 5 at 20.000 s, but 2.500 s"
+    behind += " earlier the log of n1, its leader, had reached"
+    assert not_restored(*old, sends=(ack(A, 100, at=8 * S),)) == f"{behind} 101"
     earlier = not_restored(*old, sends=(ack(A, 100, at=7 * S),))
-    every = f"{behind} 101 2.500 s earlier".replace("1 of 2 observations", "every observation")
+    every = f"{behind} 101".replace("1 of 2 observations", "every observation")
     assert earlier == every
     fresh = (*old, look("n1", 9, 17))
-    assert not_restored(*fresh) == f"{behind} 9 2.500 s earlier"
+    assert not_restored(*fresh) == f"{behind} 9"
     # Rows tell of changes only: it ended there all the time, if it does so at the last look.
     idle = not_restored(look("n1", 5, 1), look("n2", 5, 10), look("n1", 5, 90))
     assert idle.startswith("n2 had caught up with n1, its leader, at 10.000 s and in 1 of 1")

@@ -185,7 +185,10 @@ def elected_uncleanly() -> list[Row]:
 
 
 def test_who_keeps_an_older_record_did_not_cut_it_or_has_it_back() -> None:
-    head = "n1 and n2 hold the record that n2, leader of epoch 3 by an unclean election, wrote there; n3"
+    head = (
+        "n1 and n2 hold the record that n2, leader of epoch 3 by an unclean election, wrote there;"
+        " n3"
+    )
     none = diverged(OLDER, leadership=elected_uncleanly())
     assert causes(log_divergence.CHECKER, none)[0] == (
         f"{head} kept the older record of epoch 0, recorded no truncation, and holds records of"

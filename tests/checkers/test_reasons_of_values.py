@@ -634,8 +634,8 @@ def test_who_served_beyond_its_own_high_watermark_is_told_with_it() -> None:
     own = announced(0, at=3 * S)
     told = served(own, {**own, "asked_ns": 4 * S, "observed_ns": 5 * S}).partition(";")[0]
     assert told == (
-        "n2, leader of epoch 0, served the record beyond its own high watermark, which it still reported"
-        " as 0 at 5.000 s"
+        "n2, leader of epoch 0, served the record beyond its own high watermark, which it still"
+        " reported as 0 at 5.000 s"
     )
     before = {**own, "asked_ns": 2 * S - 1}
     anew = {**own, "incarnation": 2}  # A new life may have an older mark.

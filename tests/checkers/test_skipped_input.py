@@ -97,7 +97,7 @@ def test_the_reason_names_the_coordinator_or_what_is_not_recorded() -> None:
     assert "it kept the positions of a transaction" in CHECKER.why(on, first)
     assert "positions advanced to 2" in CHECKER.why(on, second)
     assert "only by ops 2, which had no effect" in first.sentence
-    assert "was handled by nobody" in second.sentence
+    assert "was handled by no transaction" in second.sentence
     assert first.broken_premises == ()
 
 

@@ -64,7 +64,10 @@ def test_of_many_losses_ten_are_named_and_all_are_counted() -> None:
     assert "message1 to message100 (100) are lost" in expectation(expected)
     few = replace(end, lost_count=99)
     assert differences(expected, few) == (
-        "the lost messages are message1 to message10 (10) (99 in all), not message1 to message100 (100)",
+        (
+            "the lost messages are message1 to message10 (10) (99 in all), not message1 to"
+            " message100 (100)"
+        ),
     )
 
 

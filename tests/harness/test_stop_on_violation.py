@@ -88,7 +88,7 @@ def test_a_leader_that_was_cut_off_and_loses_what_it_acknowledged_ends_the_run(
     name = stopped.detail["anomaly"]
     assert verdict["anomalies"][name]["count"] > verdict["anomalies"][name]["allowed"]
     assert verdict["stats"]["stopped_on_violation"]["anomaly"] == name
-    assert f"for {name} in {stopped.detail['place']}" in ended.stdout
+    assert f"because of {name} in {stopped.detail['place']}" in ended.stdout
     moment = paths.snapshots / "moment"
     told = json.loads((moment / "violation.json").read_text())
     assert told["name"] == name
@@ -115,7 +115,7 @@ def test_what_the_whole_record_does_not_show_is_a_bug_of_ours_and_never_valid(
     assert "value 7 is gone" in why
     said = headline(verdict).sentence
     assert said.startswith("Unknown: the run was stopped for lost-write")
-    assert said.endswith("The run was stopped at 20.0 s for lost-write in log-0-1.")
+    assert said.endswith("The run was stopped at 20.0 s because of lost-write in log-0-1.")
 
 
 def test_a_watcher_that_died_at_the_very_end_is_told(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_another_faults_cut_outlives_the_flapping(world: World) -> None:
 def test_flapping_needs_links_that_are_alive(world: World) -> None:
     site = world.site()
     isolate(_aim("n2"), site).inject()
-    with pytest.raises(ClusterError, match="dead before"):
+    with pytest.raises(ClusterError, match="failed before"):
         Flapping(_aim("n2", fault_id=2), site).inject()
     world.hosts = FakeHostsWithoutCuts()
     with pytest.raises(ClusterError, match="cannot cut"):

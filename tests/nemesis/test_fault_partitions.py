@@ -127,7 +127,7 @@ def test_cuts_add_up_and_are_healed_one_by_one(world: World) -> None:
 def test_a_cut_of_links_that_are_all_dead_is_refused(world: World) -> None:
     site = world.site()
     isolate(_aim("n1"), site).inject()
-    with pytest.raises(ClusterError, match="dead before"):
+    with pytest.raises(ClusterError, match="failed before"):
         isolate(_aim("n1", fault_id=2), site).inject()
     assert list(world.network.cuts) == ["fault-1"]
 

@@ -201,7 +201,7 @@ def begun_late(path: Path) -> None:
         ),
         ((f"{METADATA}/quorum-state", spoiled), r"quorum-state is damaged: .*: restore the file"),
         ((f"{METADATA}/quorum-state", emptied), r"quorum-state is damaged: .*: restore the file"),
-        ((SNAPSHOT, emptied), r"snapshot .*\.checkpoint is incomplete: restore the file, or"),
+        ((SNAPSHOT, emptied), r"snapshot .*\.checkpoint is incomplete: restore the file; or"),
         (
             (f"{METADATA}/{SEGMENT}", begun_late),
             r"begins at offset 1, but no snapshot has",

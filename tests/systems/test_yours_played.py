@@ -133,7 +133,9 @@ def started(system: str, root: Path) -> None:
 
 
 def test_classes_of_the_users_go_before_kafkas_own(classes: Path, tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match=r"n1 ended while .*a Kafka of mine, beside 4\.3\.1"):
+    with pytest.raises(
+        ClusterError, match=r"n1 exited during its start.*a Kafka of mine, beside 4\.3\.1"
+    ):
         started(f"kafka:4.3.1+{classes}", tmp_path)
 
 

@@ -44,7 +44,7 @@ def _not_gone(attached: Attached, prefix: str) -> list[str]:
     silent = (
         node for node, at in attached.endpoints().items() if _groups(attached, at, prefix) is None
     )
-    return [*found, *(f"the groups of {node}, which does not list them," for node in silent)]
+    return [*found, *(f"the groups of {node} (it does not list them)" for node in silent)]
 
 
 def clean_up(attached: Attached, prefix: str) -> list[str]:
