@@ -456,7 +456,7 @@ def test_a_replica_that_had_caught_up_was_not_taken_back() -> None:
     )
     assert not_restored(look("n1", 5, 4), look("n2", 4, 6.5)) == (
         "n2's log was behind in every observation: it ended at 4 at 6.500 s, but"
-        " the log of n1, its leader, had reached 5"
+        " 2.500 s earlier the log of n1, its leader, had reached 5"
     )
     assert not_restored(look("n1", 5, 4)).endswith("does not show how far the others had caught up")
 

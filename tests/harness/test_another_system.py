@@ -66,7 +66,7 @@ def test_topics_of_an_attached_cluster_lose_its_prefix() -> None:
     result = moved(stored, "kafka:4.3.1", run_id=RUN)
     there = result.plan
     assert (there.broker, there.node, there.min_insync) == ({}, {}, 2)
-    assert any("the attached cluster's brokers" in note for note in result.notes)
+    assert any("the attached cluster's broker settings" in note for note in result.notes)
     alone = stored.model_copy(update={"replication": 1})
     assert moved(alone, "kafka:4.3.1", run_id=RUN).plan.min_insync == 1
     assert (there.prefix, there.hosts, there.topic_names) == (None, "auto", ["log-0", "log-1"])

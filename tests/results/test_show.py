@@ -48,7 +48,7 @@ def test_a_run_says_what_was_lost_where_and_what_the_logs_hold(make_run: MakeRun
     assert "n1, acknowledged it ≠v1191 e5 ≠v1192 e5 ≠v1193 e5" in words
     assert (
         "(v1121: value log-0-1:v1121; e: leader epoch; ≠: differs from the values that clients got)"
-    ) in words
+    ) in " ".join(words)
     assert "isolate leader(log-0,1) n1 20.0 26.0 yes" in words
     assert "offered 23,500 operations, held 98.1%, missed 440" in words
     text = " ".join(words)

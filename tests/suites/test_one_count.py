@@ -172,7 +172,7 @@ def test_every_place_says_the_same_of_a_night_and_of_two(store: Path) -> None:
     assert settings in said["show"]
     # Six of sixteen runs have it. The first does not count, and two came to no verdict.
     assert "5 of 13 (18 % to 64 %)" in said["failure"]
-    assert "5 of 13 (18 % to 64 %) had it" in said["show"]
+    assert "5 of 13 (18 % to 64 %) had this failure" in said["show"]
 
 
 def test_a_night_says_what_was_known_then(store: Path) -> None:
