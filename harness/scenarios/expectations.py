@@ -64,9 +64,9 @@ def differences(expected: Expected, end: End) -> tuple[str, ...]:
     found += [f"no {name} was found" for name in sorted(expected.anomalies - end.anomalies)]
     found += [f"{name} was found" for name in sorted(end.anomalies - expected.anomalies)]
     if expected.lost and not _same_losses(expected.lost, end):
-        lost = listed(end.lost) or "nothing"
+        lost = listed(end.lost) or "none"
         more = f" ({end.lost_count} in all)" if end.lost_count > len(end.lost) else ""
-        found.append(f"the lost messages are {lost}{more}, not {listed(expected.lost)}")
+        found.append(f"lost messages: {lost}{more}, not {listed(expected.lost)}")
     if expected.read is not None and end.read != expected.read:
         found.append(
             f"readers get {listed(end.read) or 'nothing'}, not {listed(expected.read) or 'nothing'}"

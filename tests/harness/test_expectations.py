@@ -39,11 +39,11 @@ def test_an_end_as_told_differs_in_nothing() -> None:
             replace(AS_TOLD, anomalies=frozenset({"lost-write", "log-divergence"})),
             "log-divergence was found",
         ),
-        (replace(AS_TOLD, lost=("message3",)), "the lost messages are message3, not message2"),
-        (replace(AS_TOLD, lost=(), lost_count=0), "the lost messages are nothing, not message2"),
+        (replace(AS_TOLD, lost=("message3",)), "lost messages: message3, not message2"),
+        (replace(AS_TOLD, lost=(), lost_count=0), "lost messages: none, not message2"),
         (
             replace(AS_TOLD, lost=("message2", "message3"), lost_count=2),
-            "the lost messages are message2 and message3, not message2",
+            "lost messages: message2 and message3, not message2",
         ),
         (replace(AS_TOLD, read=("message1",)), "readers get message1, not message1 and message3"),
         (replace(AS_TOLD, read=()), "readers get nothing, not message1 and message3"),
@@ -64,10 +64,7 @@ def test_of_many_losses_ten_are_named_and_all_are_counted() -> None:
     assert "message1 to message100 (100) are lost" in expectation(expected)
     few = replace(end, lost_count=99)
     assert differences(expected, few) == (
-        (
-            "the lost messages are message1 to message10 (10) (99 in all), not message1 to"
-            " message100 (100)"
-        ),
+        "lost messages: message1 to message10 (10) (99 in all), not message1 to message100 (100)",
     )
 
 

@@ -136,7 +136,7 @@ def test_what_the_reference_cluster_cannot_do_is_refused(
     ("values", "sentence"),
     [
         ({"bug": "ack-before-commit"}, "use --system reference"),
-        ({"system": "reference", "workload": "txn"}, "no transactions"),
+        ({"system": "reference", "workload": "txn"}, "does not support transactions"),
         ({"system": "reference:zookeeper"}, "Or name reference, attached:"),
     ],
 )

@@ -100,7 +100,7 @@ def test_a_sample_is_copied_with_its_id_to_where_it_may_be_written(
     assert copy.run_id == sample.run_id == "samples/loss"
     assert files_of(copy.root) == files_of(sample.root)
     (copy.root / "verdict.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(StoreError, match="is there already"):
+    with pytest.raises(StoreError, match="already exists"):
         copy_sample(sample, tmp_path / "work")
     sample.root.chmod(0o755)
 
