@@ -281,7 +281,7 @@ def told(
         {"id": 2, "kind": "halves", "targets": ["n1"], "requested_ns": 30 * S},
     ]
     rows = [{**rows[0], **own}, {**rows[1], **other}, *more]
-    stones = (WATCHED, ended(code, said=said, at_s=90))
+    stones: tuple[Milestone, ...] = (WATCHED, ended(code, said=said, at_s=90))
     if main_ended_s is not None:
         stones = (*stones, Milestone(name="main-ended", at_ns=main_ended_s * S))
     about = facts(milestones=stones, plan={"system": system, **(plan or {})})

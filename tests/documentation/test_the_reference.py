@@ -16,11 +16,11 @@ import logquake
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Findings
 from checkers.registry import CHECKERS
+from harness.cli import keys, running
 from harness.cli import logquake as program
-from harness.cli import running
 from harness.cli.exits import DONE, exits
 from harness.cli.lazy import LazyGroup
-from harness.cli.topics import says_of
+from harness.cli.topics import module_of, says_of
 from harness.documentation import anomalies, commands, faults, plan_keys, programs, record
 from harness.documentation.prose import parsed
 from harness.suites.suite import Suite
@@ -56,7 +56,7 @@ def _faults() -> Iterator[str]:
 def _anomalies() -> Iterator[str]:
     page = anomalies.page()
     for checker in vars(anomalies)["CHECKERS"]:
-        text = anomalies.definition(anomalies.module_of(checker))
+        text = anomalies.definition(module_of(checker))
         defined = re.search(r"Why .* proves something", text) and "What would not prove it" in text
         if f"### `{checker.name}`" not in page or not defined or not checker.looks_for:
             yield f"anomaly {checker.name}"
@@ -64,11 +64,11 @@ def _anomalies() -> Iterator[str]:
 
 def _keys() -> Iterator[str]:
     for top, page in ((vars(plan_keys)["Plan"], plan_keys.page()), (Suite, plan_keys.suite_page())):
-        titles = {name.strip("[]") for name, _ in plan_keys.models(top)}
-        for title, model in plan_keys.models(top):
+        titles = {name.strip("[]") for name, _ in keys.models(top)}
+        for title, model in keys.models(top):
             if title not in page:
                 yield f"table {title}"
-            for key, text in plan_keys.texts(model).items():
+            for key, text in keys.texts(model).items():
                 if not text and key not in {*titles, "schema_version"}:
                     yield f"key {key}"
 
