@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -112,7 +113,7 @@ def played(bug: Bug, client: str, lines: Lines) -> list[Line]:
 
 def comes_out(bug: Bug, line: Line) -> bool:
     """Return whether a run's verdict is `invalid`, with the sentence that belongs to the bug."""
-    return line.verdict == Validity.INVALID and bug.says in line.sentence
+    return line.verdict == Validity.INVALID and re.search(bug.says, line.sentence) is not None
 
 
 def table(lines: Lines, bugs: Sequence[Bug] = BUGS) -> str:
