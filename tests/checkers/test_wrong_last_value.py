@@ -334,7 +334,7 @@ def test_what_is_above_the_end_of_a_replica_is_not_asked_of_it() -> None:
 def test_a_value_may_be_back_from_anywhere_below_its_tombstone() -> None:
     sends = [Sent(value=OTHER), Sent(value=OLD), Sent(value=DEAD)]
     assert wrong(partition(sends, {"n1": [(0, OTHER), (1, OLD)]})) == [(0, 2, 1)]
-    assert "the last one there is the older value" in sentences(
+    assert f"the last one there is the older value {OLD} at offset 1" in sentences(
         CHECKER, partition(sends, {"n1": [(0, OTHER), (1, OLD)]})
     )[0]  # fmt: skip
     assert wrong(partition(sends, {"n1": [(0, OTHER)]})) == []

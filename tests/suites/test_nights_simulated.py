@@ -580,4 +580,4 @@ def test_pytest_plays_no_suite_with_packages_of_others_for_ours(elsewhere: Path)
     (elsewhere / "conftest.py").write_text("import harness\n", encoding="utf-8")
     done = run_pytest("--logquake", "nightly.toml", folder=elsewhere)
     assert done.returncode == 4
-    assert "has imported a package harness that is not Logquake's" in done.stderr
+    assert "has already imported a package harness that is not Logquake's" in done.stderr
