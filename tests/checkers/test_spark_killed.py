@@ -33,7 +33,7 @@ def test_a_killed_task_is_done_again_and_a_killed_java_is_one_sentence(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     mark = tmp_path / "killed"
-    with pytest.raises(EngineError, match=r"^Spark's Java was ended from outside in the middle of"):
+    with pytest.raises(EngineError, match=r"^Spark's Java process was ended from outside during its work"):
         _work(mark)
     assert mark.exists()
     assert capfd.readouterr().err == ""
@@ -48,7 +48,7 @@ def _work(mark: Path) -> None:
 
 def test_java_whose_end_takes_a_while_is_the_same_sentence() -> None:
     """The kernel closes the connections of a killed process before it tells of its end."""
-    with pytest.raises(EngineError, match=r"^Spark's Java was ended from outside"):
+    with pytest.raises(EngineError, match=r"^Spark's Java process was ended from outside"):
         _lose_a_connection_a_second_early()
 
 

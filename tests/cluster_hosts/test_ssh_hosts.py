@@ -483,7 +483,7 @@ def test_a_changed_host_key_is_refused(lab: Lab, tmp_path: Path) -> None:
 def test_a_wrong_key_is_refused(lab: Lab, tmp_path: Path) -> None:
     new_key(tmp_path / "other")
     said = refused(lab.hosts_file("w.toml", key=tmp_path / "other"))
-    assert f"refuses the login of root with {tmp_path / 'other'}" in said
+    assert f"refuses the login of root with the key {tmp_path / 'other'}" in said
     assert "cannot be read" in refused(lab.hosts_file("w.toml", key=tmp_path / "none"))
     (tmp_path / "text").write_text("no key")
     assert "lab1" in refused(lab.hosts_file("w.toml", key=tmp_path / "text"))
@@ -503,7 +503,7 @@ def test_an_unreachable_host_is_named(lab: Lab) -> None:
         ({"java": "/none/java"}, "lab1 has no Java"),
         ({"java": "/run/lab/java11"}, "lab1 has Java 11, which is too old"),
         ({"folder": "/run/full/here"}, "the disk of /run/full/here on lab1 is full"),
-        ({"user": "helped", "folder": f"{ROOTS_HOME}/x"}, "helped cannot write to"),
+        ({"user": "helped", "folder": f"{ROOTS_HOME}/x"}, "helped cannot create"),
     ],
 )
 def test_what_a_host_lacks_is_named(lab: Lab, settings: Mapping[str, str | bool], why: str) -> None:

@@ -107,7 +107,7 @@ def test_a_command_runs_in_the_nodes_folder_and_its_code_is_passed_on(tmp_path: 
 
 
 def test_a_node_that_there_is_not_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is no node n4, only n1"):
+    with pytest.raises(StoreError, match="there is no node n4; the nodes are n1"):
         run_on(kept_here(tmp_path), "n4", ["true"], programs={})
 
 
