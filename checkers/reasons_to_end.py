@@ -47,8 +47,8 @@ _SHUTTING_OUT = (
 _WANTS = frozenset({HANDLES, PROCESSOR, MEMORY})
 """Resource faults that make a controller answer late or not, so a broker cannot reach it."""
 _STALLS = "stall"
-"""The fault family that does the same through stalling links. Each request and each response may
-take one stall, and a broker's start has many requests."""
+"""The fault family that makes a controller answer late through stalling links. Each request and
+each response may take one stall, and a broker's start has many requests."""
 _REGISTERS_NS = 5 * NS_PER_S
 """A starting broker may wait for so long already when a fault begins to keep it away."""
 _SEEN_LATE_NS = 2 * FOUND_LATE_NS

@@ -107,7 +107,7 @@ def script(shell: str) -> str:
 
 
 def _mirrored(command: Mapping[str, Any], name: str) -> click.Command:
-    """Return a dummy command with a stored command's options, for parsing and completion only."""
+    """Return a click command with the stored options. It completes words, and is never run."""
     params = [_param(each) for each in command["params"]]
     said = {"params": params, "short_help": command["help"], "add_help_option": False}
     if "commands" not in command:

@@ -159,8 +159,8 @@ class Hunt(Table):
     """The total time of main phases without reruns, in seconds; written as `4h`. If left out, the
     budget decides."""
     until_failure: bool | str = False
-    """True: the hunt ends with the first failure. A name: the hunt ends with the first failure of
-    that anomaly."""
+    """Whether the hunt ends with the first failure. With the name of an anomaly, it ends with the
+    first failure of that anomaly."""
     seed: int | None = Field(default=None, ge=0)
     """The seed of all random choices. If left out, the part's id is the seed, so parts differ."""
 

@@ -78,7 +78,7 @@ class Plan(Part):
     version: str | None = Field(default=None, pattern=r"^[0-9][0-9A-Za-z.+_-]{0,60}$")
     """Kafka version of a build of the user, as its jars report it."""
     broker_ids: tuple[int, ...] | None = None
-    """Broker ids of an attached cluster or a command's file; None for 1, 2, ..."""
+    """Broker ids of an attached cluster or a command's file; by default 1, 2, ..."""
     prefix: str | None = Field(default=None, pattern=r"^logquake-[0-9a-f]{8}-$")
     """Prefix of topics, groups and transactional ids on an attached cluster, unique to the run."""
     bug: str | None = None
@@ -90,7 +90,7 @@ class Plan(Part):
     image: str | None = None
     """Image of docker containers, with Java or with Kafka."""
     disk_mb: int | None = Field(default=None, ge=64)
-    """MiB of each node's own file system for data; None for data on the store's file system."""
+    """MiB of each node's own file system for data; by default data is on the store's."""
     nodes: int = Field(default=3, ge=1, le=9)
     """Number of brokers, named `n1`, `n2`, ..."""
     controllers: int = Field(default=3, ge=1, le=5)
@@ -117,11 +117,11 @@ class Plan(Part):
     idempotence: bool | None = None
     """If left out: on with acks=all, as in Kafka's clients, if the message format permits."""
     retries: int | None = Field(default=None, ge=0)
-    """None means the client's default (no limit until the delivery timeout)."""
+    """By default the client's own default: no limit until the delivery timeout."""
     client_version: str | None = Field(default=None, pattern=r"^\d+\.\d+\.\d+$")
-    """Version of librdkafka and confluent-kafka for clients; None for the one Logquake installs."""
+    """Clients' version of librdkafka and confluent-kafka; by default the one Logquake installs."""
     client_kind: str | None = Field(default=None, pattern=CLIENT_KINDS)
-    """`java` or `java:VERSION` for Kafka's own clients; None or `librdkafka` for librdkafka."""
+    """`java` or `java:VERSION` for Kafka's own clients; by default `librdkafka`."""
     group_protocol: GroupProtocol = "mixed"
     """Protocol of group members. `mixed`: groups differ, if the consumer protocol is supported."""
     linger_ms: float = Field(default=5, ge=0)
@@ -171,7 +171,7 @@ class Plan(Part):
     faults: tuple[PlannedFault, ...] | None = None
     """Handwritten faults; None to schedule faults from the seed."""
     scenario: ScenarioPlan | None = None
-    """The scenario of a scripted run; None for an ordinary run."""
+    """The scenario of a scripted run; ordinary runs have none."""
 
     @model_validator(mode="before")
     @classmethod

@@ -27,9 +27,9 @@ class Contents(Part):
     """`mixed` means null and empty values, repeated and empty names, many headers, and long ones.
     """
     batch_bytes: int | None = Field(default=None, ge=1, le=100_000_000)
-    """Producers' `batch.size`; None for the client's default."""
+    """Producers' `batch.size`; by default the client's own default."""
     max_in_flight: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Maximum unanswered requests of a producer to one broker; None for the client's default."""
+    """Maximum unanswered requests of a producer to a broker; by default the client's own."""
 
     @field_validator("sizes")
     @classmethod

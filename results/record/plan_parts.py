@@ -48,7 +48,7 @@ class Minimums(Part):
     ok_polls: int = Field(default=100, ge=0)
     """Minimum number of messages that were read."""
     confirmed_faults: int | None = Field(default=None, ge=0)
-    """Minimum number of confirmed faults; None for half of the scheduled faults."""
+    """Minimum number of confirmed faults; by default half of the scheduled faults."""
     around_faults: int = Field(default=1, ge=0)
     """Minimum number of ok ops before, during and after the faults, for each of these times."""
 
@@ -89,7 +89,7 @@ class ScenarioPlan(Part):
     elr: bool | None = None
     """Whether eligible leader replicas (KIP-966) are on."""
     transactions: bool | None = None
-    """Whether the scenario writes in transactions; None means no."""
+    """Whether the scenario writes in transactions; by default it does not."""
 
     @property
     def choices(self) -> dict[str, str]:

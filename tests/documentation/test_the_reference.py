@@ -209,3 +209,9 @@ def test_a_field_that_is_described_with_another_has_its_text() -> None:
     page = programs.page()
     assert "| `judge` | `str` | Name of the judge. |" in page
     assert page.index("## `Verdict`") < page.index("## `Example`"), "the types of fields come last"
+
+
+@pytest.mark.parametrize("page", [plan_keys.page, plan_keys.suite_page])
+def test_keys_are_told_in_words_of_the_file_and_not_of_python(page: Callable[[], str]) -> None:
+    prose = re.sub(r"`[^`]*`", "", page())
+    assert re.findall(r"\b(?:None|True|False)\b|\('", prose) == []
