@@ -70,7 +70,7 @@ _SERVES = re.compile(r"serving .* at (http://\S+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What a page has its reader do.
+    """A step of a page: a command that its reader types, or a file that its reader writes.
 
     Attributes:
         place: The page and the line.
@@ -91,7 +91,7 @@ class Played:
         step: The command as the page has it.
         code: Its exit code.
         seconds: How long it took.
-        output: What it printed.
+        output: The printed text.
     """
 
     step: Step

@@ -155,7 +155,7 @@ def _row(
     """Return a row: a ticket, or no ticket, and how often runs show it.
 
     Args:
-        found: What the hunt found on this release.
+        found: The findings of the hunt on this release.
         ticket: The ticket's cell.
         mine: The failures. Their reruns count.
         broken: The promises that the row reports as broken.

@@ -50,7 +50,7 @@ class Mechanism:
         affects: The releases with the bug, as pairs: the first one with it, the first one without.
         is_shown: Returns whether an anomaly and the logs show the ticket's mechanism.
         where: The files that the rule reads, in words for the page.
-        means: What the rule requires, in words for the page.
+        means: The condition of the rule, in words for the page.
     """
 
     breaks: tuple[str, ...]

@@ -194,7 +194,7 @@ def _answered(facts: RunFacts, node: str, at_ns: int, healed: str) -> str:
         facts: The run's context.
         node: The target.
         at_ns: When the fault began.
-        healed: What the heal found and did; "": not recorded.
+        healed: Findings and actions of the heal; "": not recorded.
     """
     before_ns, after_ns = facts.answers.get((node, at_ns), (NONE, NONE))
     hits = [

@@ -62,7 +62,7 @@ def locked(
     Args:
         path: The lock file. This function creates the file and never deletes it.
         progress: Called with a message if another process holds the lock.
-        doing: What the other process is doing, for this message.
+        doing: The work of the other process, for the message.
 
     Raises:
         UserError: The lock file cannot be created, or another process holds the lock for longer

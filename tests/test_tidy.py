@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -44,12 +45,29 @@ def test_there_is_something_to_look_at() -> None:
     assert len(MODULES) > 30
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_module_is_small_enough_and_named_for_what_it_holds(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_MODULE_LINES
-    assert path.stem not in BANNED_NAMES
-    too_long = [each.name for each in functions(path) if length(each) > MAX_FUNCTION_LINES]
-    assert not too_long
+def test_modules_are_small_enough_and_named_for_what_they_hold() -> None:
+    assert list(chain.from_iterable(map(flaws_of_module, MODULES))) == []
+
+
+def flaws_of_module(path: Path) -> Iterator[str]:
+    name = path.relative_to(ROOT).as_posix()
+    if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MAX_MODULE_LINES:
+        yield f"{name}: {lines} lines"
+    if path.stem in BANNED_NAMES:
+        yield f"{name}: its name does not tell what it holds"
+    for each in functions(path):
+        if length(each) > MAX_FUNCTION_LINES:
+            yield f"{name}: {each.name} has {length(each)} lines"
+
+
+def test_a_module_that_is_too_large_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    path = tmp_path / "utils.py"
+    path.write_text("def long() -> None:\n" + "    pass\n" * MAX_MODULE_LINES, encoding="utf-8")
+    assert [*flaws_of_module(path)] == [
+        "utils.py: 501 lines", "utils.py: its name does not tell what it holds",
+        "utils.py: long has 501 lines",
+    ]  # fmt: skip
 
 
 def test_the_median_function_is_short() -> None:

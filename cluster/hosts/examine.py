@@ -48,10 +48,10 @@ class Finding:
     """The result of one trial on this machine.
 
     Attributes:
-        what: What was tried.
+        what: The trial's subject.
         works: Whether it works.
-        detail: What the trial observed.
-        remedy: What to do if it does not work, as an imperative; an empty string if it works.
+        detail: The trial's observation.
+        remedy: An instruction for the user if it does not work; an empty string if it works.
     """
 
     what: str

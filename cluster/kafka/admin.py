@@ -48,7 +48,7 @@ class Admin:
         answers: Returns whether a node is running and not paused.
         controllers: The names of controllers that are not brokers. One of them may lead the quorum.
         only: The topics to ask about, to which created topics are added; None means all topics.
-        sees: What the system under test can report.
+        sees: The observations that the system under test supports.
     """
 
     def __init__(

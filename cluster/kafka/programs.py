@@ -78,7 +78,7 @@ class Programs(Protocol):
 
     @property
     def sees(self) -> frozenset[Sight]:
-        """What can be observed of the servers."""
+        """The observations that the servers support."""
 
     @property
     def software(self) -> Sequence[Path]:

@@ -60,7 +60,7 @@ class CommandFile(BaseModel):
         one_process: Whether one process runs all brokers.
         survives_kill: Whether acknowledged records survive a SIGKILL and a restart. If not, no
             broker is killed or stopped, because that would prove nothing.
-        sees: What can be observed besides clients' observations.
+        sees: The supported observations, besides those of clients.
         cannot: Reasons against some faults, by the name of the needed ability.
         lacks: Parts of the protocol that the brokers lack.
         notes: Further sentences for each verdict.

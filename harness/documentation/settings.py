@@ -13,8 +13,8 @@ to use it.
 _TRANSITIONS = """\
 # Transitions
 
-Every transition that a run can reach. [What a run reached](../reached.md) explains how they are
-counted.
+Every transition that a run can reach. To learn how they are counted, read
+[What a run reached](../reached.md).
 
 """
 

@@ -191,7 +191,7 @@ class Scenario:
     Attributes:
         name: A name like `leader-epoch-1`.
         title: A few words.
-        about: What the story shows and its source (KIP, article).
+        about: The subject of the story and its source (KIP, article).
         systems: The systems on which the story is known to work, as `--system` takes them; the
             first is the default. Some choices work on fewer systems: see `systems_of`.
         choices: The options by name (`rule`, `form`, `way`, `late`, `elr`).

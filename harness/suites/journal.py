@@ -102,9 +102,9 @@ class CutShort(_Line):
     item: int
     run_id: RunId
     healed: tuple[str, ...] = ()
-    """What the heal did, in sentences."""
+    """Actions of the heal, in sentences."""
     left: tuple[str, ...] = ()
-    """What the heal could not undo, in sentences; `logquake heal` tries again."""
+    """Changes that the heal could not undo, in sentences; `logquake heal` tries again."""
 
 
 class Judged(_Line):

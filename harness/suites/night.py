@@ -48,7 +48,7 @@ class Item:
         phase: The current phase.
         run_id: The id of the run that counts; empty: no run has started.
         cut_short: Earlier runs of this item that died with the night's process.
-        left: What these dead runs left behind, and no heal could undo, in sentences.
+        left: Changes of these dead runs that no heal could undo, in sentences.
         started_at, played_at, judged_at: In seconds since 1970; 0: not yet.
         main_at: When the main phase began, in seconds since 1970.
         main_s: The length of the main phase.

@@ -81,7 +81,7 @@ TERMS = {
     "swarm": "Random settings for brokers, topics and clients, chosen from the seed.",
     "verdict": "The result of a run: `valid`, `invalid` or `unknown`.",
     "witness": "The message or operation that a failure report explains in detail.",
-    "workload": "What the clients do, such as `log`, `txn` or `groups`.",
+    "workload": "The operations of the clients, such as `log`, `txn` or `groups`.",
 }
 """All terms, also those of the documentation alone. Reports print only `GLOSSARY`."""
 
