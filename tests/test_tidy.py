@@ -60,7 +60,9 @@ def flaws_of_module(path: Path) -> Iterator[str]:
             yield f"{name}: {each.name} has {length(each)} lines"
 
 
-def test_a_module_that_is_too_large_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_is_too_large_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     path = tmp_path / "utils.py"
     path.write_text("def long() -> None:\n" + "    pass\n" * MAX_MODULE_LINES, encoding="utf-8")

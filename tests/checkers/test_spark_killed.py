@@ -33,7 +33,9 @@ def test_a_killed_task_is_done_again_and_a_killed_java_is_one_sentence(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     mark = tmp_path / "killed"
-    with pytest.raises(EngineError, match=r"^Spark's Java process was ended from outside during its work"):
+    with pytest.raises(
+        EngineError, match=r"^Spark's Java process was ended from outside during its work"
+    ):
         _work(mark)
     assert mark.exists()
     assert capfd.readouterr().err == ""

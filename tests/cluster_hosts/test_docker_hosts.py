@@ -403,7 +403,9 @@ def test_what_nobody_can_be_trying_any_more_is_left_over(label: str) -> None:
     assert trials.is_left_over(label, age_s=trials.FORGOTTEN_S + 1)
 
 
-@pytest.mark.parametrize(("said", "sentence"), [("refused\n", "refused"), (None, "printed nothing")])
+@pytest.mark.parametrize(
+    ("said", "sentence"), [("refused\n", "refused"), (None, "printed nothing")]
+)
 def test_a_line_that_says_nothing_is_told_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None, sentence: str
 ) -> None:
