@@ -41,17 +41,13 @@ CLAIMS = {
     SSH: OF_SYSTEMS | {Ability.CUT, Ability.SHAPE, Ability.CONNECTIONS},
 }
 """What each kind of hosts is taken at its word for; by name, so that no machine's lack hides it."""
-OF_NO_HOSTS = frozenset({
-    "rolling-restart", "preferred-election", "reassignment", "controller-failover",
-    "unclean-election", "topic-churn",
-})  # fmt: skip
-"""Kinds that are requests to brokers, stops and starts: with `stop` played everywhere, hosts have
-nothing of their own in them. They are played on processes; elsewhere in the night. A topic that is
-made again takes long, and is of the same sort: in the night only."""
-OF_THIS_MACHINE = frozenset(name for name, kind in KINDS.items() if Ability.RESOURCES in kind.needs)
-"""Kinds for which all hosts that can have them have the same code: played as those."""
+NEEDS_A_CLUSTER = frozenset(KINDS) - frozenset(OF_LINKS)
+"""Kinds that need brokers. CI plays these kinds in namespaces, which support all of them, and the
+night plays them on all hosts. A cluster costs more than all witnesses of links together."""
+ONLY_AT_NIGHT = frozenset({"remade"})
+"""Families that take long: a topic is deleted and created while brokers are down."""
 BY_DAY = (NAMESPACE, "connections")
-"""Of broken connections; `test_connections_of_hosts` breaks some over ssh, too, by day."""
+"""The broken connections that CI plays. `test_connections_of_hosts` breaks some over ssh, too."""
 ON_DISKS = {name for name, kind in KINDS.items() if kind.needs & ON_FUSE}
 """Kinds below which a file system of ours lies."""
 DISKS_BY_DAY = {KINDS[name].family_for(NAMESPACE): name for name in sorted(ON_DISKS, reverse=True)}
@@ -69,8 +65,8 @@ pytestmark = [pytest.mark.everything, pytest.mark.timeout(1500)]
 def played(room: str, kind: str) -> "ParameterSet":
     marks = [*MARKS.get(room, [])]
     marks += [] if kind in OF_LINKS else [pytest.mark.kafka]
-    once = kind in OF_NO_HOSTS | OF_THIS_MACHINE
-    at_night = room != PROCESS if once else KINDS[kind].family == "remade"
+    at_night = kind in NEEDS_A_CLUSTER and room.removesuffix(WITH_ZOOKEEPER) != NAMESPACE
+    at_night |= KINDS[kind].family in ONLY_AT_NIGHT
     at_night |= Ability.CONNECTIONS in KINDS[kind].needs and (room, KINDS[kind].family) != BY_DAY
     at_night |= kind in ON_DISKS and (room != NAMESPACE or kind not in DISKS_BY_DAY.values())
     # The same shaper holds packets for both users, and it takes long.
@@ -278,7 +274,7 @@ def test_nothing_of_the_story_is_lost_and_no_clock_is_left(
     assert end["left"] == []
 
 
-@pytest.mark.parametrize(("room", "kind"), [played(PROCESS, "controller-failover")])
+@pytest.mark.parametrize(("room", "kind"), [played(NAMESPACE, "controller-failover")])
 def test_faults_of_leadership_that_would_come_to_nothing_are_refused(
     rooms: Rooms, room: str, kind: str
 ) -> None:
