@@ -113,6 +113,7 @@ def test_a_cluster_without_our_code_gives_the_same_verdicts(
     assert [each.valid.value for each in local] == ["valid", "invalid", "valid", "invalid"]
 
 
+@pytest.mark.night
 @pytest.mark.spark
 def test_the_command_judges_runs_on_any_path_that_spark_reads(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -139,7 +139,7 @@ def test_a_broken_build_over_three_nights_is_one_signature(tmp_path: Path, suite
     assert causes_of(states[:1])[0].new
 
 
-@pytest.mark.everything
+@pytest.mark.night
 @pytest.mark.spark
 def test_a_run_that_has_its_verdict_is_not_judged_again(tmp_path: Path, suite: Path) -> None:
     """The leader was killed between the verdict and its line in the journal."""
@@ -281,7 +281,7 @@ class Hook(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_the_webhook_is_told_of_a_night_that_is_wound_up(
     tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,7 +303,14 @@ def test_the_webhook_is_told_of_a_night_that_is_wound_up(
 
 
 @pytest.mark.everything
-@pytest.mark.parametrize("text", [SUITE, 'name = "made"\nno_such_key = 1\n', None])
+@pytest.mark.parametrize(
+    "text",
+    [
+        'name = "made"\nno_such_key = 1\n',
+        pytest.param(SUITE, marks=pytest.mark.night),
+        pytest.param(None, marks=pytest.mark.night),
+    ],
+)
 def test_a_night_that_this_version_cannot_play_keeps_no_other_from_being_begun(
     tmp_path: Path, suite: Path, text: str | None
 ) -> None:
