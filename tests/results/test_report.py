@@ -106,8 +106,8 @@ def test_the_sections_stand_in_order_with_their_numbers(make_run: MakeRun) -> No
 
 def test_what_follows_from_the_cause_is_told_with_its_reason(make_run: MakeRun) -> None:
     page = write_report(make_run()).read_text(encoding="utf-8")
-    follows = "It goes with lost-write: a truncated offset is assigned to another value."
-    assert page.count("It goes with") == 2  # Where it is counted, and where it is shown.
+    follows = "It follows from lost-write: a truncated offset is assigned to another value."
+    assert page.count("It follows from") == 2  # Where it is counted, and where it is shown.
     assert page.index('<h3 id="anomaly-2">inconsistent-offsets') < page.rindex(follows)
 
 
@@ -124,9 +124,9 @@ def test_the_logs_around_a_lost_write_are_drawn_with_what_clients_were_told(
     assert "epoch 4, written by broker 1 (n1)" in words
     marked = [tag for tag, values in page.tags if "differs" in (values.get("class") or "").split()]
     assert len(marked) == 9  # Offsets 120, 121, 122 on three replicas.
-    assert "v1121: value log-0-1:v1121. ≠: another record than clients were told, or none." in words
-    assert "gone the value of this story: no replica's log has it in the end." in words
-    assert "gone another value that is lost just so: a failure of its own." in words
+    assert "v1121: value log-0-1:v1121. ≠: the log has another record than the one reported to clients, or none." in words
+    assert "gone the value of this failure: at the end, no replica's log has it." in words
+    assert "gone another lost value: another failure." in words
     lost = [tag for tag, values in page.tags if "gone" in (values.get("class") or "").split()]
     assert len(lost) == 5  # Three values, and the two signs of the legend.
     assert f"{NONE}: nothing." in words
@@ -141,12 +141,12 @@ def test_an_offset_that_clients_were_told_twice_shows_both_values(make_run: Make
     write_rows(paths.table("sends"), TABLES["sends"], rows, paths.run_id)
     words = Page(render_report(paths)).text("witness")
     assert "v1121 gone also v1192" in words
-    assert "also: clients were told of more than one value at this offset." in words
+    assert "“also”: brokers reported more than one value at this offset." in words
 
 
 def test_the_legend_explains_only_the_signs_that_are_there(make_run: MakeRun) -> None:
     paths = make_run()
-    untimed = f"{NONE}: the record has no time for it"
+    untimed = f"“{NONE}”: the record has no time for it"
     assert untimed in Page(render_report(paths)).text("witness")
     write_rows(paths.table("truncations"), TABLES["truncations"], [], paths.run_id)
     assert untimed not in Page(render_report(paths)).text("witness")
@@ -211,8 +211,8 @@ def test_the_page_is_the_same_every_time(make_run: MakeRun) -> None:
 
 def test_a_run_without_statistics_has_a_page(make_run: MakeRun) -> None:
     page = Page(render_report(make_run(statistics=False)))
-    assert "There are no statistics of this run." in page.text("plots")
-    assert "There are no statistics of this run." in page.text("statistics")
+    assert "This run has no statistics." in page.text("plots")
+    assert "This run has no statistics." in page.text("statistics")
     assert "isolate" in page.text("timeline")
     assert "Invalid: 3 acknowledged writes were lost." in page.text("verdict")
 
@@ -222,7 +222,7 @@ def test_a_run_of_which_nothing_is_left_has_a_page(tmp_path: Path) -> None:
     paths.root.mkdir(parents=True)
     page = Page(write_report(paths).read_text(encoding="utf-8"))
     assert "the run was not judged yet; run `logquake check`" in page.text("verdict")
-    assert "Nothing with a time was recorded." in page.text("timeline")
+    assert "The record has no events with times." in page.text("timeline")
     assert "No fault was recorded." in page.text("faults")
 
 

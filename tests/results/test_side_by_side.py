@@ -76,7 +76,7 @@ def test_a_page_has_a_row_a_seed_and_a_column_a_system(tmp_path: Path) -> None:
     assert bad.startswith("invalid · the same Invalid: ")
     assert "lost-write 1" in bad
     assert good.startswith("valid Valid: every promise was kept.")
-    assert "interrupted, it does not count" in interrupted
+    assert "interrupted, so it is not counted" in interrupted
     # Links begin in the page's folder, and lead only to pages that are there.
     assert read.links == ["./../runs/log/a%20b-11/report.html", "./../runs/log/d-12/report.html"]
     assert "<x>" not in text
@@ -96,4 +96,4 @@ def test_a_run_that_came_to_nothing_says_why(tmp_path: Path) -> None:
     text = write_side_by_side(comparison, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "The disk is full." in text
     assert "no verdict" in text
-    assert "What shows it" in text
+    assert "The evidence" in text

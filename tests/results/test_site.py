@@ -135,11 +135,11 @@ def test_the_front_page_tells_what_is_new_in_the_last_night_first(client: FlaskC
         "and 1 new reason for a verdict that is unknown",
         "New in the last night",
         "Acknowledged writes were lost, with acks=1, under isolate.",
-        "Seen before, and again in the last night",
+        "Known failures that recurred in the last night",
         "Acknowledged writes were lost, under kill and partition.",
         "2 runs of the night repeats: same seed: 3 of 3 (44 % to 100 %); new seeds: 0 of 3",
         "first seen 20 Nov 2026, 01:00 6 times in all",
-        "Stories of the last night that ended as they are told T as told leader-epoch-1 Invalid:",
+        "Stories of the last night that ended as expected T as told leader-epoch-1 Invalid:",
         "Newest runs",
     ]
     places = [words.find(each) for each in told]
@@ -174,8 +174,8 @@ def test_a_night_is_a_matrix_with_letters_and_rates(client: FlaskClient) -> None
     page = text_of(client, NIGHT)
     words = words_of(page)
     assert "workload faults 2.8.2 3.9.1, zookeeper 4.2.0 4.3.1" in words
-    assert "log kill, partition not tried U 1 of 1 I 1 of 1 2 repeats not tried" in words
-    assert "groups pause not tried V 1 of 1 V 1 of 1 I 1 of 2" in words
+    assert "log kill, partition not run U 1 of 1 I 1 of 1 2 repeats not run" in words
+    assert "groups pause not run V 1 of 1 V 1 of 1 I 1 of 2" in words
     assert "leader-epoch-1 the steps of the story T 1 of 1" in words
     assert '<td class="cell invalid">' in page
     assert "3 invalid 1 unknown 9 valid 1 as told and 2 repeats" in words
@@ -240,7 +240,7 @@ def test_pages_of_runs_follow_each_other(tmp_path: Path) -> None:
         after = re.search(r'rel="next" href="([^"]+)"', page)
         url = html.unescape(after[1]) if after else None
     assert len(ids) == len(set(ids)) == 120
-    assert "behind the last one" in text_of(client, "/runs?page=999")
+    assert "the last page has a smaller number" in text_of(client, "/runs?page=999")
 
 
 def test_trends_are_drawn_by_the_server(client: FlaskClient) -> None:
@@ -273,7 +273,7 @@ def test_large_plans_are_compared_on_a_page_of_a_bearable_size(tmp_path: Path) -
     page = text_of(site(tmp_path), f"/compare?left={left.run_id}&right={right.run_id}")
     assert len(page) < 1_000_000
     words = words_of(page)
-    assert "And 101 more." in words
+    assert "101 more are not shown." in words
     assert "(100 more characters)" in words
 
 
@@ -391,7 +391,7 @@ def test_a_run_is_watched_while_it_is_under_way(tmp_path: Path) -> None:
             assert "pause n2, n3 in force 4 s - kill n1 over 1 s 3 s" in words
     over = text_of(site(tmp_path), f"/live/{paths.run_id}")
     assert "refresh" not in over
-    assert "It died" in words_of(over)
+    assert "The run died" in words_of(over)
 
 
 def test_a_stream_of_garbage_is_no_trouble(tmp_path: Path) -> None:
@@ -427,7 +427,7 @@ def test_a_run_that_starts_later_shows_up(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("results.site.shelf._SHARE", 0)
     store = tmp_path / "runs"
     client = site(store)
-    assert "Nothing here yet" in text_of(client, "/")
+    assert "There are no runs yet" in text_of(client, "/")
     plant(store, "20261122T010000Z")
     assert "1 run" in words_of(text_of(client, "/"))
 
@@ -675,10 +675,10 @@ def night_run(store: Path, minute: int, **changes: Any) -> RunPaths:  # noqa: AN
 
 def test_a_night_in_which_runs_died_is_no_quiet_one(tmp_path: Path) -> None:
     night_run(tmp_path, 1)
-    assert "A quiet night" in words_of(text_of(site(tmp_path), "/"))
+    assert "No failure in the last night" in words_of(text_of(site(tmp_path), "/"))
     night_run(tmp_path, 2, judged=False, milestones=("started", "main"))
     page = text_of(site(tmp_path), "/")
-    told = "No failure in the last night where there is a verdict 1 run ended without"
+    told = "No failure among the judged runs of the last night 1 run ended without"
     assert told in words_of(page)
     assert '<section class="tonight unjudged">' in page
     # That one is valid does not make the cell so.
@@ -696,7 +696,7 @@ def test_what_is_allowed_is_not_green_and_is_named_wherever_a_run_is_shown(tmp_p
     assert "1 allowed 1 valid" in words_of(front)
     assert '<td class="cell allowed">' in night
     assert "log kill, partition A 1 of 2" in words_of(night)
-    assert "A valid with anomalies that are allowed" in words_of(night)
+    assert "A valid with allowed anomalies" in words_of(night)
     assert '<rect class="allowed"' in trends
     assert '<span class="key allowed">allowed</span>' in trends
     chip = '<span class="chip allowed"><b aria-hidden="true">A</b>allowed</span>'
@@ -753,7 +753,7 @@ def test_suites_of_one_night_stand_together_and_a_failure_is_told_once(tmp_path:
     when = "nightly, 22 Nov 2026, 01:00 weekly, 21 Nov 2026, 23:00"
     assert f"{when} 1 new failure in the last night" in page
     assert page.count("Acknowledged writes were lost, under kill and partition.") == 1
-    assert "Seen before" not in page
+    assert "Known failures" not in page
 
 
 def test_a_run_without_tables_has_no_bundle(tmp_path: Path) -> None:

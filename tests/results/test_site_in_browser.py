@@ -256,7 +256,7 @@ def test_a_run_is_watched_without_loading_the_page_again(
             page.wait_for_selector("h1:text('Clients and faults side by side')")
             page.wait_for_selector("dt:text-is('ok') + dd:text-is('1')")
             lock.release()
-            page.wait_for_selector("h1:text('It died')")
+            page.wait_for_selector("h1:text('The run died')")
             assert page.evaluate("window.sameDocument") is True
             assert sight.complaints == []
     ended.close()

@@ -55,8 +55,8 @@ def test_the_page_opens_with_what_the_story_shows_and_whether_it_did(tmp_path: P
         "The story, step by step",
         "Step 1. message1 and message2 are written",
         "Step 6. A returns and follows B.",
-        "The end, message by message",
-        "What was promised",
+        "The end of each message",
+        "Promises",
     ]
     places = [text.find(each) for each in order]
     assert -1 not in places, order[places.index(-1)]
@@ -76,7 +76,7 @@ def test_a_story_that_is_compared_with_none_promises_no_page_with_both(tmp_path:
     paths.plan.write_text(plan.replace("leader-epoch-1", "late-leader-and-isr"), encoding="utf-8")
     text = text_of(render_report(paths))
     assert "both pages will show" not in text
-    assert "which has a page of its own: logquake scenario run" in text
+    assert "A related story has its own page: logquake scenario run" in text
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_what_both_rules_lose_is_said_plainly(tmp_path: Path) -> None:
 
     without_message2(Rule.HIGH_WATERMARK)
     text = text_of(render_report(without_message2(Rule.LEADER_EPOCH)))
-    assert "Lost by both rules: message2. An unclean election was allowed" in text
+    assert "Lost with both rules: message2. An unclean election was allowed" in text
 
 
 def test_a_story_that_broke_off_says_where(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_a_story_that_broke_off_says_where(tmp_path: Path) -> None:
         broken.model_copy(update={"failed": "waited 40 s for: n3 leads; saw: leader n1"}),
     )
     text = text_of(render_report(paths))
-    assert "Here the story ended: Waited 40 s for: n3 leads; saw: leader n1." in text
+    assert "The story ended here: Waited 40 s for: n3 leads; saw: leader n1." in text
     console = Console(record=True, width=100)
     show_run(paths, console)
     assert "the story ended at this step: waited 40 s for: n3 leads" in console.export_text()
@@ -332,9 +332,9 @@ def test_text_of_others_is_harmless_on_the_page_and_in_the_drawings(tmp_path: Pa
 def test_what_was_asked_believed_and_waited_for_is_told(tmp_path: Path) -> None:
     paths = write_story(run_folder(tmp_path), Rule.LEADER_EPOCH, example_1(Rule.LEADER_EPOCH)[:1])
     text = text_of(render_report(paths))
-    assert "Asked by itself, each broker that answers (B) says the same leader and epoch." in text
+    assert "Each broker that answers (B) reports the same leader and epoch." in text
     assert "A where does epoch 0 end? ✗ refused FENCED_LEADER_EPOCH" in text
-    assert "waited until the ISR is n1 (6.2 s; seen: ISR n1)" in text
+    assert "waited until the ISR is n1 (6.2 s; observed: ISR n1)" in text
     assert "B, server.log: Truncating to offset 1" in text
 
     late = step_of(2, example_1(Rule.LEADER_EPOCH)[0])

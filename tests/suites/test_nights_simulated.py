@@ -218,7 +218,7 @@ def test_a_repeat_that_somebody_holds_is_judged_when_it_is_free_and_told_of_on_t
             what="the verdict of the run that nobody holds",
         )
         assert folder.state().items[2].phase is Phase.PLAYED
-        assert "It was not repeated yet." in page.read_text(encoding="utf-8")
+        assert "There is no repeat of this run yet." in page.read_text(encoding="utf-8")
         again.release()
         night.result()
     assert [item.outcome for item in folder.state().items.values()] == ["invalid", "valid"]
