@@ -11,7 +11,8 @@ serves pages is asked for one page, and then ended by Ctrl-C. No browser opens.
 `--short` uses documented options and keys only. The README's first run plays on Kafka, with a short
 time limit. The others play on the reference cluster in virtual time. Suites get a small budget, and
 one value of each axis.
-README and tutorial are two readers, each with a folder: with `--short` they play side by side.
+README and tutorial are two readers, each with a folder. With `--short` they play side by side, and
+the README's reader leaves out commands that the tutorial has, too.
 """
 
 import argparse
@@ -43,8 +44,14 @@ PROGRAM = f"{BIN}logquake"
 APART = ("./setup", f"{BIN}pytest")
 """Programs that set up or test Logquake, and that are not played."""
 LIMIT_S, ANSWER_S = 5400.0, 60.0
-SUITE = {"budget": "90s", "plan": {"warmup_s": 1, "time_limit_s": 12, "rate": 50}}
-"""Keys that suites get. An entry must fit into the budget as the night estimates it."""
+SUITE = {
+    "budget": "90s",
+    "plan": {
+        "warmup_s": 1, "time_limit_s": 12, "rate": 50, "minimums": {"ok_sends": 20, "ok_polls": 20},
+    },
+}  # fmt: skip
+"""Keys that suites get. An entry must fit into the budget as the night estimates it. Each night has
+other seeds, and with some of them a short run has little traffic."""
 ON_REFERENCE = {"systems": ["reference"], "hosts": ["simulated"]}
 ON_KAFKA = (
     ("--time-limit", "15"), ("--warmup", "2"), ("--nemesis", "pause"), ("--engine", "local"),
@@ -54,6 +61,7 @@ SHORTER = (
     ("--time-limit", "15"), ("--port", "0"),
 )  # fmt: skip
 """Options that a command gets if it has them, and if the page does not give them."""
+EXAMPLE = "example:"
 OF_NO_FILE = "--time-limit"
 """The option that a command with a file does not get: the file's faults need their time."""
 _PART = re.compile(
@@ -180,8 +188,11 @@ def shorter(command: str, more: Sequence[tuple[str, str]] = SHORTER) -> str:
     }
     words = shlex.split(command)
     given = {word.partition("=")[0] for word in words}
-    given |= {OF_NO_FILE} if any(word.endswith(".toml") for word in words) else set()
+    has_file = any(word.endswith(".toml") or word.startswith(EXAMPLE) for word in words)
+    given |= {OF_NO_FILE} if has_file else set()
     added = [word for pair in more if pair[0] in options - given for word in pair]
+    if name_of(command).startswith("suite"):  # `prepare` made a shorter copy of its file.
+        command = re.sub(rf"{EXAMPLE}([\w-]+)", r"docs/nightly/\1.toml", command)
     return " ".join([command, *added])
 
 
@@ -203,8 +214,13 @@ def prepare(folder: Path, *, short: bool) -> None:
 
 def play_all(folder: Path, *, short: bool) -> Iterator[Played]:
     """Play the steps of all readers below a folder, and yield how each command ended."""
-    readers = all_steps()
+    readers = {**all_steps()}
     on_kafka = next(each for each in readers["readme"] if name_of(each.text) == "run")
+    if short:
+        lessons = {each.text for each in readers["tutorial"]}
+        readers["readme"] = [
+            each for each in readers["readme"] if each is on_kafka or each.text not in lessons
+        ]
     playing = []
     for reader, steps in readers.items():
         (folder / reader).mkdir()
