@@ -105,7 +105,8 @@ def judged_alike(root: Path, verdict: Verdict) -> None:
     assert verdict.valid.value == "valid"
 
 
-@pytest.mark.parametrize("judging", [pytest.param(False, marks=pytest.mark.night), True])
+@pytest.mark.night
+@pytest.mark.parametrize("judging", [False, True])
 def test_a_check_whose_worker_is_killed_ends_with_the_right_verdict(
     run: Path, *, judging: bool
 ) -> None:
@@ -143,6 +144,7 @@ def test_a_check_that_is_killed_leaves_what_the_next_one_removes(run: Path) -> N
     judged_alike(run, verdict)
 
 
+@pytest.mark.night
 def test_two_checks_of_a_run_at_a_time_disturb_each_other_in_nothing(run: Path) -> None:
     checks = [
         subprocess.Popen([*CHECK, run], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

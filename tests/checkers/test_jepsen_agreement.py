@@ -22,7 +22,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "checkers.md"
 VERDICTS: dict[str, Any] = json.loads((FOLDER / "verdicts.json").read_text())
 NOTES: dict[str, Any] = json.loads((FOLDER / "notes.json").read_text())
 pytestmark = [
-    pytest.mark.everything,
+    pytest.mark.night,
     pytest.mark.timeout(900),
 ]  # Half a minute alone; the machine may be busy.
 MODES = {"ww": [], "no_ww": ["--no-ww-deps"]}

@@ -276,14 +276,29 @@ def test_the_command_serves_the_site_and_its_search(
             assert not sight.complaints
 
 
+def complaints(browser: Reader, page: Path, *, width: int, dark: bool) -> list[object]:
+    """Return what keeps somebody from reading a page."""
+    with browser.opened(page, width=width, dark=dark) as sight:
+        wide = ["scrolls sideways"] if sight.scrolls_sideways() else []
+        return [*sight.violations(), *wide, *sight.strangers("file://")]
+
+
 @pytest.mark.everything
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize(("width", "dark"), [(WIDE, False), (NARROW, True)])
 @pytest.mark.parametrize("page", LOOKED_AT)
 def test_everybody_can_read_a_page(
     site: Path, browser: Reader, page: str, width: int, *, dark: bool
 ) -> None:
-    with browser.opened(site / page, width=width, dark=dark) as sight:
-        assert not sight.violations()
-        assert not sight.scrolls_sideways()
-        assert not sight.strangers("file://")
+    assert complaints(browser, site / page, width=width, dark=dark) == []
+
+
+@pytest.mark.night
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_everybody_can_read_every_page(
+    site: Path, browser: Reader, width: int, *, dark: bool
+) -> None:
+    pages = sorted(each for each in site.rglob("*.html") if each.name != "404.html")
+    assert len(pages) > len(LOOKED_AT)
+    found = {page: complaints(browser, page, width=width, dark=dark) for page in pages}
+    assert {page.relative_to(site).as_posix(): why for page, why in found.items() if why} == {}

@@ -70,7 +70,10 @@ def judged(store: Path) -> Verdict:
 
 @pytest.mark.parametrize(
     ("phase", "number"),
-    [("warm-up without faults", signal.SIGTERM), ("main phase", signal.SIGINT)],
+    [
+        pytest.param("warm-up without faults", signal.SIGTERM, marks=pytest.mark.night),
+        ("main phase", signal.SIGINT),
+    ],
 )
 def test_a_simulated_run_ends_early_in_order_and_is_judged(
     tmp_path: Path, phase: str, number: int

@@ -108,7 +108,7 @@ def test_a_run_with_hardly_any_traffic_and_a_nemesis_that_could_do_nothing_is_un
     assert "fault-without-effect" in reasons(verdict)
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_a_run_whose_brokers_no_client_can_reach_is_never_valid_and_loses_nothing(
     tmp_path: Path,
 ) -> None:

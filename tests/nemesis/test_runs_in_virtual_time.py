@@ -47,7 +47,9 @@ def played_elsewhere(folder: Path, keys: Mapping[str, object], hash_seed: str) -
     }
 
 
-@pytest.mark.parametrize("keys", [MANY, FEW], ids=["many", "few"])
+@pytest.mark.parametrize(
+    "keys", [pytest.param(MANY, id="many", marks=pytest.mark.night), pytest.param(FEW, id="few")]
+)
 def test_a_seed_gives_the_same_bytes_whatever_the_order_of_sets(
     tmp_path: Path, keys: Mapping[str, object]
 ) -> None:

@@ -26,7 +26,10 @@ def test_a_suite_fits_in_its_budget_with_time_for_repeats(name: str, minutes: in
     assert 0.5 * suite.budget < needs_s < (1 - suite.repeat.share / 2) * suite.budget
 
 
-@pytest.mark.parametrize("name", ["half-hour", "night", "covering"])
+LONG = [pytest.param(name, marks=pytest.mark.night) for name in ("night", "covering")]
+
+
+@pytest.mark.parametrize("name", ["half-hour", *LONG])
 def test_a_suite_is_printed_before_it_is_played(name: str) -> None:
     argv = [LOGQUAKE, "suite", "run", str(NIGHTLY / f"{name}.toml"), "--dry-run"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)

@@ -82,6 +82,7 @@ def brokers_in(paths: RunPaths) -> dict[str, object]:
     return brokers
 
 
+@pytest.mark.night
 def test_a_run_on_an_unpacked_distribution_is_valid_and_says_what_it_was(tmp_path: Path) -> None:
     real_distribution(tmp_path / "my kafka")
     java = find_java().path.resolve().parent.parent
