@@ -94,7 +94,7 @@ def _known(group: Group) -> _Places:
 def _check(group: Group) -> Findings:
     sends, places = group.table("sends"), _known(group)
     offsets, values = ints(sends, "offset"), ints(sends, "value")
-    # The value may have been below the log's start. A copy above the start is no proof.
+    # The value may have been below the log's start. A copy above the start is not proof.
     acked = (offsets >= group.log_start) & equal(sends, "acked", True)  # noqa: FBT003 - a value
     rows = np.flatnonzero(acked & places.knows(values))
     wrong = rows[~places.holds(values[rows], offsets[rows])]

@@ -11,9 +11,9 @@ has it. The next coordinator of the group reads that topic to its end. A consume
 from an older offset reads records again, so these records are processed twice.
 
 What would not prove it: a commit without an answer may arrive late and overwrite a later commit. A
-commit of a fenced member does not count. Offsets that a transaction commits are no commits of
-members. A log that may have been compacted does not count. If an unclean election, or a loss on the
-disks of all replicas, may have taken the commit, the anomaly is allowed. If the loss on disk is
+commit of a fenced member does not count. Offsets that a transaction commits do not count as commits
+of members. A log that may have been compacted does not count. If an unclean election, or a loss on
+the disks of all replicas, may have taken the commit, the anomaly is allowed. If the loss on disk is
 uncertain, the cause is unknown.
 """
 

@@ -220,7 +220,7 @@ class RunFacts:
             without final reads, replicas' logs or faults.
         picked: For a history: the value at an offset with several values, if known, by (topic,
             partition) and offset.
-        names: For a history: the names of values that are no integers.
+        names: For a history: the names of values that are not integers.
         declared: The kinds of observation that the system provides besides its clients.
     """
 

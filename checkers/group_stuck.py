@@ -139,7 +139,7 @@ def _without(
         later_ns = taken_ns[taken_ns > read_ns[group_id]] if served else taken_ns
         if not len(later_ns):
             continue
-        # A join moves partitions of all members. That takes time and is no broker's fault.
+        # A join moves partitions of all members. That takes time and is not a broker's fault.
         begun_ns = joined_ns.get(group_id, 0) if served else 0
         found.append(
             Stuck(

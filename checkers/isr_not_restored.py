@@ -12,8 +12,8 @@ partition unavailable.
 What would not prove it: a broker's outdated metadata does not count, because only the last report
 in the highest epoch counts. A broker that is cut off from the controllers may still report the
 earlier full ISR in that epoch. So the leader's own report counts, because a leader that is cut off
-loses its epoch. An ISR that was full and became smaller again later is no anomaly. A scenario may
-end with a broker down, and its script waits for the ISR itself. So this check does not apply to
+loses its epoch. An ISR that was full and shrank again later is not an anomaly. A scenario may end
+with a broker down, and its script waits for the ISR itself. So this check does not apply to
 scenarios.
 """
 

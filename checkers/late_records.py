@@ -6,11 +6,11 @@ the producer's next transaction. A marker right before the record is a sign of t
 of the record's producer and epoch, and ends nothing. So no record of the producer lies between the
 marker and the producer's previous marker.
 
-The sign is no proof: the marker may have ended an earlier transaction that wrote nothing. There is
-a proof in two cases. Another record of the same transaction lies before the marker. Or no earlier
-transaction can have ended there, because none sent anything to the partition, and the producer's
-next transaction follows the record without a further marker. A producer begins a transaction only
-after the markers of the one before.
+The sign proves nothing: the marker may have ended an earlier transaction that wrote nothing. There
+is a proof in two cases. Another record of the same transaction lies before the marker. Or no
+earlier transaction can have ended there, because none sent anything to the partition, and the
+producer's next transaction follows the record without a further marker. A producer begins a
+transaction only after the markers of the one before.
 """
 
 import numpy as np

@@ -264,7 +264,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
 
 
 def _shadow(skips: list[int]) -> list[str]:
-    """Return a sentence about reads that skipped the lost record, which is no extra anomaly."""
+    """Return a sentence about reads that skipped the lost record, which is not an extra anomaly."""
     if not skips:
         return []
     readers = "one read" if len(skips) == 1 else f"{len(skips)} reads"

@@ -18,8 +18,8 @@ What would not prove it:
   node may be elected in the last moment and write a record that no node replicates, where another
   node has a record of the epoch before. This offset is above every high watermark.
 - Different log starts. Records older than a snapshot (a `.checkpoint` file) are deleted.
-- A copy made by a scenario's step, beyond its own end. A step copies the files of live nodes, so
-  only bounds that were reported before the step began count.
+- A copy of the log that a scenario's step made, beyond the end of this copy. A step copies the
+  files of live nodes, so only bounds that were reported before the step began count.
 - A log that could not be read to its end.
 """
 

@@ -275,7 +275,7 @@ def _inner(table: pa.Table, mask: Mask, place: tuple[str, ...]) -> Steps:
     since, at = rows[:-1], rows[1:]
     op_ids = ints(table, "op_id")
     follows = op_ids[since] == op_ids[at]
-    # Two rows at one place of an op contradict each other. They are no step of a reader.
+    # Two rows at one place of an op contradict each other. They are not a step of a reader.
     places = [ints(table, name) for name in place]
     follows &= np.logical_or.reduce([column[since] != column[at] for column in places])
     since, at = since[follows], at[follows]

@@ -3,7 +3,8 @@
 Definition: a read_committed transaction read a value that it sent itself.
 
 Why it proves something: Kafka hides the records of a transaction from every read_committed reader
-until the commit. The commit is the last step of an op. The producer's own consumer is no exception.
+until the commit. The commit is the last step of an op. This is also true for the producer's own
+consumer.
 
 What would not prove it: a read_uncommitted reader, or a read of the value by a later op.
 """

@@ -13,7 +13,7 @@ leader is reported.
 What would not prove it:
 
 - Answers of a leader that are seconds apart. An answer without news is recorded only every two
-  seconds. Up to three seconds between two answers of one leader in one epoch are no gap.
+  seconds. Up to three seconds between two answers of one leader in one epoch are not a gap.
 - Metadata that name no leader, or a dead leader, while a broker leads. Metadata are only listed in
   the evidence.
 - A period after the last answer of any broker.
@@ -160,7 +160,7 @@ def vacancies_between(
     spans = [_claims(group), _named(group, dead), (served, served)]
     begin, end = (np.concatenate([span[side] for span in spans]) for side in (0, 1))
     order = np.argsort(begin, kind="stable")
-    # An answer with a time after the end is no sign yet.
+    # An answer with a time after the end is not a sign yet.
     begin = np.append(np.minimum(begin[order], last_ns), last_ns)
     reach = np.maximum.accumulate(np.concatenate([[from_ns], end[order]]))
     long = begin - reach > budget_s * NS_PER_S
@@ -322,7 +322,7 @@ def _candidates(group: Group, epoch: int, span: tuple[int, int]) -> tuple[str, b
     """Return a phrase that names the running members of the partition's last ISR.
 
     A broker that answers Metadata may be fenced. An eligible leader replica (KIP-966) may be
-    elected from outside of the ISR. So a missing candidate is no complete explanation.
+    elected from outside of the ISR. So a missing candidate is not a complete explanation.
 
     Returns:
         The phrase, and whether it fully explains the anomaly, so that no fault need be added.

@@ -30,7 +30,7 @@ class StageResult:
         ending: Played to the end, interrupted by Ctrl-C, ended by a failed cluster, ended by an
             error that the user can fix, or ended by a bug of Logquake.
         sentence: Why the run was not played to the end.
-        disk_full: Whether a full disk ended the run, which is no fault of the system.
+        disk_full: Whether a full disk ended the run, which is not a fault of the system.
     """
 
     ending: Ending

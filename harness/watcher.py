@@ -115,7 +115,7 @@ class Watcher:
             low, copies = self._window.low[place], self._window.copies[place]
             parsed = Parsed()
             read = {node: tail.read(low, READ_BYTES, parsed) for node, tail in tails.items()}
-            # A log that never existed is no replica.
+            # A log that never existed is not a replica.
             news = {node: each for node, each in read.items() if each.whole or node in copies}
             for node, rows in rows_of(
                 place, {node: each.batches for node, each in news.items()}

@@ -58,7 +58,7 @@ class DiskFull:
         changes = self._hit.brokers.changes()
         ended = tuple(each.node for each in changes if each.state_after in GONE)
         for node in ended:
-            # The fault ended these brokers, so their end is no failure of the run.
+            # The fault ended these brokers, so their end is not a failure of the run.
             self._hit.killer.kill_node(node)
         return DiskFullEffect(
             took_s=stopwatch_s() - self._started_s,

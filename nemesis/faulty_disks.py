@@ -155,8 +155,8 @@ class BrokenDisks:
             return None
         ended = tuple(each.node for each in changes if each.state_after in GONE)
         for node in ended:
-            # The fault ended these brokers, so their end is no failure of the run. A short write
-            # is no reason to end, because write(2) allows it. An error never met is none, either.
+            # The fault ended these brokers, so their end is not a failure of the run. A short write
+            # is not a reason to end, because write(2) allows it. Nor is an error that no call met.
             if self._how != "short" and met[node]:
                 self.killer.kill_node(node)
         return BrokenDiskEffect(

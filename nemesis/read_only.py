@@ -134,7 +134,7 @@ class ReadOnly:
         except WaitTimeoutError as late:
             raise ClusterError(str(late)) from late
         finally:
-            # The fault ends this broker, so its end is no failure of the run.
+            # The fault ends this broker, so its end is not a failure of the run.
             self._hit.killer.kill_node(node)
         self._refused[node] = process.pid
 

@@ -32,7 +32,7 @@ class Waited:
     """The wait of a fault for a state of the cluster (`nemesis.triggers`).
 
     Attributes:
-        when: The state, as in the plan.
+        when: The state of the cluster that the fault waits for, as written in the plan.
         came: Whether the state was reached.
         waited_s: The seconds that the fault waited.
         saw: The last other states before it, in order. Empty if the first check found the wanted

@@ -1,9 +1,9 @@
 """Turns of the faults of several lanes: a fault that destroys records begins alone.
 
 A broker that lost records may still count as in sync. If another broker then leaves the ISR in
-order, the lost records are lost permanently. This is no bug of the brokers, but the checkers would
-report it. So a fault that destroys a replica's records begins only when no fault was active, and
-every ISR was full, for some time. No other fault begins until this is true again. The time is
+order, the lost records are lost permanently. This is not a bug of the brokers, but the checkers
+would report it. So a fault that destroys a replica's records begins only when no fault was active,
+and every ISR was full, for some time. No other fault begins until this is true again. The time is
 longer than a broker can still count as alive or in sync afterwards (`cluster.sessions.hidden_s`).
 So metadata reported after it is newer than all earlier faults.
 

@@ -9,7 +9,7 @@ got each record below it.
 
 What would not prove it: a reader may still get records above B. A record without a known offset
 does not count. A single reader that skips a record is a `poll-skip`. The contract's check differs:
-here, retention and truncation are no excuse, and a record that no reader reached is not lost.
+here, retention and truncation are not excuses, and a record that no reader reached is not lost.
 """
 
 import numpy as np

@@ -7,7 +7,7 @@ the op's outcome. The distance of their indexes must be one. A larger distance i
 smaller one a `nonmonotonic-poll`.
 
 For sends, the rule holds between ok or info ops (`nonmonotonic-send`). Inside one op, the rule
-holds between neighbouring values (`int-`). An unknown index is no error. After an assignment
+holds between neighbouring values (`int-`). An unknown index is not an error. After an assignment
 without the partition, the process's position is forgotten. After an assignment with the partition,
 its position stays. See Jepsen's `jepsen.tests.kafka`.
 

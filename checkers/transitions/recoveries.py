@@ -5,8 +5,8 @@ restart. The last answer of one incarnation is compared with the first of the ne
 answer may come up to a second after the restart. A longer log may have fetched records by then.
 
 What would not prove it: an answer without a log end, or of an unknown incarnation. A lower high
-watermark after a restart is no anomaly by itself, because a broker writes its high watermarks to
-disk only every five seconds.
+watermark after a restart is not an anomaly by itself, because a broker writes its high watermarks
+to disk only every five seconds.
 """
 
 import numpy as np

@@ -131,7 +131,7 @@ class Partitions:
         Args:
             entry: The next entry of the log, or of the snapshot before the log's beginning.
             at: The offset for the returned row, if it differs from the entry's offset. The offsets
-                inside a snapshot are no log offsets, so that the log offset before the snapshot's
+                inside a snapshot are not log offsets, so that the log offset before the snapshot's
                 end is used.
 
         Returns:

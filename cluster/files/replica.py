@@ -288,7 +288,7 @@ def _is_whole(batches: Sequence[RecordBatch]) -> bool:
 def _epochs(files: NodeFiles, folder: Path, *, has_epochs: bool) -> list[EpochStart]:
     """Return the leader epochs of a log, from `leader-epoch-checkpoint`.
 
-    A missing file is no problem in two cases: the log has no record with an epoch, or the broker
+    A missing file is not a problem in two cases: the log has no record with an epoch, or the broker
     stopped cleanly. In the second case the check of epochs reports the missing file. This check
     does not cover the metadata log.
     """

@@ -329,7 +329,7 @@ class Agent:
 
     def _send(self, request: Message) -> Message:
         for address, port, nonce in request["datagrams"]:
-            # An unreachable address is no error here: the harness sees that the nonce did not
+            # An unreachable address is not an error here: the harness sees that the nonce did not
             # arrive.
             with contextlib.suppress(OSError):
                 self._datagrams.sendto(nonce.encode(), (address, port))

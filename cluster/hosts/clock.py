@@ -141,7 +141,7 @@ class Clocks:
                 self._mover.start()
 
     def reset(self, node: str) -> None:
-        """Restore a node's true time. Idempotent."""
+        """Set a node's clock back to the correct time. Idempotent."""
         with self._lock:
             self._shifts.pop(node, None)
             self._write(node, offset_line(0))

@@ -176,7 +176,7 @@ def remove(group: Path) -> None:
     """Remove a group as soon as it has no process. Idempotent.
 
     Raises:
-        ClusterError: A process stays in the group.
+        ClusterError: A process is still in the control group.
     """
 
     def is_gone() -> bool:

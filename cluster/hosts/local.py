@@ -68,7 +68,7 @@ class LocalHosts:
         self.clocks.set(node, offset_s=offset_s, rate=rate)
 
     def reset_clock(self, node: str) -> None:
-        """Restore a node's true time. Idempotent."""
+        """Set a node's clock back to the correct time. Idempotent."""
         self.clocks.reset(node)
 
     def clock_offset_s(self, node: str) -> float:

@@ -117,7 +117,7 @@ class Admin:
         return orders.create_topics(self._lines, request, nodes=self._takers())
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete topics; a topic that does not exist is no error.
+        """Delete topics; a topic that does not exist is not an error.
 
         Raises:
             ClusterError: The controller refuses, or no node answers.

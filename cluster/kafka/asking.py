@@ -258,7 +258,7 @@ class Asker:
         lead.
 
         Returns:
-            None if the controller does not report a leader, or if the node is no controller.
+            None if the controller does not report a leader, or if the node is not a controller.
         """
         if node not in self._voters.nodes:
             return None

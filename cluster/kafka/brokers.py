@@ -63,8 +63,8 @@ class BrokerProcesses:
         hosts: The machines that run the processes.
         command: Returns the command line of a node's process, given the node and the incarnation.
         played_by: Returns the node that starts the process for a given node's broker. Nodes that
-            share a process start and stop together, and a repeated start or stop is no error. None
-            means that each node has its own process.
+            share a process start and stop together, and a repeated start or stop is not an error.
+            None means that each node has its own process.
         in_order: Whether an end after SIGTERM with an unexpected exit code is reported as a
             failure.
     """

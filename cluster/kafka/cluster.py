@@ -347,7 +347,7 @@ class KafkaCluster:
         return make_topic(self._admin, name, assignment=assignment, configs=configs)
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics, without waiting for the deletion; a topic that does not exist is no error.
+        """Delete topics, without waiting for it; a topic that does not exist is not an error.
 
         Raises:
             ClusterError: The controller refuses, or no node answers.

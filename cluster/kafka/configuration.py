@@ -21,7 +21,7 @@ BROKER_LISTENER = "BROKER"
 JVM_FLAGS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",  # Halves the start time; a short run gains nothing from C2.
-    "-XX:+ExitOnOutOfMemoryError",  # A half-broken broker is no planned fault.
+    "-XX:+ExitOnOutOfMemoryError",  # A half-broken broker is not a planned fault.
     "-Djava.awt.headless=true",
     "-XX:-UsePerfData",  # A killed Java would leave its file in /tmp/hsperfdata_USER.
 )

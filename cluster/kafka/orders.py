@@ -89,7 +89,7 @@ def ask_for_topics(lines: Lines, node: str, names: Sequence[str], *, timeout_s: 
 
 
 def delete_topics(lines: Lines, names: Sequence[str], *, nodes: Sequence[str]) -> None:
-    """Delete topics; a topic that does not exist is no error.
+    """Delete topics; a topic that does not exist is not an error.
 
     Raises:
         ClusterError: No node answers, or the controller refuses.

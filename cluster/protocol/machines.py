@@ -344,7 +344,7 @@ class CanShiftClock(Protocol):
         """Shift a node's wall clock by an offset, and change how fast the clock runs."""
 
     def reset_clock(self, node: str) -> None:
-        """Restore a node's true time. Idempotent."""
+        """Set a node's clock back to the correct time. Idempotent."""
 
     def clock_offset_s(self, node: str) -> float:
         """Return the seconds by which a node's clock is ahead of true time now."""

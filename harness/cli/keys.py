@@ -33,7 +33,7 @@ def models(top: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
 
 
 def written(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Return the keys of a table that you may write and that are no tables of their own."""
+    """Return the keys of a table that you may write and that are not tables of their own."""
     return {
         key: info
         for key, info in model.model_fields.items()

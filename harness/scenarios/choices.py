@@ -261,7 +261,7 @@ def choice_words(choices: Choices) -> Sequence[str]:
 def _joined(behind: Mapping[str, object], values: Mapping[str, object], key: str) -> object:
     """Return a table of a plan: the given entries replace those of the scenario."""
     under, over = behind[key], values.get(key, {})
-    # A value that is no table is rejected later, with all other wrong values.
+    # A value that is not a table is rejected later, with all other wrong values.
     return {**under, **over} if isinstance(under, dict) and isinstance(over, dict) else over
 
 

@@ -163,7 +163,7 @@ def _halt_of_a(kept: int) -> Step:
 
 
 def _halts(plan: Plan) -> bool:
-    """Return whether A halts if A's log is longer than the leader's."""
+    """Return whether broker A halts when its log is longer than the leader's."""
     old = plan.version_numbers < FIRST_THAT_TRUNCATES
     return old and rule_of(plan) is Rule.HIGH_WATERMARK
 

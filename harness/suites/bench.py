@@ -185,7 +185,7 @@ def concluded(paths: RunPaths) -> Words:
         "valid": verdict.valid.value,
         "allowed": row.tone == ALLOWED,
         "as_expected": told,
-        # An anomaly that a story expects is no failure.
+        # An anomaly that a story expects is not a failure.
         "signature": "" if told else row.signature,
         "sentence": "" if told else row.signature_sentence,
         "reason": "" if row.tone == "valid" else f"{row.sentence} {row.cause}".rstrip(),

@@ -80,7 +80,7 @@ def suite_named(path: Path) -> Suite:
     """Read a suite that the user named; check that an untrusted file reaches nothing outside.
 
     Raises:
-        SuiteError: The file cannot be read, or is no suite. Or others can write it, and an entry
+        SuiteError: The file cannot be read, or is not a suite. Or others can write it, and an entry
             has ssh hosts, an image, clients, or a system with files of its own.
     """
     suite = load_suite(path)

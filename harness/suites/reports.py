@@ -63,7 +63,7 @@ def parts_before(store: Path, folder: NightFolder, part: NightState) -> list[Nig
     others = [each for each in nights if each.night != folder.night]
     kept = [journal for each in nights for journal in each.kept]
     found = distinct(map(_past, [*kept, *(each.journal for each in others)]))
-    # A copy that a crash cut off at its begin is no part.
+    # A copy that a crash cut off at its begin is not a part.
     return [each for each in found if each.night and identity(each) != identity(part)]
 
 

@@ -270,7 +270,7 @@ def load_suite(path: Path) -> Suite:
     """Read a suite's file.
 
     Raises:
-        SuiteError: The file cannot be read, or is no suite.
+        SuiteError: The file cannot be read, or is not a suite.
     """
     try:
         return parse_suite(path.read_text(encoding="utf-8"), path)

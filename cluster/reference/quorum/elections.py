@@ -249,7 +249,7 @@ class Elections:
         if (member.state, member.role) != before or member.ballot is None:
             return
         if response.error_code is ErrorCode.broker_not_available:
-            self._ask_again(voter)  # The node is ending, so this is no refusal.
+            self._ask_again(voter)  # The node is ending, so this is not a refusal.
             return
         member.round.answered(voter)
         if response.leader_epoch == member.state.epoch:

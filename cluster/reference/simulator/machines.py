@@ -444,7 +444,7 @@ class SimulatedMachines:
         self.host(node).set_clock(round(offset_s * NS_PER_S), round((rate - 1) * PPM))
 
     def reset_clock(self, node: str) -> None:
-        """Give a machine the true time again. Idempotent."""
+        """Set a machine's clock back to the correct time. Idempotent."""
         self.host(node).set_clock(0)
 
     def clock_offset_s(self, node: str) -> float:

@@ -49,7 +49,7 @@ class Question(Struct, frozen=True, kw_only=True):
     Attributes:
         asked: Its header.
         message: Our message; None for a request that is answered at once.
-        answer: The complete answer of such a request.
+        answer: The complete response to such a request.
         silent: Whether it gets no answer (a Produce with acks 0).
     """
 
