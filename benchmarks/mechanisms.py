@@ -8,6 +8,7 @@ partition, its broker, its offsets. The ticket counts only on releases that have
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, plan_from
@@ -16,8 +17,10 @@ from results.verdict_json import read_verdict
 from results.wording.headline import decides
 
 VERDICT = "verdict.json"
-RULES = 2
-"""Counts the versions of all rules. In the first one, a text somewhere in a file was enough."""
+_TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
+RULES = 3
+"""Counts the versions of all rules. In the first one, a text somewhere in a file was enough. The
+second one never found which brokers were out of sync."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +97,10 @@ def _place(example: Example) -> str:
     return f"{example.topic}-{example.partition}"
 
 
-def _out_of_sync(example: Example) -> list[str]:
-    """Return the members that an `isr-not-restored` does not have in its ISR."""
-    members, isr = (_brokers(example, name) for name in ("members", "isr"))
-    return [f"n{each}" for each in members if each not in isr]
+def _out_of_sync(example: Example, logs: Logs) -> list[str]:
+    """Return the nodes with logs that an `isr-not-restored` does not have in its ISR."""
+    isr = {f"n{each}" for each in _brokers(example, "isr")}
+    return [node for node in logs.nodes if isr and node not in isr]
 
 
 def _brokers(example: Example, name: str) -> list[int]:
@@ -117,7 +120,7 @@ def _renounces(example: Example, logs: Logs) -> bool:
         r"exception while renouncing leadership[^\n]*\n(?:[^\n\[]*NullPointerException[^\n]*\n)"
         r"\s+at [^\n]*HashTier\.mergeFrom"
     )
-    return any(re.search(pattern, logs.of(node)) for node in _out_of_sync(example))
+    return any(re.search(pattern, logs.of(node)) for node in _out_of_sync(example, logs))
 
 
 _TRUNCATES = (
@@ -164,19 +167,32 @@ def _loads_a_part(example: Example, logs: Logs) -> bool:
 
 def _removes_the_new_replica(example: Example, logs: Logs) -> bool:
     place = re.escape(_place(example))
-    return any(_removes(logs, node, place) for node in _out_of_sync(example))
+    budget_s = float(str(example.evidence.get("budget_s") or 0))
+    away = _out_of_sync(example, logs)
+    return any(_removes(logs, node, place, budget_s=budget_s) for node in away)
 
 
-def _removes(logs: Logs, node: str, place: str) -> bool:
-    """Return whether a broker refused a topic's new id, and then removed the replica for good."""
+def _removes(logs: Logs, node: str, place: str, *, budget_s: float) -> bool:
+    """Return whether a broker refused a topic's new id, and then removed the replica.
+
+    A broker with the bug makes another replica only after a new election or a restart. So a replica
+    that was made after the anomaly's budget is not an objection.
+    """
     refused = rf"Unable to start fetching {place} with topic ID \S+ due to InconsistentTopicId"
     text = logs.of(node)
     stray = re.search(rf"Found stray log dir Log\(dir=[^,\n]*/{place}, ", text)
     if not stray or not re.search(refused, logs.of(node, "state-change.log")):
         return False
-    removed = re.search(rf"Log for partition {place} is renamed to ", text[stray.end() :])
-    behind = text[stray.end() + removed.end() :] if removed else ""
-    return bool(removed) and not re.search(rf"Created log for partition {place} ", behind)
+    behind = text[stray.end() :]
+    removed_s = _logged_s(rf"Log for partition {place} is renamed to ", behind)
+    made_s = _logged_s(rf"Created log for partition {place} ", behind)
+    return bool(removed_s) and all(each - removed_s[0] > budget_s for each in made_s)
+
+
+def _logged_s(pattern: str, text: str) -> list[float]:
+    """Return the times of a log's lines with a pattern, in seconds."""
+    lines = re.finditer(rf"^\[({_TIME})\][^\n]*{pattern}", text, re.MULTILINE)
+    return [datetime.fromisoformat(each[1].replace(",", ".")).timestamp() for each in lines]
 
 
 def _damages_its_index(example: Example, logs: Logs) -> bool:
@@ -258,7 +274,7 @@ MECHANISMS = {
         breaks=("isr-not-restored",), affects=(("3.3.0", "3.7.0"),),
         is_shown=_removes_the_new_replica, where="server.log, state-change.log",
         means="the broker that is out of sync refused this topic's new id, took the replica for a"
-        " stray one, removed it and made no other",
+        " stray one, removed it, and made no other within the budget",
     ),
     "KAFKA-13727": Mechanism(
         breaks=("lost-write", "torn-transaction"), is_shown=_damages_its_index,

@@ -12,7 +12,7 @@ from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Example, Verdict
 from results.verdict_json import write_verdict
 
-OUT: Mapping[str, object] = {"members": [1, 2, 3], "isr": [1, 2]}
+OUT: Mapping[str, object] = {"members": 3, "isr": [1, 2], "budget_s": 45.0}
 """Broker 3 is out of sync."""
 
 
@@ -216,7 +216,7 @@ GUILTY = {
 INNOCENT = [
     # Another exception; a broker that is in sync.
     ("KAFKA-14946", RENOUNCED.without("NullPointerException", "IllegalStateException")),
-    ("KAFKA-14946", RENOUNCED.told(evidence={"members": [1, 2, 3], "isr": [2, 3]})),
+    ("KAFKA-14946", RENOUNCED.told(evidence={**OUT, "isr": [2, 3]})),
     # A leader's lower high watermark (recorded on 3.5.1); by the own high watermark; another
     # partition, other offsets, another node.
     ("KAFKA-14704", replace(TRUNCATED, logs={"n2/server.log": """\
@@ -247,7 +247,7 @@ high watermark from (offset=337segment=[0:28801]) to (offset=333segment=[-1:-1])
     ("KAFKA-14616", replace(STRAY, logs={**STRAY.logs, "n3/server.log":
                             STRAY.logs["n3/server.log"] + MADE_AGAIN})),
     ("KAFKA-14616", STRAY.told(topic="log-0")),
-    ("KAFKA-14616", STRAY.told(evidence={"members": [1, 2, 3], "isr": [2, 3]})),
+    ("KAFKA-14616", STRAY.told(evidence={**OUT, "isr": [2, 3]})),
     # An I/O error; another partition; a later line.
     ("KAFKA-13727", CLEANED.without("The last offset of appended transactions must increase \
 sequentially", "Input/output error")),
@@ -291,6 +291,12 @@ def test_what_was_logged_with_the_bug_shows_it(ticket: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(("ticket", "case"), INNOCENT)
 def test_what_only_looks_like_it_does_not_show_it(ticket: str, case: Case, tmp_path: Path) -> None:
     assert case.shown(ticket, tmp_path) == ()
+
+
+def test_a_replica_that_is_made_after_the_budget_is_not_an_objection(tmp_path: Path) -> None:
+    late = MADE_AGAIN.replace("20:51:20,661", "20:51:52,000")
+    case = replace(STRAY, logs={**STRAY.logs, "n3/server.log": STRAY.logs["n3/server.log"] + late})
+    assert case.shown("KAFKA-14616", tmp_path) == ("isr-not-restored",)
 
 
 def test_only_examples_that_decide_the_verdict_count(tmp_path: Path) -> None:
