@@ -25,7 +25,7 @@ class Scope(StrEnum):
     PARTITION = "partition"
     RUN = "run"
     QUORUM = "quorum"
-    """The rows of the controllers' log, and the rows of `quorum_states`."""
+    """The rows of the controllers' log. (`quorum_states` has no partition: it is in `RUN`.)"""
     REMADE = "remade"
     """A partition of a topic that a fault deleted and created again (`RunFacts.remade`)."""
     ACROSS = "across"

@@ -34,7 +34,7 @@ from results.record.milestones import STOPPING
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import new_event, start
-from results.record.terms import Outcome, Phase
+from results.record.terms import F, Outcome, Phase
 from results.record.topics import CreatedTopic
 from workloads.fleet import FleetCounts
 
@@ -230,7 +230,8 @@ class Life:
         fleet, nemesis, observer = self._fleet, self._nemesis, self._arena.observer
         counts = fleet.counts() if fleet else None
         return Snapshot(
-            rates=_per_second(counts) if counts else {},
+            rates=_rates(counts) if counts else {},
+            kinds=_kinds(counts) if counts else {},
             total=sum(counts.total.ops.values()) if counts else 0,
             missed=counts.total.missed if counts else 0,
             faults=tuple(
@@ -241,11 +242,17 @@ class Life:
         )
 
 
-def _per_second(counts: FleetCounts) -> dict[str, int]:
-    recent_s = counts.recent_s or 1.0
-    return {
-        outcome.value: round(counts.recent.of_outcome(outcome) / recent_s) for outcome in Outcome
-    }
+def _rates(counts: FleetCounts) -> dict[str, int]:
+    """Return the ops of the last second by outcome."""
+    recent, recent_s = counts.recent, counts.recent_s or 1.0
+    return {each.value: round(recent.of_outcome(each) / recent_s) for each in Outcome}
+
+
+def _kinds(counts: FleetCounts) -> dict[str, int]:
+    """Return the ops of the last second by kind, for those kinds that the run has."""
+    recent, recent_s = counts.recent, counts.recent_s or 1.0
+    kinds = (each for each in (F.SEND, F.TXN, F.POLL) if counts.total.of_f(each))
+    return {each.value: round(recent.of_f(each) / recent_s) for each in kinds}
 
 
 def _leaders(summary: Summary) -> tuple[str, ...]:

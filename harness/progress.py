@@ -30,6 +30,7 @@ class Snapshot:
 
     Attributes:
         rates: Operations of the last second, by outcome.
+        kinds: Operations of the last second, by kind: `send`, `poll`.
         total: The number of operations that have ended.
         missed: The number of operations that were due when no process was free.
         faults: A sentence for each fault in force.
@@ -37,6 +38,7 @@ class Snapshot:
     """
 
     rates: dict[str, int] = field(default_factory=dict)
+    kinds: dict[str, int] = field(default_factory=dict)
     total: int = 0
     missed: int = 0
     faults: tuple[str, ...] = ()
@@ -141,9 +143,13 @@ class Progress:
 
 
 def _rates(shown: Snapshot) -> str:
-    parts = [f"{outcome} {count:,}" for outcome, count in sorted(shown.rates.items())]
-    counts = f"{many(shown.total, 'op')}, {many(shown.missed, 'arrival')} missed"
-    rate = f"{sum(shown.rates.values()):,} ops/s ({', '.join(parts)})" if parts else "idle"
+    parts = [
+        ", ".join(f"{name} {count:,}" for name, count in sorted(each.items()))
+        for each in (shown.kinds, shown.rates)
+    ]
+    counts = f"{many(shown.total, 'op')}, {shown.missed:,} missed"
+    words = "; ".join(filter(None, parts))
+    rate = f"{sum(shown.rates.values()):,} ops/s ({words})" if words else "idle"
     return f"{rate}; {counts}"
 
 

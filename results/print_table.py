@@ -31,12 +31,19 @@ def say_page(console: Console, page: Path) -> None:
 def print_table(
     console: Console, columns: Iterable[str], rows: Iterable[Iterable[str | int]]
 ) -> None:
-    """Print a table. Long cells are wrapped and never cut, so that names can be copied."""
+    """Print a table. Long cells are wrapped and never cut, so that names can be copied.
+
+    The first column has the names of the rows, and is not even wrapped if two thirds of the
+    console's width are enough for it.
+    """
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
-        table.add_column(Text(inert(column)), overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(each) for each in row))
+    cells = [[_cell(each) for each in row] for row in rows]
+    longest = max((row[0].cell_len for row in cells if row), default=0)
+    for at, column in enumerate(columns):
+        whole = at == 0 and 3 * longest <= 2 * console.width
+        table.add_column(Text(inert(column)), overflow="fold", no_wrap=whole)
+    for row in cells:
+        table.add_row(*row)
     console.print(table)
 
 

@@ -39,7 +39,7 @@ from results.record.hidden import plan_without_secrets
 from results.record.paths import RunPaths
 from results.record.plan import SIMULATED
 from results.record.reading import read_bytes
-from results.record.terms import F
+from results.record.terms import F, Judge
 from results.record.verdict import AnomalySummary, Example
 from results.samples import SAMPLE_PREFIX, is_sample
 from results.signature import reason_for
@@ -151,10 +151,17 @@ def render_report(
         "whole_time_line": _whole_time_line(paths, where.parent),
         "command": run_name(paths),
         "plan_command": f"logquake run {_plan_name(paths)}",
+        "other_judge": _other_judge(found),
         "simulated": found.plan is not None and found.plan.hosts == SIMULATED,
         "troubles": _troubles(tables, found, story),
     }
     return template_engine().get_template(TEMPLATE).render(context)
+
+
+def _other_judge(found: Investigation) -> Judge:
+    """Return a judge that did not give the verdict: the strict one, if possible."""
+    is_strict = found.verdict is not None and found.verdict.judge == Judge.STRICT
+    return Judge.CONTRACT if is_strict else Judge.STRICT
 
 
 def _evidence(paths: RunPaths, tables: RunTables, found: Investigation) -> dict[str, object]:

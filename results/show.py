@@ -276,7 +276,7 @@ def _print_faults(faults: list[FaultLine], console: Console) -> None:
     if (more := len(faults) - _MAX_FAULTS) > 0:
         say(console, f"and {many(more, 'more fault')}")
     for fault in faults[:_MAX_FAULTS]:
-        _print_why(fault, console)
+        _print_measured(fault, console)
     columns = ("faults by kind", "planned", "confirmed", "without effect", "healed", "not healed")
     kinds = [
         (
@@ -292,12 +292,12 @@ def _print_faults(faults: list[FaultLine], console: Console) -> None:
     print_table(console, columns, kinds)
 
 
-def _print_why(fault: FaultLine, console: Console) -> None:
-    """Print why a fault has no effect, and how it waited for its condition."""
-    told = [fault.effect] if fault.confirmed_s is None else []
-    if told or fault.waited:
-        said = "; ".join([*told, *([fault.waited] if fault.waited else [])])
-        say(console, f"{fault.kind} of {fault.target}: {said}", style="dim")
+def _print_measured(fault: FaultLine, console: Console) -> None:
+    """Print how a fault waited for its condition, and what was measured of it and of its heal."""
+    told = "; ".join(filter(None, (fault.waited, fault.effect, fault.heal_effect)))
+    if told:
+        hit = fault.nodes or fault.target
+        say(console, f"{fault.kind} of {hit} at {fault.requested_s:.1f} s: {told}", style="dim")
 
 
 def _print_coverage(found: Coverage | None, console: Console) -> None:

@@ -35,7 +35,7 @@ from results.wording.naming import names_of
     default=None,
     help=(
         "Use this judge, not the run's own. contract: allow what the configuration does not"
-        " promise; strict: allow nothing; jepsen: judge as Jepsen does (the default for"
+        " promise; strict: allow only what no system promises; jepsen: judge as Jepsen does (the default for"
         " histories)."
     ),
 )

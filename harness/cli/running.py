@@ -182,8 +182,8 @@ _OPTIONS = (
         key="judge",
         kind=click.Choice([judge.value for judge in Judge]),
         help=(
-            "contract: allow what the configuration does not promise. strict: allow nothing."
-            " jepsen: judge as Jepsen does."
+            "contract: allow what the configuration does not promise. strict: allow only what no"
+            " system promises. jepsen: judge as Jepsen does."
         ),
     ),
     _Option(

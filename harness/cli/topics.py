@@ -53,7 +53,7 @@ _JUDGES = {
         "The default. It allows violations of promises that the configuration does not"
         " make, and lists them."
     ),
-    "strict": "It allows no broken promise, regardless of the configuration.",
+    "strict": "It allows only what no system promises to prevent, regardless of the configuration.",
     "jepsen": "It allows what Jepsen's Kafka checker allows.",
 }
 _FILES: Mapping[str, type[BaseModel]] = {"plan": Plan, "suite": Suite}

@@ -1,6 +1,7 @@
 """Generate the tables for handwritten pages: `<!-- generated: checkers/liveness -->`.
 
-A page has such a comment on a line of its own. The build replaces the comment by the table.
+A page has such a comment on a line of its own, and a line for readers of the file below it. The
+build replaces both lines by the table.
 """
 
 import re
@@ -22,7 +23,7 @@ from results.record.transitions import ASKED, ERRORS, TRANSITIONS, area_of
 from results.wording.glossary import TERMS
 from workloads.registry import WORKLOADS
 
-_PLACE = re.compile(r"^<!-- generated: (\S+) -->$", re.MULTILINE)
+_PLACE = re.compile(r"^<!-- generated: (\S+) -->(?:\n> .*)?$", re.MULTILINE)
 PROMISES: Mapping[Promise, str] = {
     Promise.STORED: "acknowledged messages stay",
     Promise.LEADERS: "which replica may become leader",

@@ -91,8 +91,8 @@ class Phase(StrEnum):
 class Judge(StrEnum):
     """The rules by which a run is judged.
 
-    `contract` checks the promises that follow from the plan's settings. `strict` excuses nothing.
-    `jepsen` follows the rules of Jepsen's checker.
+    `contract` checks the promises that follow from the plan's settings. `strict` excuses only what
+    no system promises. `jepsen` follows the rules of Jepsen's checker.
     """
 
     CONTRACT = "contract"

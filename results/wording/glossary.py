@@ -42,8 +42,11 @@ GLOSSARY = {
 }
 TERMS = {
     **GLOSSARY,
+    "allowed": "An allowed anomaly does not make a run invalid, because the configuration promises "
+    "nothing against it, or a fault explains it.",
     "anomaly": "One kind of broken promise, such as `lost-write`. A run lists all anomalies that "
     "it found.",
+    "arrival": "A moment at which an operation is due. If no process is free, it is missed.",
     "attached": "A cluster that already runs, and that Logquake did not start.",
     "budget": "A limit of time: for a recovery, a night or a hunt.",
     "bundle": "A file with a whole run, for another person or machine.",
@@ -55,6 +58,8 @@ TERMS = {
     "coordinator": "The broker that manages a consumer group or a transactional id.",
     "fault family": "Faults of one kind, such as `partition`. `--nemesis` takes families.",
     "final read": "The read of every partition from start to end, after all faults are healed.",
+    "harness": "Logquake itself, without brokers and clients. An anomaly of the harness, such as "
+    "`fault-without-effect`, makes a verdict unknown, and never invalid.",
     "heal": "To undo a fault.",
     "history": "The list of operations of a run, in the order in which they happened.",
     "hosts": "Where brokers run: network namespaces, processes, containers, or ssh machines.",
@@ -79,6 +84,10 @@ TERMS = {
     "store": "The folder that contains all runs. The default is `runs`.",
     "suite": "A file that names many combinations to run.",
     "swarm": "Random settings for brokers, topics and clients, chosen from the seed.",
+    "transition": "A step of Kafka's protocol that a record can show, such as an election after a "
+    "crash.",
+    "trusted": "An anomaly is trusted if the record is complete enough to prove it. Anomalies that "
+    "are not trusted make a verdict unknown.",
     "verdict": "The result of a run: `valid`, `invalid` or `unknown`.",
     "witness": "The message or operation that a failure report explains in detail.",
     "workload": "The operations of the clients, such as `log`, `txn` or `groups`.",

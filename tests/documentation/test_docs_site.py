@@ -106,7 +106,7 @@ def test_each_generated_page_has_content(site: Path) -> None:
 
 def test_each_table_stands_on_a_page_and_is_filled_in(site: Path) -> None:
     texts = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md"))
-    assert not [name for name in TABLES if f"<!-- generated: {name} -->" not in texts]
+    assert not [name for name in TABLES if f"<!-- generated: {name} -->\n> " not in texts]
     assert not [page for page in site.rglob("*.html") if "<!-- generated" in page.read_text()]
     with pytest.raises(KeyError):
         filled("<!-- generated: no/such -->")

@@ -146,7 +146,7 @@ def test_an_offset_that_clients_were_told_twice_shows_both_values(make_run: Make
 
 def test_the_legend_explains_only_the_signs_that_are_there(make_run: MakeRun) -> None:
     paths = make_run()
-    untimed = f"“{NONE}”: the record has no time for it"
+    untimed = f"“{NONE}”: the record has no time for the event"
     assert untimed in Page(render_report(paths)).text("witness")
     write_rows(paths.table("truncations"), TABLES["truncations"], [], paths.run_id)
     assert untimed not in Page(render_report(paths)).text("witness")

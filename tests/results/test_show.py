@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from results.print_table import print_table
 from results.record.paths import RunPaths
 from results.record.terms import Validity
 from results.record.verdict import Verdict
@@ -160,3 +161,12 @@ def test_hostile_records_reach_the_terminal_as_text(make_run: MakeRun) -> None:
             re.findall(r"\x1b(\[[0-9;]*m)", text)
         )
         assert "after the long one" in text
+
+
+def test_the_name_of_a_row_is_on_one_line_so_that_it_can_be_copied() -> None:
+    console, name = narrow(), "isolate-then-kill/20261129T053358Z-774384"
+    print_table(console, ("run", "what"), [(name, "no acknowledged message was lost. " * 5)])
+    assert name in printed(console)
+    longer = f"{name}/{name}"
+    print_table(console, ("run",), [(longer,)])
+    assert longer in printed(console).replace("\n", "").replace(" ", "")

@@ -341,7 +341,7 @@ def test_what_was_asked_believed_and_waited_for_is_told(tmp_path: Path) -> None:
     wrong = late.beliefs[0].model_copy(update={"leader": 2, "isr": ()})
     append_step(paths.steps, late.model_copy(update={"beliefs": (wrong,)}))
     text = text_of(render_report(paths))
-    assert "What each broker says when it is asked by itself" in text
+    assert "What each broker reports" in text
     assert "B B 0 \u2013" in text
     assert "thinks it leads" in text
 

@@ -143,7 +143,9 @@ def test_the_calmest_moments_are_left_out_of_what_is_too_much(
     # The block with the op of unknown outcome has one more that went wrong than the others.
     assert [bool(block.data) for block in packed] == [False, True, False, False]
     page = render_timeline(busy)
-    assert f"{OPS - BLOCK_OPS:,} of the operations, from calm moments, are counted only" in page
+    assert (
+        f"{OPS - BLOCK_OPS:,} operations without nearby events are only counted, not drawn" in page
+    )
 
 
 def test_lanes_are_threads_and_final_reads_have_their_own(make_run: MakeRun) -> None:
