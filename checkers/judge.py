@@ -50,10 +50,6 @@ _PREMISE_SENTENCES = {
         "for a part of that time neither clients nor observers recorded anything, so the machine"
         " may have been suspended"
     ),
-    Premise.HEARD.value: (
-        "too few controllers answered in that time, so the quorum may have had a leader that no"
-        " answer showed"
-    ),
     Premise.KNOWN_LOSSES.value: (
         "a fault that removes records began on every replica but was not confirmed on all, so the"
         " removed records are unknown"

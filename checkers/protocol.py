@@ -40,7 +40,6 @@ class Premise(StrEnum):
     READABLE_LOGS = "readable-final-logs"
     RECOVERED = "recovered"
     AWAKE = "awake"
-    HEARD = "heard"
     KNOWN_PLAN = "known-plan"
     WHOLE_STORY = "whole-story"
     KNOWN_MOVES = "known-moves"

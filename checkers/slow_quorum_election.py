@@ -15,8 +15,6 @@ What would not prove it:
 - A period that begins before the first leader was seen, or ends after the last answer.
 - A fault under which a majority may be unable to communicate.
 - A period in which neither clients nor observers recorded anything.
-- A period in which no majority of the voters answered after the limit. On an overloaded machine
-  the leader and the others may be too slow to answer. Such a finding is not trusted.
 
 Observers ask about the leader once a second.
 """
@@ -37,8 +35,6 @@ from checkers.protocol import (
     Chapter,
     Checker,
     Findings,
-    Labels,
-    Premise,
     Promise,
     Proved,
     Scope,
@@ -73,7 +69,6 @@ class Vacancy:
         away: The voters that faults stopped or isolated meanwhile.
         left: The other voters.
         said: For each of the other voters, a sentence with the leader that it last named.
-        heard: Whether a majority of the voters still answered after the time limit.
     """
 
     from_ns: int
@@ -81,7 +76,6 @@ class Vacancy:
     away: tuple[str, ...]
     left: tuple[str, ...]
     said: tuple[str, ...]
-    heard: bool
 
 
 def _signs(group: Group) -> list[int]:
@@ -118,16 +112,7 @@ def _vacancies(group: Group) -> Iterator[Vacancy]:
                 away=tuple(sorted(away)),
                 left=left,
                 said=tuple(filter(None, (_said(group, each, from_ns, to_ns) for each in left))),
-                heard=2 * len(_heard(group, from_ns + budget_ns, to_ns) & {*left})
-                > group.facts.plan.voters,
             )
-
-
-def _heard(group: Group, from_ns: float, to_ns: int) -> set[str]:
-    """Return the nodes that answered in a period."""
-    states = group.table("quorum_states")
-    times = ints(states, "observed_ns")
-    return {*texts(select(states, (times > from_ns) & (times < to_ns)), "node")}
 
 
 def _meets(fault: Disturbance, from_ns: int, to_ns: int) -> bool:
@@ -164,14 +149,9 @@ def _check(group: Group) -> Findings:
         max(0, looks),
         list(_vacancies(group)),
         lambda each: _describe(group, each),
-        lambda each: _labels(group.facts, each),
+        lambda each: labels(group.facts, each.from_ns, each.to_ns, group.facts.plan.takeover_s),
     )
     return could_not_show(found, _WHY, given=True)
-
-
-def _labels(facts: RunFacts, vacancy: Vacancy) -> Labels:
-    allowed, broken = labels(facts, vacancy.from_ns, vacancy.to_ns, facts.plan.takeover_s)
-    return allowed, broken if vacancy.heard else (*broken, Premise.HEARD.value)
 
 
 def _describe(group: Group, vacancy: Vacancy) -> Anomaly:

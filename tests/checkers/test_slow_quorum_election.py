@@ -38,8 +38,7 @@ def about(*faults: Disturbance, **plan: object) -> RunFacts:
 
 LED = [told(node, at, 1) for at in range(21) for node in (1, 2, 3)]
 BACK = [told(node, at, 1) for at in range(50, 56) for node in (1, 2, 3)]
-WAITING = [told(node, at, 1) for at in range(40, 50) for node in (2, 3)]
-STUCK = [*LED, told(2, 22, 1), told(3, 23, 1), *WAITING, *BACK]
+STUCK = [*LED, told(2, 22, 1), told(3, 23, 1), *BACK]
 ROWS_OF = [
     (
         CHECKER,
@@ -59,8 +58,8 @@ def test_two_of_three_elect_nobody() -> None:
     )
     (why,) = reasons(CHECKER, whole_run(about(DOWN), quorum_states=STUCK))
     assert why == (
-        "n2 reported n1 as leader in epoch 3 at 49.000 s, and n3 reported n1 as leader in epoch 3"
-        " at 49.000 s: no other controller was elected after 20.000 s"
+        "n2 reported n1 as leader in epoch 3 at 22.000 s, and n3 reported n1 as leader in epoch 3"
+        " at 23.000 s: no other controller was elected after 20.000 s"
     )
 
 
@@ -101,7 +100,7 @@ def test_brokers_are_no_voters_beside_controllers_of_their_own() -> None:
     apart = about(replace(DOWN, nodes=frozenset({"n101", "n102"})), controllers=3,
                   system="kafka:4.3.1:controllers")  # fmt: skip
     rows = [told(101, at, 101) for at in [*range(21), *range(50, 56)]]
-    rows += [told(node, at, 101) for at in (1, 22, 40) for node in (102, 103, 1, 2, 3)]
+    rows += [told(node, at, 101) for at in (1, 22) for node in (102, 103, 1, 2, 3)]
     assert sentences(CHECKER, whole_run(apart, quorum_states=rows)) == []
     one = replace(apart, disturbances=(replace(DOWN, nodes=frozenset({"n101"})),))
     (sentence,) = sentences(CHECKER, whole_run(one, quorum_states=rows))
@@ -122,17 +121,6 @@ def test_a_time_that_nobody_looked_at_shows_nothing() -> None:
     cut = replace(about(DOWN), cut_streams=True)
     (anomaly,) = found(CHECKER, whole_run(cut, quorum_states=STUCK)).anomalies
     assert anomaly.broken_premises == ("whole-record",)
-
-
-@pytest.mark.parametrize("silent", [2, 3])
-def test_answers_of_fewer_than_a_majority_prove_no_vacancy(silent: int) -> None:
-    heard = [each for each in STUCK if each["observed_ns"] < 35 * S or each["node"] != f"n{silent}"]
-    (anomaly,) = found(CHECKER, whole_run(about(DOWN), quorum_states=heard)).anomalies
-    assert anomaly.broken_premises == ("heard",)
-    early = replace(DOWN, ended_ns=34 * S)  # The leader that was killed answers again, and follows.
-    again = [*heard, *(told(1, at, 2, epoch=4) for at in range(36, 50))]
-    (anomaly,) = found(CHECKER, whole_run(about(early), quorum_states=again)).anomalies
-    assert anomaly.broken_premises == ("heard",), "n1 was away for a part of the time"
 
 
 def test_it_needs_a_quorum_of_several() -> None:
