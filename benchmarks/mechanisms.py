@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from cluster.nodes import ZOOKEEPER_MACHINE, is_controller
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, plan_from
 from results.record.verdict import Example
@@ -98,9 +99,10 @@ def _place(example: Example) -> str:
 
 
 def _out_of_sync(example: Example, logs: Logs) -> list[str]:
-    """Return the nodes with logs that an `isr-not-restored` does not have in its ISR."""
+    """Return the brokers with logs that an `isr-not-restored` does not have in its ISR."""
     isr = {f"n{each}" for each in _brokers(example, "isr")}
-    return [node for node in logs.nodes if isr and node not in isr]
+    brokers = [each for each in logs.nodes if each != ZOOKEEPER_MACHINE and not is_controller(each)]
+    return [node for node in brokers if isr and node not in isr]
 
 
 def _brokers(example: Example, name: str) -> list[int]:
@@ -167,9 +169,10 @@ def _loads_a_part(example: Example, logs: Logs) -> bool:
 
 def _removes_the_new_replica(example: Example, logs: Logs) -> bool:
     place = re.escape(_place(example))
-    budget_s = float(str(example.evidence.get("budget_s") or 0))
-    away = _out_of_sync(example, logs)
-    return any(_removes(logs, node, place, budget_s=budget_s) for node in away)
+    budget_s = example.evidence.get("budget_s")
+    return isinstance(budget_s, float) and any(
+        _removes(logs, node, place, budget_s=budget_s) for node in _out_of_sync(example, logs)
+    )
 
 
 def _removes(logs: Logs, node: str, place: str, *, budget_s: float) -> bool:

@@ -217,6 +217,7 @@ INNOCENT = [
     # Another exception; a broker that is in sync.
     ("KAFKA-14946", RENOUNCED.without("NullPointerException", "IllegalStateException")),
     ("KAFKA-14946", RENOUNCED.told(evidence={**OUT, "isr": [2, 3]})),
+    ("KAFKA-14946", replace(RENOUNCED, logs={"n101/server.log": RENOUNCED.logs["n3/server.log"]})),
     # A leader's lower high watermark (recorded on 3.5.1); by the own high watermark; another
     # partition, other offsets, another node.
     ("KAFKA-14704", replace(TRUNCATED, logs={"n2/server.log": """\
@@ -248,6 +249,7 @@ high watermark from (offset=337segment=[0:28801]) to (offset=333segment=[-1:-1])
                             STRAY.logs["n3/server.log"] + MADE_AGAIN})),
     ("KAFKA-14616", STRAY.told(topic="log-0")),
     ("KAFKA-14616", STRAY.told(evidence={**OUT, "isr": [2, 3]})),
+    ("KAFKA-14616", STRAY.told(evidence={**OUT, "budget_s": None})),
     # An I/O error; another partition; a later line.
     ("KAFKA-13727", CLEANED.without("The last offset of appended transactions must increase \
 sequentially", "Input/output error")),

@@ -48,7 +48,7 @@ class Finding:
     """The result of one trial on this machine.
 
     Attributes:
-        what: The trial's subject.
+        what: The tried feature.
         works: Whether it works.
         detail: The trial's observation.
         remedy: An instruction for the user if it does not work; an empty string if it works.

@@ -35,8 +35,8 @@ from results.wording.naming import names_of
     default=None,
     help=(
         "Use this judge, not the run's own. contract: allow what the configuration does not"
-        " promise; strict: allow only what no system promises; jepsen: judge as Jepsen does (the"
-        " default for histories)."
+        " promise; strict: allow only what no system promises to prevent; jepsen: judge as"
+        " Jepsen does (the default for histories)."
     ),
 )
 @click.option(

@@ -183,7 +183,7 @@ _OPTIONS = (
         kind=click.Choice([judge.value for judge in Judge]),
         help=(
             "contract: allow what the configuration does not promise. strict: allow only what no"
-            " system promises. jepsen: judge as Jepsen does."
+            " system promises to prevent. jepsen: judge as Jepsen does."
         ),
     ),
     _Option(

@@ -92,7 +92,7 @@ class Judge(StrEnum):
     """The rules by which a run is judged.
 
     `contract` checks the promises that follow from the plan's settings. `strict` excuses only what
-    no system promises. `jepsen` follows the rules of Jepsen's checker.
+    no system promises to prevent. `jepsen` follows the rules of Jepsen's checker.
     """
 
     CONTRACT = "contract"

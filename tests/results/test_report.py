@@ -106,8 +106,8 @@ def test_the_sections_stand_in_order_with_their_numbers(make_run: MakeRun) -> No
 
 def test_what_follows_from_the_cause_is_told_with_its_reason(make_run: MakeRun) -> None:
     page = write_report(make_run()).read_text(encoding="utf-8")
-    follows = "It follows from lost-write: a truncated offset is assigned to another value."
-    assert page.count("It follows from") == 2  # Where it is counted, and where it is shown.
+    follows = "It may follow from lost-write: a truncated offset is assigned to another value."
+    assert page.count("It may follow from") == 2  # Where it is counted, and where it is shown.
     assert page.index('<h3 id="anomaly-2">inconsistent-offsets') < page.rindex(follows)
 
 

@@ -45,6 +45,8 @@ def test_a_run_says_what_was_lost_where_and_what_the_logs_hold(make_run: MakeRun
     ]  # fmt: skip
     words = [" ".join(line.split()) for line in lines]
     assert "lost-write 3 3 0 3" in words
+    measured = "isolate of n1 at 20.0 s: "
+    assert [line for line in words if line.startswith(measured) and "probes stopp" in line]
     assert "clients were told v1120 v1121 v1122" in words
     assert "n1, acknowledged it ≠v1191 e5 ≠v1192 e5 ≠v1193 e5" in words
     assert (

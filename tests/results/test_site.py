@@ -273,7 +273,7 @@ def test_large_plans_are_compared_on_a_page_of_a_bearable_size(tmp_path: Path) -
     page = text_of(site(tmp_path), f"/compare?left={left.run_id}&right={right.run_id}")
     assert len(page) < 1_000_000
     words = words_of(page)
-    assert "101 more are not shown." in words
+    assert "Not shown: 101 more." in words
     assert "(100 more characters)" in words
 
 

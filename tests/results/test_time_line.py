@@ -144,7 +144,8 @@ def test_the_calmest_moments_are_left_out_of_what_is_too_much(
     assert [bool(block.data) for block in packed] == [False, True, False, False]
     page = render_timeline(busy)
     assert (
-        f"{OPS - BLOCK_OPS:,} operations without nearby events are only counted, not drawn" in page
+        f"{OPS - BLOCK_OPS:,} operations, from blocks with the fewest failures, are only counted"
+        in page
     )
 
 
