@@ -93,7 +93,7 @@ def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
         "| Ticket | Release | Why not |", "|---|---|---|",
     ]  # fmt: skip
     for step in STEPS:
-        mine = [each for each in lines if each.name == step.name]
+        mine = _current([each for each in lines if each.name == step.name])
         found = list(_found(step, mine, journals))
         for each in found:
             rows += _rows(each)
@@ -112,6 +112,14 @@ def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
           for ticket, each in MECHANISMS.items()),
     ]  # fmt: skip
     return "\n".join([*rows, *beside, *vain, *withdrawn, *means])
+
+
+def _current(lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the parts of a hunt that the present rules searched, or else all parts.
+
+    The runs of the other parts are gone, so no rule can search them again.
+    """
+    return [each for each in lines if each.rules == RULES] or lines
 
 
 def _found(step: Step, lines: Sequence[Line], journals: Path) -> Iterator[_Found]:

@@ -161,6 +161,19 @@ def test_a_row_of_earlier_rules_says_so_and_a_withdrawn_ticket_has_none(tmp_path
     assert "| kafka:3.6.1 | It is not shown. |" in text
 
 
+def test_a_part_of_earlier_rules_counts_only_until_there_is_one_of_the_present(
+    tmp_path: Path,
+) -> None:
+    Journal(tmp_path / "old.jsonl").write(*lines([BROKEN, BROKEN], NIGHT))
+    Journal(tmp_path / "new.jsonl").write(*lines([BROKEN], NIGHT))
+    common = {"name": STEP.name, "commit": "c", "took_s": 1, "load": (1, 1), "shown": {}}
+    old, new = (
+        Line.model_validate({**common, "journal": f"{name}.jsonl", "rules": rules})
+        for name, rules in (("old", 1), ("new", RULES))
+    )
+    assert table([old, new], tmp_path) == table([new], tmp_path) != table([old], tmp_path)
+
+
 # The series
 
 
