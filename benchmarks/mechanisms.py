@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+import pyarrow.parquet as pq
+
 from cluster.nodes import ZOOKEEPER_MACHINE, is_controller
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, plan_from
@@ -34,6 +36,13 @@ class Logs:
     def nodes(self) -> list[str]:
         """The nodes with logs."""
         return sorted(each.parent.name for each in self.run.root.glob("nodes/*/logs"))
+
+    @property
+    def brokers(self) -> list[str]:
+        """The brokers with logs."""
+        return [
+            each for each in self.nodes if each != ZOOKEEPER_MACHINE and not is_controller(each)
+        ]
 
     def of(self, node: str, name: str = "server.log") -> str:
         """Return the text of a node's log, the oldest file first; empty without a file."""
@@ -101,8 +110,7 @@ def _place(example: Example) -> str:
 def _out_of_sync(example: Example, logs: Logs) -> list[str]:
     """Return the brokers with logs that an `isr-not-restored` does not have in its ISR."""
     isr = {f"n{each}" for each in _brokers(example, "isr")}
-    brokers = [each for each in logs.nodes if each != ZOOKEEPER_MACHINE and not is_controller(each)]
-    return [node for node in brokers if isr and node not in isr]
+    return [node for node in logs.brokers if isr and node not in isr]
 
 
 def _brokers(example: Example, name: str) -> list[int]:
@@ -158,13 +166,47 @@ _LOADED = re.compile(
 
 
 def _loads_a_part(example: Example, logs: Logs) -> bool:
-    """Return whether a coordinator that had loaded its log answered with an older commit."""
+    """Return whether a coordinator that had loaded its log answered with an older commit.
+
+    The record may lack the leaders of `__consumer_offsets`. Then the brokers' logs must show after
+    the stop that the newer commit was never lost.
+    """
     found = _LOADED.search(example.cause)
     led = re.search(r"leader of (__consumer_offsets-\d+)", example.cause)
-    if not found or not led or "cut its copy" in example.cause:
+    if found and led and "cut its copy" not in example.cause:
+        return _loaded(logs.of(found[1]), led[1])
+    if found or led:
         return False
-    loaded = rf"Finished loading offsets (?:and group metadata )?from {led[1]}\b"
-    return re.search(loaded, logs.of(found[1])) is not None
+    log = _log_with_both(example, logs)
+    return bool(log) and any(_loaded(logs.of(node), log) for node in logs.nodes)
+
+
+def _loaded(text: str, partition: str) -> bool:
+    loaded = rf"Finished loading offsets (?:and group metadata )?from {partition}\b"
+    return re.search(loaded, text) is not None
+
+
+def _log_with_both(example: Example, logs: Logs) -> str:
+    """Return the partition whose whole logs have the newer commit, and before it the older one.
+
+    An answer without a position has no older commit. "" if any broker's log lacks one of them.
+    """
+    table = logs.run.table("kept_commits")
+    newer, older = (example.evidence.get(name) for name in ("last_op_id", "committed_by"))
+    if not table.exists() or newer is None:
+        return ""
+    rows = [each for each in pq.read_table(table).to_pylist() if each["whole"]]
+    after, before = (
+        {each["node"]: each for each in rows if each["committed_by"] == op} for op in (newer, older)
+    )
+    if (
+        not after
+        or after.keys() != {*logs.brokers}
+        or (older is not None and before.keys() != after.keys())
+    ):
+        return ""
+    in_order = all(before[each]["log_offset"] < after[each]["log_offset"] for each in before)
+    return f"__consumer_offsets-{after[logs.brokers[0]]['log_partition']}" if in_order else ""
 
 
 def _removes_the_new_replica(example: Example, logs: Logs) -> bool:
@@ -269,9 +311,10 @@ MECHANISMS = {
     ),
     "KAFKA-5600": Mechanism(
         breaks=("commit-lost",), affects=(("0.11.0.0", "0.11.0.1"),), is_shown=_loads_a_part,
-        where=f"{VERDICT}, server.log",
+        where=f"{VERDICT}, server.log, kept_commits.parquet",
         means="a coordinator that was elected later, and that loaded the log of positions, answers"
-        " with an older one; no log was truncated",
+        " with an older one; no log was truncated. Or, if the leaders are unknown: at the end, the"
+        " whole log of each broker has the newer position, behind the older one",
     ),
     "KAFKA-14616": Mechanism(
         breaks=("isr-not-restored",), affects=(("3.3.0", "3.7.0"),),

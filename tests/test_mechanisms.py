@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.mechanisms import MECHANISMS, shows
@@ -299,6 +301,53 @@ def test_a_replica_that_is_made_after_the_budget_is_not_an_objection(tmp_path: P
     late = MADE_AGAIN.replace("20:51:20,661", "20:51:52,000")
     case = replace(STRAY, logs={**STRAY.logs, "n3/server.log": STRAY.logs["n3/server.log"] + late})
     assert case.shown("KAFKA-14616", tmp_path) == ("isr-not-restored",)
+
+
+FORGOTTEN = Case(
+    anomaly="commit-lost",
+    example={"evidence": {"last_op_id": 9, "committed_by": 2},
+             "cause": "it had acknowledged op 9, and answered with the older position"},
+    logs={f"n{node}/server.log": """\
+[2026-11-29 06:13:01,479] INFO [Group Metadata Manager on Broker 1]: Finished loading offsets and \
+group metadata from __consumer_offsets-3 in 20 milliseconds. (kafka.coordinator.group.GroupMetadata\
+Manager)
+""" if node == 1 else "" for node in (1, 2, 3)},
+)  # fmt: skip
+
+
+def kept(*, newer: int = 59, nodes: tuple[int, ...] = (1, 2, 3), whole: bool = True) -> pa.Table:
+    """Return the commits in the brokers' logs: op 2 at offset 15, op 9 at another offset."""
+    return pa.Table.from_pylist([
+        {"node": f"n{node}", "log_partition": 3, "log_offset": at, "whole": whole,
+         "committed_by": op}
+        for node in (1, 2, 3)
+        for op, at in ((2, 15), (9, newer))
+        if op == 2 or node in nodes
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("case", "table", "shown"),
+    [
+        (FORGOTTEN, kept(), True),
+        (FORGOTTEN.told(evidence={"last_op_id": 9, "committed_by": None}), kept(), True),
+        (FORGOTTEN, kept(newer=7), False),
+        (FORGOTTEN, kept(nodes=(1, 2)), False),
+        (FORGOTTEN, kept(whole=False), False),
+        (replace(FORGOTTEN, logs=dict.fromkeys(FORGOTTEN.logs, "")), kept(), False),
+        (FORGOTTEN.told(evidence={"last_op_id": 8, "committed_by": 2}), kept(), False),
+    ],
+    ids=("older", "none", "before", "lost", "compacted", "not-loaded", "unknown"),
+)
+def test_without_known_leaders_the_logs_show_what_a_coordinator_forgot(
+    case: Case, table: pa.Table, tmp_path: Path, *, shown: bool
+) -> None:
+    run = broken_by(case.anomaly, tmp_path / "run", **case.example)
+    path = run.table("kept_commits")
+    path.parent.mkdir(parents=True)
+    pq.write_table(table, path)
+    case.write(run)
+    assert bool(shows(MECHANISMS["KAFKA-5600"], run)) is shown
 
 
 def test_only_examples_that_decide_the_verdict_count(tmp_path: Path) -> None:
