@@ -1,6 +1,8 @@
 """Suggest commands to type after a run. The verdict decides which commands are useful next."""
 
 import shlex
+import shutil
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from results.store import DEFAULT_STORE, LATEST, Store, typed
 from results.wording.inert import inert
 from results.wording.reasons import heaviest_reason
 
+PROGRAM = "logquake"
 _LONGER_S = 120
 _REMEDIES = (
     ("not-enough-traffic", "--time-limit", "gives clients more time"),
@@ -166,13 +169,23 @@ def _again(plan: Plan, paths: RunPaths) -> str:
     return f"logquake run {shlex.quote(str(folder / paths.plan.name))}{_reached(plan)}"
 
 
+def _typed(command: str) -> str:
+    """Return a command so that it works as typed, also if the program is not on the PATH."""
+    program, found = Path(sys.argv[0]), shutil.which(PROGRAM)
+    if program.name != PROGRAM or (found and Path(found).resolve() == program.resolve()):
+        return command
+    if program.is_absolute() and program.is_relative_to(Path.cwd()):
+        program = program.relative_to(Path.cwd())
+    return f"{shlex.quote(str(program))}{command.removeprefix(PROGRAM)}"
+
+
 def print_next(steps: Sequence[NextStep], console: Console) -> None:
     """Print each suggested command on a line, with its effect."""
     if not steps:
         return
     say(console, "")
     say(console, "next:", style="bold")
-    commands = [f"  {inert(each.command)}" for each in steps]
+    commands = [f"  {inert(_typed(each.command))}" for each in steps]
     column = 2 + max(map(cell_len, commands))
     fits = all(column + cell_len(inert(each.does)) <= console.width for each in steps)
     for command, each in zip(commands, steps, strict=True):

@@ -12,7 +12,7 @@ import tomli_w
 from rich.console import Console
 
 from harness.cli import exit_code
-from harness.next_steps import after_night, named, next_steps, print_next
+from harness.next_steps import NextStep, after_night, named, next_steps, print_next
 from results.print_table import say_page
 from results.record.paths import RunPaths
 from results.record.plan import Plan, load_plan, plan_from
@@ -208,3 +208,29 @@ def test_a_page_is_a_link_on_terminals_alone(here: Path) -> None:
         said = console.file.getvalue()
         assert str(page) in said
         assert ("\x1b]8;id=" in said and page.as_uri() in said) is terminal
+
+
+@pytest.mark.parametrize(
+    ("program", "on_path", "typed"),
+    [
+        (".venv/bin/logquake", False, ".venv/bin/logquake show latest"),
+        ("{here}/.venv/bin/logquake", False, ".venv/bin/logquake show latest"),
+        ("/else where/logquake", False, "'/else where/logquake' show latest"),
+        (".venv/bin/logquake", True, "logquake show latest"),
+        ("/usr/bin/pytest", False, "logquake show latest"),
+    ],
+)
+def test_a_suggested_command_works_as_it_is_typed(
+    program: str, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, on_path: bool
+) -> None:
+    folder = tmp_path / ".venv" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "logquake").write_text("#!/bin/sh\n")
+    (folder / "logquake").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [program.format(here=tmp_path)])
+    monkeypatch.setenv("PATH", str(folder) if on_path else "/bin")
+    console = Console(file=io.StringIO(), width=80)
+    print_next([NextStep(command="logquake show latest", does="shows it")], console)
+    assert isinstance(console.file, io.StringIO)
+    assert f"  {typed}  shows it" in console.file.getvalue()
