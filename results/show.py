@@ -294,7 +294,8 @@ def _print_faults(faults: list[FaultLine], console: Console) -> None:
 
 def _print_measured(fault: FaultLine, console: Console) -> None:
     """Print how a fault waited for its condition, and what was measured of it and of its heal."""
-    told = "; ".join(filter(None, (fault.waited, fault.effect, fault.heal_effect)))
+    measured = (fault.waited, fault.effect, fault.heal_effect)
+    told = "; ".join(each for each in measured if each and each != "{}")  # {}: nothing is recorded.
     if told:
         hit = fault.nodes or fault.target
         say(console, f"{fault.kind} of {hit} at {fault.requested_s:.1f} s: {told}", style="dim")

@@ -23,7 +23,7 @@ NARROW = 60
         (["nemesis"], ['["partition", "kill", "pause"]', "logquake run --nemesis"]),
         (["axes.systems"], ["(key of a suite)", "Systems under test"]),
         (["invalid"], ["(exit code 1)"]),
-        (["strict"], ["(judge)", "no broken promise"]),
+        (["strict"], ["(judge)", "no system promises to prevent"]),
         (["docker"], ["(kind of hosts)", "container"]),
         (["suite", "run"], ["Usage: logquake suite run"]),
         (["help"], ["Usage: logquake help"]),

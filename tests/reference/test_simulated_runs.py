@@ -240,7 +240,7 @@ def test_no_simulated_cluster_is_kept() -> None:
 
 def test_the_page_promises_that_all_of_it_repeats(good: tuple[RunPaths, Verdict]) -> None:
     page = write_report(good[0]).read_text()
-    assert "all of it repeats, byte for byte" in page
+    assert "each run is equal, byte for byte" in page
     assert "client library" not in page  # No librdkafka was among the clients.
 
 

@@ -121,4 +121,4 @@ def test_a_site_with_one_of_each_thing_is_told_in_the_singular(tmp_path: Path) -
 
 
 def test_a_run_under_way_counts_in_the_singular() -> None:
-    assert _rates(Snapshot(total=1, missed=1)) == "idle; 1 op, 1 arrival missed"
+    assert _rates(Snapshot(total=1, missed=1)) == "idle; 1 op, 1 missed"

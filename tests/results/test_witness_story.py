@@ -656,7 +656,7 @@ def test_files_that_could_not_be_read_are_not_said_to_hold_nothing(make_run: Mak
     assert [row.note for row in window.rows if row.name == "n1"] == [
         "not readable, acknowledged it"
     ]
-    assert "?: not known" in render_report(paths)
+    assert "?: unknown" in render_report(paths)
 
 
 def test_files_that_nobody_collected_are_not_said_to_hold_nothing(make_run: MakeRun) -> None:
