@@ -311,7 +311,7 @@ FORGOTTEN = Case(
 [2026-11-29 06:13:01,479] INFO [Group Metadata Manager on Broker 1]: Finished loading offsets and \
 group metadata from __consumer_offsets-3 in 20 milliseconds. (kafka.coordinator.group.GroupMetadata\
 Manager)
-""" if node == 1 else "" for node in (1, 2, 3)},
+""" if node < 3 else "" for node in (1, 2, 3)},
 )  # fmt: skip
 
 
@@ -335,9 +335,10 @@ def kept(*, newer: int = 59, nodes: tuple[int, ...] = (1, 2, 3), whole: bool = T
         (FORGOTTEN, kept(nodes=(1, 2)), False),
         (FORGOTTEN, kept(whole=False), False),
         (replace(FORGOTTEN, logs=dict.fromkeys(FORGOTTEN.logs, "")), kept(), False),
+        (replace(FORGOTTEN, logs={**FORGOTTEN.logs, "n2/server.log": ""}), kept(), False),
         (FORGOTTEN.told(evidence={"last_op_id": 8, "committed_by": 2}), kept(), False),
     ],
-    ids=("older", "none", "before", "lost", "compacted", "not-loaded", "unknown"),
+    ids=("older", "none", "before", "lost", "compacted", "not-loaded", "loaded-once", "unknown"),
 )
 def test_without_known_leaders_the_logs_show_what_a_coordinator_forgot(
     case: Case, table: pa.Table, tmp_path: Path, *, shown: bool
