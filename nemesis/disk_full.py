@@ -15,6 +15,8 @@ from nemesis.undo import EmptyDisk, Restart
 from results.record.clock import stopwatch_s
 
 FULL = "ENOSPC"
+REFILL_S = 1.0
+"""How often a fault fills its disks again, in seconds."""
 
 
 class DiskFull:
@@ -51,7 +53,7 @@ class DiskFull:
 
     def confirm(self, patience: Patience) -> DiskFullEffect | None:
         """Confirm that the disks reject a test page, and wait shortly for the brokers to end."""
-        self._hit.brokers.wait_states(GONE, patience)
+        self._stay_full(patience)
         errors = self._hit.refuse(FULL)
         if errors is None:
             return None
@@ -76,6 +78,18 @@ class DiskFull:
     def confirm_healed(self, patience: Patience) -> DiskRightEffect | None:
         """Confirm that the disks accept a test page, and that the brokers are registered again."""
         return self._hit.wait_right(patience)
+
+    def _stay_full(self, patience: Patience) -> None:
+        """Wait for the brokers to end. Fill again what they free meanwhile by deleting files."""
+        until_s = stopwatch_s() + patience.limit_s
+        while (left_s := until_s - stopwatch_s()) > 0:
+            moment = Patience(limit_s=min(REFILL_S, left_s), stop=patience.stop)
+            if self._hit.brokers.wait_states(GONE, moment):
+                return
+            if patience.stop is not None and patience.stop.is_set():
+                return
+            for node in self.targets:
+                self._hit.disks.fill_disk(node)
 
     def _mend(self, node: str) -> None:
         self._hit.disks.empty_disk(node)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from random import Random
+from threading import Event
 
 import pytest
 
@@ -58,3 +59,30 @@ def test_a_disk_that_took_nothing_before_proves_nothing(
     fault = make(Aim(fault_id=1, targets=("n1",), rng=Random(0)), site)
     fault.inject()
     assert (fault.confirm(Patience(limit_s=0.2)) is not None) is (before == "")
+
+
+def test_a_disk_stays_full_while_its_broker_frees_space(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = FakeDisks()
+    fault = DiskFull(
+        Aim(fault_id=1, targets=("n1",), rng=Random(0)), replace(world.site(), hosts=hosts)
+    )
+    fault.inject()
+    hosts.full.clear()  # The broker has removed a file.
+    monkeypatch.setattr("nemesis.disk_full.REFILL_S", 0.05)
+    effect = fault.confirm(Patience(limit_s=0.3))
+    assert effect is not None
+    assert effect.errors == {"n1": ("", "ENOSPC")}
+    assert not effect.ended
+
+
+def test_nothing_is_filled_again_after_a_stop(world: World) -> None:
+    hosts, stop = FakeDisks(), Event()
+    fault = DiskFull(
+        Aim(fault_id=1, targets=("n1",), rng=Random(0)), replace(world.site(), hosts=hosts)
+    )
+    fault.inject()
+    hosts.full.clear()
+    stop.set()
+    assert fault.confirm(Patience(limit_s=5.0, stop=stop)) is None
