@@ -150,6 +150,7 @@ def played(
     return main([*where, *options])
 
 
+@pytest.mark.night
 def test_a_run_is_kept_skipped_and_judged_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

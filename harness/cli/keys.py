@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from harness.cli import logquake
+from harness.cli.completing import stored
 from results.record.plan import Plan
 
 MADE_BY_LOGQUAKE = frozenset({"schema_version", "version", "prefix", "drawn", "swarmed"})
@@ -43,12 +44,13 @@ def written(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 def texts(model: type[BaseModel]) -> dict[str, str]:
     """Return what each key of a model does: its docstring, or its option's help if longer."""
-    options = options_of_run() if issubclass(model, Plan) else {}
     own: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base.model_fields:
             own |= _docstrings(base)
-    helps = {key: option.help or "" for key, option in options.items()}
+    # `commands.json` has the helps, too; importing the command takes seconds.
+    of_run = stored()["commands"]["run"]["params"] if issubclass(model, Plan) else ()
+    helps = {each["name"]: each.get("help", "") for each in of_run}
     return {key: max(own.get(key, ""), helps.get(key, ""), key=len) for key in model.model_fields}
 
 

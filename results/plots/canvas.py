@@ -20,6 +20,8 @@ INK = "#010203"
 """Placeholder for the text colour around the plot; replaced by `currentColor`."""
 _SHADE = "#8a8f98"
 _SIZE = (9.0, 2.7)
+_MARGINS = (0.15, 0.42, 0.42)
+"""Inches to the right of the axes, below them for the seconds, and above them for the legend."""
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": ["sans-serif"],
@@ -48,7 +50,7 @@ def new_axes(label: str, *, faults: Sequence[FaultLine]) -> tuple["Figure", "Axe
     from matplotlib.figure import Figure  # noqa: PLC0415 - as above
 
     with mpl.rc_context(_SETTINGS):
-        figure = Figure(figsize=_SIZE, layout="constrained")
+        figure = Figure(figsize=_SIZE)
         FigureCanvasSVG(figure)
         axes = figure.subplots()
     axes.set_xlabel("seconds since the start")
@@ -79,21 +81,33 @@ def _in_force(faults: Sequence[FaultLine]) -> list[tuple[float, float]]:
     return [(begun, ended - begun) for begun, ended in spans]
 
 
-def finish(figure: "Figure", axes: "Axes", *, name: str) -> str:
+def finish(figure: "Figure", axes: "Axes", *, name: str, left: float = 0.95) -> str:
     """Add the legend and return the SVG, for use alone or inside a page.
 
     Args:
         figure: The plot.
         axes: The plot's axes.
         name: Prefix of the SVG's ids, so that they differ between the plots of a page.
+        left: Inches to the left of the axes, for numbers or names. A layout that matplotlib finds
+            by itself would draw each plot twice.
     """
     import matplotlib as mpl  # noqa: PLC0415 - as above
 
+    (width, height), (right, below, above) = figure.get_size_inches(), _MARGINS
+    figure.subplots_adjust(
+        left=left / width, right=1 - right / width, bottom=below / height, top=1 - above / height
+    )
     axes.margins(x=0)
     axes.set_xlim(left=0)
     text = io.StringIO()
     with mpl.rc_context({**_SETTINGS, "svg.hashsalt": name}):
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=4, labelcolor=INK)
+        axes.legend(
+            loc="upper center",
+            bbox_to_anchor=(0.5, 1.0),
+            bbox_transform=figure.transFigure,
+            ncols=4,
+            labelcolor=INK,
+        )
         figure.savefig(
             text,
             format="svg",

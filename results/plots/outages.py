@@ -10,7 +10,7 @@ from results.wording.inert import inert
 _COLOUR = "#d95f02"
 MAX_SPANS = 200
 """Maximum number of time spans plotted for a partition; the longest are kept."""
-_LANE_INCHES = 0.19
+_LANE_INCHES, _NAMES_INCHES = 0.19, 1.75
 _NAME = 24
 
 
@@ -38,7 +38,7 @@ def outages_plot(found: Sequence[Outage], *, faults: Sequence[FaultLine], end_s:
     axes.set_yticks(range(len(shown)), [_name(each.place) for each in shown])
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_xlim(right=max(end_s, 1.0))
-    return finish(figure, axes, name="outages")
+    return finish(figure, axes, name="outages", left=_NAMES_INCHES)
 
 
 def _name(place: str) -> str:

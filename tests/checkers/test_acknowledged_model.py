@@ -30,7 +30,7 @@ SELDOM = {
 epoch, no copy of a log but the last one, and no producer that goes on behind a gap. The last four
 are said of a loss that only reads show, where no cause is looked for.
 """
-TOLD = (*range(30), 36, 38, 215, 335, 711)
+TOLD = (*range(8), 36, 38, 215, 335, 711)
 """The seeds of the runs that are told by default: the last ones have rarer anomalies."""
 STORIES = 3
 """So many of a run are told: each costs as much as the run."""

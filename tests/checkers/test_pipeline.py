@@ -71,7 +71,7 @@ def test_a_run_whose_brokers_never_answered_is_unknown(tmp_path: Path) -> None:
     assert any("not-enough-traffic" in sentence for sentence in verdict.unknown_because)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_damage_makes_a_run_unknown_and_never_an_exception(
     tmp_path_factory: pytest.TempPathFactory, seed: int

@@ -227,6 +227,7 @@ def test_ctrl_c_between_two_runs_tells_what_was_counted(
     assert (told["times"], told["of"]) == (3, 1)
 
 
+@pytest.mark.night
 def test_a_simulated_run_is_simulated_again_and_counts_as_its_repeat(tmp_path: Path) -> None:
     here = ["--engine", "local", "--store", str(tmp_path)]
     bug = ["--bug", "ack-before-commit", "--judge", "strict", "--nemesis", "partition"]

@@ -129,6 +129,7 @@ def test_kill_9_ends_all_of_it_and_heal_says_when(
     assert exit_code(["check", paths.run_id, *HERE, "--store", str(tmp_path)]) == UNKNOWN
 
 
+@pytest.mark.night
 def test_a_simulated_story_ends_at_its_step(tmp_path: Path) -> None:
     story = ("scenario", "run", "leader-epoch-1", "--rule", "high-watermark", "--system",
              "reference", "--hosts", "simulated", *HERE)  # fmt: skip
@@ -139,6 +140,7 @@ def test_a_simulated_story_ends_at_its_step(tmp_path: Path) -> None:
     assert "the story did not reach its end" in said
 
 
+@pytest.mark.night
 def test_repro_answers_ctrl_c_and_tells_what_it_counted(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

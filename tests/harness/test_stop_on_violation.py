@@ -73,7 +73,7 @@ def played(tmp_path: Path, plan: str) -> tuple[subprocess.CompletedProcess[str],
     return ended, RunPaths(root)
 
 
-@pytest.mark.everything
+@pytest.mark.night
 @pytest.mark.timeout(RUN_LIMIT_S + 20)
 def test_a_leader_that_was_cut_off_and_loses_what_it_acknowledged_ends_the_run(
     tmp_path: Path,

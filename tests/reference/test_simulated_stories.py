@@ -104,6 +104,7 @@ def test_there_are_stories_by_each_rule() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.night
 def test_the_same_seed_is_the_same_story_byte_by_byte(tmp_path: Path) -> None:
     """In two processes that put sets in different orders, of every story."""
     first, second = (_told_by_a_process(tmp_path, hash_seed) for hash_seed in (1, 2))
