@@ -60,7 +60,8 @@ class Targets:
 
     def __init__(self, plan: Plan, rng: Random, *, led: bool = True) -> None:
         self._plan, self.rng, self._led = plan, rng, led
-        self._common = _common_roles(plan, rng, led=led)
+        self._coordinated = bool(roster_of(plan).coordinated)
+        self._common = self._common_roles()
         self._aimed: dict[str, Iterator[str]] = {}
         self._waiting: deque[str] = deque()
 
@@ -72,13 +73,13 @@ class Targets:
         if kind not in self._aimed:
             own = Random(f"{self._plan.seed}/nemesis/aims/{kind}")
             there = [role for role in aims if len(aims) == 1 or self._is_there(role, kind)]
-            self._aimed[kind] = _aimed_roles(there, self._plan, own)
+            self._aimed[kind] = self._aimed_roles(there, own)
         return next(self._aimed[kind])
 
     def _is_there(self, role: str, kind: str) -> bool:
         """Return whether the plan has a node with this role that this kind of fault can hit."""
         if role == COORDINATOR:
-            return bool(roster_of(self._plan).coordinated)
+            return self._coordinated
         own = self._plan.own_controllers and not KINDS[kind].on_controllers
         return role not in ON_CONTROLLERS or (self._led and not own)
 
@@ -96,32 +97,31 @@ class Targets:
             role = next(self._common)
         return role
 
+    def _common_roles(self) -> Iterator[str]:
+        """Yield role expressions. Each round has every role, the first with the leader early.
 
-def _common_roles(plan: Plan, rng: Random, *, led: bool) -> Iterator[str]:
-    """Yield role expressions. Each round has every role, the first with the leader early.
+        The first round begins with a leader and a follower. With groups or transactions, a
+        coordinator is also among the first roles. No other node can serve the groups or
+        transactions of a coordinator.
+        """
+        places = endless(self._plan.topic_partitions, self.rng)
+        has_followers = self._plan.replication > 1
+        coordinators = [COORDINATOR] if self._coordinated else []
+        early = [*coordinators, "leader", *(["follower"] if has_followers else [])]
+        first = shuffled(early, self.rng)
+        later = shuffled(["controller", "isr", "one"] if self._led else ["isr", "one"], self.rng)
+        every = [*first, *later]
+        rounds = endless(every, self.rng)
+        for role in every:
+            yield _expression(role, places)
+        for role in rounds:
+            yield _expression(role, places)
 
-    The first round begins with a leader and a follower. With groups or transactions, a coordinator
-    is also among the first roles. No other node can serve the groups or transactions of a
-    coordinator.
-    """
-    places = endless(plan.topic_partitions, rng)
-    has_followers = plan.replication > 1
-    coordinators = [COORDINATOR] if roster_of(plan).coordinated else []
-    first = shuffled([*coordinators, "leader", *(["follower"] if has_followers else [])], rng)
-    later = shuffled(["controller", "isr", "one"] if led else ["isr", "one"], rng)
-    every = [*first, *later]
-    rounds = endless(every, rng)
-    for role in every:
-        yield _expression(role, places)
-    for role in rounds:
-        yield _expression(role, places)
-
-
-def _aimed_roles(aims: Sequence[str], plan: Plan, rng: Random) -> Iterator[str]:
-    places = endless(plan.topic_partitions, rng)
-    coordinated = bool(roster_of(plan).coordinated)
-    for role in endless([each for each in aims if each != COORDINATOR or coordinated], rng):
-        yield _expression(role, places)
+    def _aimed_roles(self, aims: Sequence[str], rng: Random) -> Iterator[str]:
+        places = endless(self._plan.topic_partitions, rng)
+        possible = [each for each in aims if each != COORDINATOR or self._coordinated]
+        for role in endless(possible, rng):
+            yield _expression(role, places)
 
 
 def _expression(role: str, places: Iterator[tuple[str, int]]) -> str:

@@ -14,7 +14,8 @@ rules (`nemesis.escalated`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from random import Random
 
 from cluster.protocol import OF_SYSTEMS, Ability
@@ -115,7 +116,16 @@ def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[st
     }
     able = {family: each for family, each in kinds.items() if each}
     asked_for = plan.faults is not None or names_families(plan)
-    return able if asked_for else _with_room(plan, able, abilities)
+    if asked_for:
+        return able
+    return _with_room(
+        _Case(
+            told=plan.model_dump_json(),
+            families=tuple(able.items()),
+            abilities=frozenset(abilities),
+            plan=plan,
+        )
+    )
 
 
 def names_families(plan: Plan) -> bool:
@@ -123,20 +133,31 @@ def names_families(plan: Plan) -> bool:
     return "nemesis" in plan.model_fields_set and ALL not in plan.nemesis and not plan.drawn
 
 
-def _with_room(
-    plan: Plan, families: Mapping[str, tuple[str, ...]], abilities: Collection[Ability]
-) -> Mapping[str, tuple[str, ...]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """A plan with its possible families. Cases with the same values are equal."""
+
+    told: str
+    families: tuple[tuple[str, tuple[str, ...]], ...]
+    abilities: frozenset[Ability]
+    plan: Plan = field(compare=False)
+
+
+@lru_cache(maxsize=64)
+def _with_room(case: _Case) -> Mapping[str, tuple[str, ...]]:
     """Leave out the slowest families until each other one is scheduled at least once.
 
-    If this leaves none, return all families.
+    If this leaves none, return all families. One plan is often asked about several times, and each
+    answer takes dozens of schedules.
     """
+    plan, families, abilities = case.plan, dict(case.families), case.abilities
 
     def lasts_s(family: str) -> tuple[float, float]:
         # If two take the same virtual time, compare their time on real hosts.
         kinds = [KINDS[kind] for kind in left[family]]
         return min((kind.lasts_s(0, plan.hosts), kind.confirm_s + kind.settle_s) for kind in kinds)
 
-    left = dict(families)
+    left = {**families}
     while left:
         faults = _dealt_faults(plan, left, abilities)
         dealt = {KINDS[fault.kind].family_for(plan.hosts) for fault in faults}
