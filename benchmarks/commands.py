@@ -11,8 +11,9 @@ serves pages is asked for one page, and then ended by Ctrl-C. No browser opens.
 `--short` uses documented options and keys only. The README's first run plays on Kafka, with a short
 time limit. The others play on the reference cluster in virtual time. Suites get a small budget, and
 one value of each axis.
-README and tutorial are two readers, each with a folder. With `--short` they play side by side, and
-the README's reader leaves out commands that the tutorial has, too.
+README, tutorial and the lesson on nights, which needs no other, are three readers, each with a
+folder. With `--short` they play side by side, and the README's reader leaves out commands that the
+tutorial has, too.
 """
 
 import argparse
@@ -54,11 +55,11 @@ SUITE = {
 other seeds, and with some of them a short run has little traffic."""
 ON_REFERENCE = {"systems": ["reference"], "hosts": ["simulated"]}
 ON_KAFKA = (
-    ("--time-limit", "15"), ("--warmup", "2"), ("--nemesis", "pause"), ("--engine", "local"),
+    ("--time-limit", "10"), ("--warmup", "1"), ("--nemesis", "pause"), ("--engine", "local"),
 )  # fmt: skip
 SHORTER = (
     ("--system", "reference"), ("--hosts", "simulated"), ("--rate", "50"), ("--engine", "local"),
-    ("--time-limit", "15"), ("--port", "0"),
+    ("--time-limit", "10"), ("--port", "0"),
 )  # fmt: skip
 """Options that a command gets if it has them, and if the page does not give them."""
 EXAMPLE = "example:"
@@ -123,10 +124,8 @@ class Played:
 def pages() -> Mapping[str, Sequence[Path]]:
     """Return the pages of each reader: the README, and the tutorial's lessons by their numbers."""
     lessons = (ROOT / "docs" / "tutorial").glob("*.md")
-    return {
-        "readme": [ROOT / "README.md"],
-        "tutorial": sorted(lessons, key=lambda page: page.read_text("utf-8")),
-    }
+    *first, night = sorted(lessons, key=lambda page: page.read_text("utf-8"))
+    return {"readme": [ROOT / "README.md"], "tutorial": first, "night": [night]}
 
 
 def steps_of(text: str, page: str) -> Iterator[Step]:
@@ -217,7 +216,7 @@ def play_all(folder: Path, *, short: bool) -> Iterator[Played]:
     readers = {**all_steps()}
     on_kafka = next(each for each in readers["readme"] if name_of(each.text) == "run")
     if short:
-        lessons = {each.text for each in readers["tutorial"]}
+        lessons = {each.text for name in ("tutorial", "night") for each in readers[name]}
         readers["readme"] = [
             each for each in readers["readme"] if each is on_kafka or each.text not in lessons
         ]

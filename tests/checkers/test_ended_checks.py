@@ -128,6 +128,7 @@ def test_a_check_whose_java_is_killed_leaves_nothing_and_the_next_one_is_right(r
     judged_alike(run, verdict)
 
 
+@pytest.mark.night
 def test_a_check_that_is_killed_leaves_what_the_next_one_removes(run: Path) -> None:
     check = subprocess.Popen([*CHECK, run], stdout=subprocess.DEVNULL)
     wait_until(lambda: parts(run), timeout_s=300, what="a part")

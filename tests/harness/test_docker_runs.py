@@ -59,6 +59,7 @@ def logquake(store: Path, name: str, *words: str) -> "subprocess.CompletedProces
     return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
+@pytest.mark.night
 def test_containers_are_shaken_judged_kept_and_gone(tmp_path: Path, image: str) -> None:
     store, plan = tmp_path / "store", tmp_path / "plan.toml"
     plan.write_text(PLAN, encoding="utf-8")

@@ -45,7 +45,7 @@ def test_the_example_of_the_page_plays_and_judges(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_the_fixture_of_the_page_plays_into_the_store_that_was_named(tmp_path: Path) -> None:
     (test,) = (each for each in examples() if each.startswith("def test_"))
     plan = '{"system": "kafka:/home/me/kafka", "time_limit_s": 30}'

@@ -63,6 +63,7 @@ def holding(folder: Path) -> list[Path]:
     return found
 
 
+@pytest.mark.night
 def test_a_run_leaves_and_shows_no_password(config: Path, tmp_path: Path) -> None:
     store, out = tmp_path / "runs", tmp_path / "out"
     out.mkdir()

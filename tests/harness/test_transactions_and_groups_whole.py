@@ -46,6 +46,7 @@ def test_transactions_under_faults_keep_their_promises(tmp_path: Path) -> None:
         assert verdict.checked[name], name
 
 
+@pytest.mark.night
 def test_groups_under_faults_keep_their_promises(tmp_path: Path) -> None:
     verdict, paths = played("groups.toml", tmp_path, "--rate", "150")
     done = ops(paths)

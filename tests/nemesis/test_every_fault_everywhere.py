@@ -69,8 +69,8 @@ def played(room: str, kind: str) -> "ParameterSet":
     at_night |= KINDS[kind].family in ONLY_AT_NIGHT
     at_night |= Ability.CONNECTIONS in KINDS[kind].needs and (room, KINDS[kind].family) != BY_DAY
     at_night |= kind in ON_DISKS and (room != NAMESPACE or kind not in DISKS_BY_DAY.values())
-    # The same shaper holds packets for both users, and it takes long.
-    at_night |= room == ORDINARY_USER and KINDS[kind].family in {"stall", "stall-clients"}
+    # The same shaper holds packets in all rooms, and it takes long.
+    at_night |= room != NAMESPACE and KINDS[kind].family in {"stall", "stall-clients"}
     marks += [pytest.mark.night] if at_night else []
     return pytest.param(room, kind, id=f"{kind}-{room}", marks=marks)
 

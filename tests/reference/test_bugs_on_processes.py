@@ -25,7 +25,7 @@ def test_every_bug_has_a_plan_that_finds_it(bug: Bug) -> None:
     assert plan.faults or plan.scenario
 
 
-@pytest.mark.everything
+@pytest.mark.night
 @pytest.mark.timeout(LIMIT_S + 20)
 def test_a_leader_that_acknowledges_too_early_is_found_out(tmp_path: Path) -> None:
     bug = Bug.ACK_BEFORE_COMMIT

@@ -87,6 +87,7 @@ def transact(cluster: NodeProcesses) -> str:
     return ended.stderr
 
 
+@pytest.mark.night
 @pytest.mark.kafka
 def test_console_clients_of_two_versions_meet_at_the_reference_cluster(tmp_path: Path) -> None:
     """There are no transactions: all that is committed is read, and a transaction is refused."""

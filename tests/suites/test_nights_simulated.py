@@ -201,7 +201,7 @@ def test_of_a_run_that_was_removed_no_page_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_a_repeat_that_somebody_holds_is_judged_when_it_is_free_and_told_of_on_the_page(
     tmp_path: Path, suite: Path
 ) -> None:
@@ -225,7 +225,7 @@ def test_a_repeat_that_somebody_holds_is_judged_when_it_is_free_and_told_of_on_t
     assert "new seeds: 0 of 1 (0 % to 79 %)" in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_a_new_night_winds_up_the_one_before(tmp_path: Path, suite: Path) -> None:
     store = tmp_path / "store"
     folder = played_night(store, NIGHTS[0])
@@ -425,7 +425,7 @@ def test_what_cannot_be_judged_is_unknown_and_keeps_nobody_waiting(
     assert "report.html" in state.items[2].sentence
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_what_is_broken_stays_so_though_its_page_cannot_be_written(
     tmp_path: Path, suite: Path
 ) -> None:
@@ -582,7 +582,7 @@ def test_projects_of_others_keep_packages_that_are_called_as_ours(elsewhere: Pat
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_pytest_plays_no_suite_with_packages_of_others_for_ours(elsewhere: Path) -> None:
     (elsewhere / "conftest.py").write_text("import harness\n", encoding="utf-8")
     done = run_pytest("--logquake", "nightly.toml", folder=elsewhere)
